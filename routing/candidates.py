@@ -62,8 +62,6 @@ class Figure(NamedTuple):
     sign: int
     """1 where more is better, -1 where less is."""
     weight: float
-    behind: float
-    """Weight of the regret against the baseline engines."""
     digits: str
 
     def share(self, row: Candidate, other: Candidate) -> float:
@@ -79,16 +77,16 @@ class Figure(NamedTuple):
 
 
 FIGURES = (
-    Figure("fullest link", "max_load", -1, 0.0, 1.0, ",.0f"),
-    Figure("fullest shared link", "shared_load", -1, 2.0, 0.0, ",.0f"),
-    Figure("load by role", "role_load", -1, 1.0, 0.0, ",.0f"),
-    Figure("bisection", "ebb", 1, 2.0, 1.0, ".3f"),
-    Figure("permutations", "permutation", 1, 1.0, 1.0, ".3f"),
-    Figure("shifts", "shift", 1, 0.75, 1.0, ".3f"),
-    Figure("shifts by role", "role_shift", 1, 0.5, 0.0, ".3f"),
-    Figure("mean shift", "mean_shift", -1, 0.5, 0.5, ".2f"),
-    Figure("mean shift by role", "role_mean_shift", -1, 0.5, 0.0, ".2f"),
-    Figure("worst shift", "worst_shift", -1, 0.08, 0.3, ".0f"),
+    Figure("fullest link", "max_load", -1, 0.0, ",.0f"),
+    Figure("fullest shared link", "shared_load", -1, 2.0, ",.0f"),
+    Figure("load by role", "role_load", -1, 1.0, ",.0f"),
+    Figure("bisection", "ebb", 1, 2.0, ".3f"),
+    Figure("permutations", "permutation", 1, 1.0, ".3f"),
+    Figure("shifts", "shift", 1, 0.75, ".3f"),
+    Figure("shifts by role", "role_shift", 1, 0.5, ".3f"),
+    Figure("mean shift", "mean_shift", -1, 0.5, ".2f"),
+    Figure("mean shift by role", "role_mean_shift", -1, 0.5, ".2f"),
+    Figure("worst shift", "worst_shift", -1, 0.08, ".0f"),
 )
 
 

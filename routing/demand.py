@@ -1,8 +1,8 @@
 """A demand: how much each end port sends to each other, and tables that are made for it.
 
 Any tables that are free of credit loops on one lane have an order of channels along which all their paths rise
-(`routing.proof`). Flows are moved among the paths that rise along the same order, so that nothing can deadlock
-afterwards either, whichever engine made the tables; no path gets longer, and the fullest link never fuller.
+(`routing.proof`). Flows are moved among the paths that rise along the same order (`routing.search`), so that nothing
+can deadlock afterwards either, whichever engine made the tables; no path gets longer, and the fullest link no fuller.
 """
 
 from __future__ import annotations
@@ -15,28 +15,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.demand_moves import DemandNet, load_of_demand, move_demand
+from routing.engines.multipath import legal_order
 from routing.names import EndNames
-from routing.order.channel_order import order_channels, port_numbers, switch_levels, taken_channels
-from routing.proof import Proof, prove_order
+from routing.order.channel_order import order_channels, switch_levels, taken_channels
+from routing.order.destinations import destinations_of
+from routing.order.legal import ChannelOrder
+from routing.proof import prove_order
 from routing.routed import Routed
-from routing.tables import NO_PATH, EndpointSet, RoutingTables, select_endpoints, tree_order
+from routing.search.move import AS_THEY_ARE
+from routing.search.problem import DENSE, Dense, Sample, assemble, numbers_of
+from routing.search.search import TableSearch
+from routing.tables import EndpointSet, select_endpoints
 from topo.errors import FormatError, HeddleError, plural
-from topo.fabric import Fabric, freeze_arrays, frozen
+from topo.fabric import freeze_arrays, frozen
 from topo.files.text import read_lines
 from topo.table import Brief
-
-FULL = 0.98
-"""Share of the fullest channel's load from which on a channel's flows are moved."""
-
-ROUNDS = 30
-"""How often each destination is looked at, at most."""
-
-PATIENCE = 3
-"""Rounds without a gain after which it ends."""
-
-BLOCK = 20_000_000
-"""Ports that kernels look at before Python hears signals again."""
 
 MAX_ROWS = 10_000_000
 """Rows of a demand."""
@@ -133,8 +126,13 @@ def demand_load(routed: Routed, demand: Demand | EndpointSet) -> NDArray[np.floa
     >>> bool(demand_load(routed, "hca").max() == routing.prove(routed).load[routed.fabric.inner].max())
     True
     """
-    net = _net(Routed.given(routed).fabric, routed, demand, np.zeros(0, np.int32))
-    return _load(net, np.array(routed.tables.lft.T, order="C"))
+    fabric = Routed.given(routed).fabric
+    order = order_channels(fabric, switch_levels(fabric))
+    search, unit = _search(routed, order, demand)
+    load = np.zeros(fabric.n_ports)
+    port = fabric.port_offset[order.sender] + order.number - 1
+    load[port] = search.loads(taken_channels(order, routed.tables.lft)).sum(axis=1) * unit
+    return load
 
 
 def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
@@ -169,108 +167,38 @@ def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
     1.0
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
-    proof = prove_order(routed, "no traffic can be moved in them", "or --lanes 1")
-    net = _net(fabric, routed, demand, _positions(fabric, proof))
-    by_lid, before, least = _move(net, np.array(tables.lft.T, order="C"))
+    order = legal_order(fabric, prove_order(routed, "no traffic can be moved in them", "or --lanes 1"))
+    search, unit = _search(routed, order, demand)
+    next_hop = taken_channels(order, tables.lft)
+    found = search.improve(order, next_hop, turns=AS_THEY_ARE, high=1.0)
+    before, least = (float(search.loads(one).max(initial=0.0)) * unit for one in (next_hop, found.next_hop))
     if least >= before:
         return replace(routed, why=f"{routed.why}; fullest link under the demand {before:,.4g}")
+    lft = tables.lft.copy()
+    lid, switch = np.nonzero(found.next_hop != next_hop)
+    lft[switch, lid] = order.number[order.indptr[switch] + found.next_hop[lid, switch]]
     why = f"{routed.why}; fullest link under the demand {least:,.4g} instead of {before:,.4g}"
-    return replace(routed, tables=replace(tables, lft=frozen(by_lid.T)), why=why)
+    return replace(routed, tables=replace(tables, lft=frozen(lft)), why=why)
 
 
-def even_out(routed: Routed, engine: str) -> RoutingTables:
-    """Return tables whose fullest link between hosts is less full, no path longer, and whatever loops they close."""
+def _search(routed: Routed, order: ChannelOrder, demand: Demand | EndpointSet) -> tuple[TableSearch, float]:
+    """Return the search for tables under a demand alone, and the unit of its loads."""
     fabric, tables, n = routed.fabric, routed.tables, routed.fabric.n_switches
-    # Channels as engines name them, so that numbers of ports decide nothing.
-    order = order_channels(fabric, switch_levels(fabric), join_peaks=False)
-    ends = tree_order(fabric, select_endpoints(fabric, tables, "hca"))
-    ends = ends[(fabric.end_switch[ends] >= 0) & (tables.lid[ends] > 0)]
-    net = DemandNet(
-        offset=order.indptr,
-        node=order.sender,
-        peer=order.reverse,
-        position=frozen(np.zeros(len(order.sender), np.int32)),
-        rising=False,
-        scale=frozen(order.rate_gbps.max(initial=1.0) / order.rate_gbps),
-        home=frozen(fabric.end_switch[ends]),
-        lid=frozen(tables.lid[ends].astype(np.int32)),
-        row=frozen(np.zeros(len(ends), np.int32)),
-        weight=frozen(np.bincount(fabric.end_switch[ends], minlength=n).astype(np.float64)[None, :]),
-    )
-    evened, _, _ = _move(net, taken_channels(order, tables.lft) + np.uint8(1))  # 0 for no path
-    lft = port_numbers(order, evened - np.uint8(1))
-    return replace(tables, lft=frozen(np.where(lft == NO_PATH, tables.lft, lft)), engine=engine)
-
-
-def _move(net: DemandNet, by_lid: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], float, float]:
-    """Move flows as long as the fullest channel gets less full; return the tables, and its load before and after."""
-    load = _load(net, by_lid)
-    before = least = float(load.max(initial=0.0))
-    best, idle = by_lid.copy(), 0
-    step = max(1, BLOCK // max(int(net.offset[by_lid.shape[1]]), 1))
-    for _ in range(ROUNDS):
-        moves = 0
-        for begin in range(0, len(net.lid), step):
-            moves += move_demand(
-                net, by_lid, begin, min(begin + step, len(net.lid)), load, FULL * load.max(initial=0.0)
-            )
-        load = _load(net, by_lid)
-        if load.max(initial=0.0) < least * (1 - 1e-9):
-            least, best, idle = float(load.max()), by_lid.copy(), 0
-        else:
-            idle += 1
-        if not moves or idle == PATIENCE:
-            break
-    return best, before, least
-
-
-def _net(fabric: Fabric, routed: Routed, demand: Demand | EndpointSet, position: NDArray[np.int32]) -> DemandNet:
-    """Return what the kernels need: the demand by switch of the source and by destination."""
-    tables, n = routed.tables, fabric.n_switches
-    rate = fabric.rate_gbps
-    scale = np.ones(fabric.n_ports)
-    scale[fabric.inner] = rate[fabric.inner].max(initial=1.0) / np.maximum(rate[fabric.inner], 1e-9)
+    dests = destinations_of(fabric, tables.lid, switch_levels(fabric))
+    number = numbers_of(dests)
     if isinstance(demand, str):
         ends = select_endpoints(fabric, tables, demand)
-        at = fabric.end_switch[ends[fabric.end_switch[ends] >= 0]]
-        weight, row = np.bincount(at, minlength=n).astype(np.float64)[None, :], np.zeros(len(ends), np.int32)
-    else:
-        ends, row_of = np.unique(demand.destination, return_inverse=True)
-        source = fabric.end_switch[demand.source]
-        sends = source >= 0
-        weight, row = np.zeros((len(ends), n)), np.arange(len(ends), dtype=np.int32)
-        np.add.at(weight, (row_of[sends], source[sends]), demand.weight[sends])
-    kept = (fabric.end_switch[ends] >= 0) & (tables.lid[ends] < tables.lft.shape[1]) & (tables.lid[ends] > 0)
-    return DemandNet(
-        offset=fabric.port_offset,
-        node=fabric.port_node,
-        peer=fabric.peer,
-        position=frozen(position),
-        rising=True,
-        scale=frozen(scale),
-        home=frozen(fabric.end_switch[ends][kept]),
-        lid=frozen(tables.lid[ends][kept].astype(np.int32)),
-        row=frozen(row[kept]),
-        weight=frozen(weight),
-    )
-
-
-def _load(net: DemandNet, by_lid: NDArray[np.uint8]) -> NDArray[np.float64]:
-    load = np.zeros(len(net.node))
-    step = max(1, BLOCK // max(int(net.offset[by_lid.shape[1]]), 1))
-    for begin in range(0, len(net.lid), step):
-        load_of_demand(net, by_lid, begin, min(begin + step, len(net.lid)), load)
-    return load
-
-
-def _positions(fabric: Fabric, proof: Proof) -> NDArray[np.int32]:
-    """Return (P,) the order of a proof; channels that no path uses stand amid those between the same levels."""
-    position = proof.order[0].copy() if len(proof.order) else np.full(fabric.n_ports, -1, np.int32)
-    inner = fabric.inner
-    kind = fabric.level[fabric.port_node[inner]].astype(np.int64) * 256 + fabric.level[fabric.peer_node[inner]]
-    for value in np.unique(kind):
-        alike = inner[kind == value]
-        used = position[alike] >= 0
-        if used.any():
-            position[alike[~used]] = int(np.median(position[alike[used]]))
-    return position
+        ends = ends[(fabric.end_switch[ends] >= 0) & (tables.lid[ends] > 0)]
+        receives = np.zeros(len(dests.lid))
+        receives[number[tables.lid[ends]]] = 1.0
+        sends = np.bincount(fabric.end_switch[ends], minlength=n).astype(float)
+        every = Dense("demand", sends, receives, 1.0)
+        return TableSearch(assemble(order, dests, [every], [], {"demand": 1.0}), order), 1.0
+    source, destination = demand.source, demand.destination
+    known = (fabric.end_switch[source] >= 0) & (fabric.end_switch[destination] >= 0) & (tables.lid[destination] > 0)
+    unit = float(demand.weight.sum()) / max(len(demand.weight), 1) or 1.0
+    key = fabric.end_switch[source][known].astype(np.int64) * len(dests.lid) + number[tables.lid[destination[known]]]
+    pairs, row = np.unique(key, return_inverse=True)
+    flow = np.bincount(row, demand.weight[known] / unit).astype(np.float32)
+    sample = Sample("demand", (pairs // len(dests.lid)).astype(np.int32), pairs % len(dests.lid), flow, 1.0)
+    return TableSearch(assemble(order, dests, [], [sample], {"demand": 1.0}, DENSE), order), unit

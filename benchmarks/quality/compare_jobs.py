@@ -21,7 +21,7 @@ from helpers.random_fabrics import draw
 from routing.tables import tree_order
 from topo.fabric import Fabric, Role
 
-ENGINES = ("jobs", "balanced", "minhop", "dfsssp")
+ENGINES = ("balanced", "minhop", "dfsssp")
 LANES = {"dfsssp": 1}
 SIZE = "64 MiB"
 """That each rank sends, in all."""

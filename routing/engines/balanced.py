@@ -1,52 +1,73 @@
-"""The engine `balanced`: any topology, complete, without credit loops on one lane, and evenly loaded.
+"""The engine `balanced`: any topology, complete, without credit loops on one lane, even for jobs on parts of it.
 
-1. Only legal paths of an order of channels are used (`routing.order.channel_order`), so nothing can deadlock whatever
-   is chosen among them, and every pair that cables connect has a path. Zones that are joined have an order of their own
-   (`routing.order.joined`). Elsewhere, where the fabric is no tree, several orders are grown
-   (`routing.order.turn_order`), and the one with the best tables is kept.
-2. The choice starts from the closed form of the engine `fat-tree`: where the fabric is a whole tree, nothing is better.
-3. Destinations are taken up one by one, by role and in order of the tree, and put down where their flows meet the
-   fewest others (`routing.engines.reroute`). Slow links count by their rate, so a slow subtree keeps its routes without
-   slowing down anything else.
-4. The load of the fullest channels is reduced (`routing.engines.relieve`), over detours if need be and worth it.
-5. Flows that meet in shifts are parted where that makes no channel fuller (`routing.engines.shifts`).
-6. Of all that was made, what falls least short of plain shortest paths is handed out (`routing.engines.search`).
+1. A whole tree gets destination-modulo routing by closed form, whose shifts are free of contention.
+2. Elsewhere some tables are made that are complete and free of loops. On a damaged tree that is the closed form again;
+   where trees are joined, the closed form under the order of `routing.order.joined`, what crosses from zone to zone
+   dealt in several ways; where there is no tree, closed forms under several orders of channels, most of them grown for
+   plain shortest paths.
+3. The best of them by the score of `routing.search` is searched from: traffic moves as long as that lowers the score.
+4. Where a detour of a link or two takes load off the fullest link, it is taken, and the search goes on from there.
 
-Where the order bars shortest paths and more lanes are allowed, those of the engine `shortest` are taken instead if
-their fullest link is less full by 2 %.
+Where the order bars shortest paths and more lanes are allowed, tables of the engine `shortest` are taken instead if
+their fullest link is less full.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.engines import dfsssp, shortest
-from routing.engines.improve import ROUND_EFFORT, WORTH
-from routing.engines.judge import judge
-from routing.engines.search import best_tables, in_order_of_wiring
-from routing.engines.start import keeps, start_of
+from routing.engines import dfsssp, minhop, shortest
+from routing.engines.fat_tree import closed_form
+from routing.engines.start import Start, closed_in_a_row, keeps, start_of
+from routing.order.channel_order import order_channels, port_numbers, taken_channels, with_ranks
 from routing.order.destinations import empty_tables, finish_tables
-from routing.order.legal import are_shortest_legal
+from routing.order.joined import zones_of
+from routing.order.legal import ChannelOrder
+from routing.order.structure import structure_order, with_switches_in
+from routing.order.turn_order import Wish, grow_channel_order, two_sided_order
 from routing.proof import prove
+from routing.quality.figures import congestion, shifts
 from routing.routed import Routed
-from routing.tables import RoutingTables
+from routing.search.move import AMENDED, AS_THEY_ARE
+from routing.search.problem import all_pairs_alone, pose
+from routing.search.search import Found, TableSearch
+from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
-from topo.fabric import Fabric, frozen
+from topo.fabric import Fabric, Role, frozen
 
-LESS = 0.98
-"""How full the fullest link of tables without a tree may be beside that of those along one, to be taken for it."""
+SKEWS = (0, 1, 3, 7)
+"""Cables by which crossing traffic is dealt on from leaf to leaf: none, and steps without a factor in common with the
+number of cables on most switches, so that no stride of a job comes back to the same cable."""
+
+MOST_DETOUR = 2
+"""Links that a path may have beyond the shortest: one detour in bipartite wiring, where every detour takes two."""
+
+SHIFTS = 100
+"""Shifts, spread evenly, that tell a whole tree."""
+
+TRIALS, TRIAL_SIZE, NOISE = 8, 1 << 22, 0.5
+"""Orders that are grown with the wishes of plain engines disturbed at random, by a factor of e to the power of this at
+one standard deviation, and destinations times channels of all of them together. Which one serves best cannot be told
+beforehand: the fullest links differ by a third, up and down."""
 
 
-def route(
-    fabric: Fabric,
-    lid: NDArray[np.uint16] | None = None,
-    *,
-    rng: np.random.Generator | None = None,
-    lanes: int = 1,
-) -> RoutingTables:
+class Begin(NamedTuple):
+    """Tables to begin with."""
+
+    order: ChannelOrder
+    """Ranks that all paths climb."""
+    next_hop: NDArray[np.uint8]
+    """(T, S) index of the channel that each switch takes among its own, by LID."""
+    kept: NDArray[np.bool_] | None = None
+    """(S, S) whether the entry of a switch for what hangs on another stays."""
+
+
+def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int = 1) -> RoutingTables:
     """Forwarding tables of any fabric.
 
     Parameters
@@ -54,8 +75,6 @@ def route(
     fabric : Fabric
     lid : (E,) uint16, optional
         LIDs of the end ports; `assign_lids` when left out.
-    rng : numpy.random.Generator, optional
-        For the order in which turns are tried where the fabric is no tree; of seed 0 when left out.
     lanes : int
         Data lanes that the tables may need.
 
@@ -65,24 +84,127 @@ def route(
         Complete for every LID that cables connect, on one lane unless more are allowed and worth it.
     """
     lids, lft = empty_tables(fabric, lid)
-    shape, rng = lft.shape[::-1], rng or np.random.default_rng(0)
-    start = start_of(fabric, lids, shape)
+    start = start_of(fabric, lids, lft.shape[::-1])
     if not len(start.order.sender):
         return finish_tables(start.dests, lft, lids, "balanced")
-    if not start.tree and not any(keeps(form.kept) for form in start.forms):
+    tables = _perfect(start)
+    if tables is None and (start.tree or any(keeps(form.kept) for form in start.forms)):
+        tables = _finish(start, _search(start).next_hop)
+    elif tables is None:
         # No closed form is kept, so the order of the fabric is worth nothing: one that labels do not alter will do.
-        tables = in_order_of_wiring(fabric, lids, shape, rng)
-    else:
-        tables = best_tables(fabric, start, rng)
-        leaves = frozen(np.flatnonzero(start.hosts).astype(np.int32))
-        affordable = start.size <= ROUND_EFFORT  # what follows takes as long again
-        if start.tree and affordable and not are_shortest_legal(start.order, leaves):
-            # Some paths go down and up again, as where a leaf with hosts leads on to another zone: no tree uses them.
-            enough = LESS * judge(fabric, tables).shared_load
-            if judge(fabric, dfsssp.route(fabric, lids, lanes=1)).shared_load < enough:
-                others = in_order_of_wiring(fabric, lids, shape, rng)
-                tables = others if judge(fabric, others).shared_load < enough else tables
+        turned = structure_order(fabric)
+        renumbered = np.concatenate([lids[turned], lids[fabric.n_switches :]])
+        # Ranks follow the labels all the same: adapters keep their numbers.
+        other = start_of(with_switches_in(fabric, turned), renumbered, lft.shape[::-1])
+        start = other._replace(tree=False, ranks=start.ranks)
+        tables = _finish(start, _search(start).next_hop)
+        tables = replace(tables, lid=lids, lft=frozen(tables.lft[np.argsort(turned)]))
     return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
+
+
+def _finish(start: Start, next_hop: NDArray[np.uint8]) -> RoutingTables:
+    return finish_tables(start.dests, port_numbers(start.order, next_hop), start.lids, "balanced")
+
+
+def _perfect(start: Start) -> RoutingTables | None:
+    """Return a closed form by which no shift has flows that meet; None where the fabric is no whole tree."""
+    if not start.tree or start.order.rate_gbps.min() < start.order.rate_gbps.max():
+        return None
+    for next_hop in (start.closed, closed_in_a_row(start)):
+        if next_hop is None:
+            continue
+        tables = _finish(start, next_hop)
+        most, _, _ = congestion(Routed(start.fabric, tables), start.ranks, shifts(len(start.ranks), SHIFTS))
+        if most.max(initial=0) <= 1:
+            return tables
+    return None
+
+
+def _search(start: Start) -> Found:
+    """Return the tables that a search from the best start ends with."""
+    order, flat = start.order, not start.tree and not start.forms
+    search = TableSearch(pose(start.fabric, start.lids, order, start.dests, start.ranks), order)
+    pairs = TableSearch(all_pairs_alone(search.problem), order)
+    turns = AS_THEY_ARE if start.tree else AMENDED
+    detour = MOST_DETOUR if flat else 0
+
+    begins = list(_begins(start, pairs))
+    if flat:  # which order serves best shows once all pairs have moved
+        moved = [pairs.improve(begin.order, begin.next_hop, detour=detour) for begin in begins]
+        best = min(range(len(begins)), key=lambda i: (moved[i].missing, moved[i].score))
+        begins = [begins[best], Begin(moved[best].order, moved[best].next_hop)]
+    else:
+        worth = [search.weigh(begin.order, begin.next_hop) for begin in begins]
+        begins = [begins[min(range(len(begins)), key=lambda i: (worth[i].missing, worth[i].score))]]
+    kept = begins[0].kept
+    found = min(
+        (search.improve(begin.order, begin.next_hop, turns=turns, detour=detour, kept=kept) for begin in begins),
+        key=lambda one: one.score,
+    )
+    lower = pairs.improve(found.order, found.next_hop, detour=MOST_DETOUR, kept=kept, high=1.0)
+    if lower.fullest < found.fullest:
+        lower = search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=kept)
+        return min(found, lower, key=lambda one: one.score)
+    return found
+
+
+def _begins(start: Start, pairs: TableSearch) -> Iterator[Begin]:
+    """Yield tables to begin with."""
+    if start.tree:
+        yield Begin(start.order, start.closed)
+        if (row := closed_in_a_row(start)) is not None:
+            yield Begin(start.order, row)
+    for form in start.forms:
+        kept = form.kept[:, None] == np.where(form.kept >= 0, form.kept, -2) if keeps(form.kept) else None
+        for skew in SKEWS:
+            yield Begin(form.order, _dealt(start, form.order, form.next_hop, skew), kept)
+    if not start.tree and not start.forms:
+        for order in _orders(start, pairs):
+            next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
+            closed_form(order, start.dests, start.climbs, start.own, next_hop)
+            yield Begin(order, next_hop)
+
+
+def _orders(start: Start, pairs: TableSearch) -> Iterator[ChannelOrder]:
+    """Yield the orders of channels that are worth a try where there is no tree."""
+    order, level = start.order, start.level
+    yield order
+    # Leaves without hosts that are linked to others join zones: whoever crosses them has climbed and then descends.
+    flat = level[order.sender] == level[order.receiver]
+    joining = np.isin(np.arange(len(level)), order.sender[flat]) & (start.hosts == 0)
+    if joining.any():
+        other = order_channels(start.fabric, np.where(joining, level.max() + 1, level))
+        rank = np.zeros((len(level), 256), np.int32)  # by switch and port, since its channels are in another order
+        rank[other.sender, other.number] = other.rank
+        yield with_ranks(order, rank[order.sender, order.number])
+    if (sides := two_sided_order(order)) is not None:
+        yield sides
+    plain = (dfsssp.route(start.fabric, start.lids, lanes=1), minhop.route(start.fabric, start.lids))
+    wishes = [Wish(*pairs.taken_turns(taken_channels(order, tables.lft))) for tables in plain]
+    rng = np.random.default_rng(0)
+    for trial in range(2 + min(TRIALS, TRIAL_SIZE // start.size)):
+        wish = wishes[trial % 2]
+        if trial > 1:
+            wish = wish._replace(flows=wish.flows * np.exp(NOISE * rng.standard_normal(len(wish.flows))))
+        yield grow_channel_order(order, start.hosts, wish)
+
+
+def _dealt(start: Start, order: ChannelOrder, next_hop: NDArray[np.uint8], skew: int) -> NDArray[np.uint8]:
+    """Return tables by which what crosses from zone to zone is dealt on by some cables from leaf to leaf."""
+    dests, zones = start.dests, zones_of(start.fabric, start.order, start.level)
+    if not skew or zones is None:
+        return next_hop
+    leaf = np.unique(dests.switch, return_inverse=True)[1]
+    turn = (dests.turn + skew * leaf) % zones.width
+    count = np.where(dests.role < Role.AGGREGATION, turn, dests.count).astype(np.int32)
+    other = np.full_like(next_hop, NO_PATH)
+    dealt = replace(dests, count=count, turn=count.copy())
+    closed_form(order, dealt, start.climbs, start.own, other, turns=zones.turns)
+    home = zones.zone[dests.switch][:, None]
+    crosses = (zones.zone != home) & (home >= 0)
+    result = next_hop.copy()
+    result[dests.lid] = np.where(crosses, other[dests.lid], next_hop[dests.lid])
+    return frozen(result)
 
 
 def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
@@ -94,6 +216,5 @@ def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTable
         others = shortest.route(fabric, tables.lid, lanes=lanes)
     except RoutingError:  # more lanes would be needed
         return tables
-    if prove(Routed(fabric, others)).load[inner].max() > WORTH * proof.load[inner].max():
-        return tables
-    return replace(others, engine=tables.engine)
+    less = prove(Routed(fabric, others)).load[inner].max() < proof.load[inner].max()
+    return replace(others, engine=tables.engine) if less else tables

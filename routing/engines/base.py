@@ -173,7 +173,6 @@ BUILT_IN = (
     BuiltIn(
         "balanced", "any topology, joined zones too, evenly loaded; complete and free of loops on one lane", DATA_LANES
     ),
-    BuiltIn("jobs", "any topology, even for jobs on every k-th host and on parts of the fabric; complete, on one lane"),
     BuiltIn("shortest", "any topology over shortest paths, evenly loaded, freed of credit loops by lanes", DATA_LANES),
     BuiltIn("minhop", "to compare with: shortest paths by count of destinations, as OpenSM does by default"),
     BuiltIn(

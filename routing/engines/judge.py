@@ -1,10 +1,8 @@
-"""What tables are worth: whether they are safe, and the figures that engines and candidates are compared by."""
+"""What tables are worth: whether they are safe, and the figures that engines are compared by."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +19,7 @@ LEAST_FLOWS, MEASURED_FLOWS = 8_000, 400_000
 by chance, and a large one in fewer."""
 
 
-MARGIN, LEAST = 0.01, 1e-3
-"""Part by which tables should be ahead of yardsticks, which are like real engines and not the same; and the least share
-that is told apart."""
-
-_known: WeakKeyDictionary[RoutingTables, tuple[Fabric, Candidate]] = WeakKeyDictionary()
-"""What tables are worth that were judged before: `balanced` judges what it makes, and `auto` asks again."""
-
-
-def judge(
-    fabric: Fabric, tables: RoutingTables, *, switches: bool = True, ranks: NDArray[np.int32] | None = None
-) -> Candidate:
+def judge(fabric: Fabric, tables: RoutingTables, *, switches: bool = True) -> Candidate:
     """Return what tables are worth.
 
     Parameters
@@ -40,15 +28,9 @@ def judge(
     tables : RoutingTables
     switches : bool
         Whether paths from and to SHARP aggregation nodes must be safe, too.
-    ranks : (n,) int32, optional
-        All adapters' ports in the order of their ranks; counted along the tree when left out.
     """
-    usual = switches and ranks is None
-    if usual and tables in _known and _known[tables][0] is fabric:
-        return _known[tables][1]
     routed = Routed(fabric, tables)
-    ends: Any = "hca" if ranks is None else ranks
-    proof = prove(routed, ends)
+    proof = prove(routed)
     missing, loops = proof.missing - proof.disconnected, proof.credit_loops
     if switches and (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
         wider = prove(routed, "adapters")
@@ -57,7 +39,7 @@ def judge(
     phases = MEASURED_FLOWS // hosts
     samples = max(30, LEAST_FLOWS // hosts, min(phases, 200))
     max_shifts = max(60, min(2 * phases, 400))
-    quality = measure(routed, ends, samples=samples, max_shifts=max_shifts, proof=proof)
+    quality = measure(routed, samples=samples, max_shifts=max_shifts, proof=proof)
     to_one = proof.to_one_by_role
     most = np.max([np.zeros_like(proof.load), *to_one.values()], axis=0)
     shared = fabric.inner[proof.load[fabric.inner] > most[fabric.inner]]
@@ -65,9 +47,9 @@ def judge(
     by_role = [
         len(proof.ends) + (load - to_one[role])[shared].max(initial=0) for role, load in proof.load_by_role.items()
     ]
-    in_order = tree_order(fabric, select_endpoints(fabric, tables, "hca")) if ranks is None else ranks
+    in_order = tree_order(fabric, select_endpoints(fabric, tables, "hca"))
     role_shift, role_mean_shift = _shifts_by_role(routed, in_order, max_shifts, quality.shift)
-    row = Candidate(
+    return Candidate(
         engine=tables.engine,
         missing=missing,
         credit_loops=loops,
@@ -85,9 +67,6 @@ def judge(
         role_mean_shift=role_mean_shift,
         worst_shift=quality.shift.max_load_worst,
     )
-    if usual:
-        _known[tables] = fabric, row
-    return row
 
 
 def _shifts_by_role(
@@ -111,17 +90,3 @@ def mark(row: Candidate, others: Sequence[Candidate], figures: Sequence[Figure] 
     """Return the mean over figures, weighted, of how much of the best one has."""
     shares = [figure.weight * min(figure.share(row, other) for other in others) for figure in figures]
     return sum(shares) / sum(figure.weight for figure in figures)
-
-
-def shortfall(row: Candidate, yards: Sequence[Candidate], figures: Sequence[Figure] = FIGURES) -> float:
-    """Return the sum over figures, weighted, of the part by which one is not clearly ahead of yardsticks.
-
-    Yardsticks are tables of plain engines. To fall short of the best of them in one figure weighs far more than to gain
-    as much in another, so that nobody who comes from such an engine loses anything.
-    """
-    if not yards:
-        return 0.0
-    shares = [max(min(figure.share(row, yard) for yard in yards), LEAST) for figure in figures]
-    return sum(
-        figure.behind * max((1 + MARGIN) / share - 1, 0.0) for figure, share in zip(figures, shares, strict=True)
-    )

@@ -105,7 +105,6 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64], *, join_peaks: bool
         rank=frozen(rank),
         by_rank_desc=by_rank_desc,
         tie_indptr=tie_indptr,
-        slack=0,
     )
 
 

@@ -12,10 +12,6 @@ from routing.machine_code import inner, kernel
 Int32s = NDArray[np.int32]
 
 
-ANY = 1 << 29
-"""A number above all differences of ranks."""
-
-
 class ChannelOrder(NamedTuple):
     """The C channels between different switches, grouped by sender, then by plane, receiver and port.
 
@@ -42,8 +38,6 @@ class ChannelOrder(NamedTuple):
     """(C,) channels from the highest rank to the lowest, those of one sender together."""
     tie_indptr: Int32s
     """(R + 1,) ``by_rank_desc[tie_indptr[i] : tie_indptr[i + 1]]`` are the channels of one sender with one rank."""
-    slack: int
-    """Ranks along a path must rise by at least 1 - this: 0, or `ANY`, which allows every turn and so credit loops."""
 
 
 class LegalPaths(NamedTuple):
@@ -115,36 +109,6 @@ def breadth_first(root: int, indptr: Int32s, neighbour: Int32s, hops: Int32s, ne
     return tail
 
 
-@kernel
-def are_shortest_legal(order: ChannelOrder, leaves: Int32s) -> bool:
-    """Whether every shortest path between leaves is legal.
-
-    Parameters
-    ----------
-    order : ChannelOrder
-    leaves : (n,) int32
-        Switches.
-    """
-    indptr, receiver, rank = order.indptr, order.receiver, order.rank
-    n = len(indptr) - 1
-    hops, nearest, highest = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    for target in leaves:
-        count = breadth_first(target, indptr, receiver, hops, nearest)
-        highest[:] = -2  # of the channels over which leaves reach a switch; -1 at a leaf that none reaches
-        for leaf in leaves:
-            highest[leaf] = -1
-        for i in range(count - 1, 0, -1):
-            here = nearest[i]
-            if highest[here] == -2:
-                continue
-            for channel in range(indptr[here], indptr[here + 1]):
-                if hops[receiver[channel]] == hops[here] - 1:
-                    if rank[channel] < highest[here]:
-                        return False
-                    highest[receiver[channel]] = max(highest[receiver[channel]], rank[channel])
-    return True
-
-
 @inner
 def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     """Find the channels among which each switch may choose freely on legal paths to a target.
@@ -205,7 +169,7 @@ def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
             near = hops[here] - 1
             for channel in range(indptr[here], indptr[here + 1]):
                 there = receiver[channel]
-                if hops[there] == near and rank[channel] < label[there] + order.slack:
+                if hops[there] == near and rank[channel] < label[there]:
                     choice[size] = channel
                     size += 1
                     low = min(low, rank[channel])
@@ -214,10 +178,10 @@ def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
         lowest[here] = low
     for i in range(1, count):
         here = nearest[i]
-        if lowest[here] + order.slack <= need[here]:
+        if lowest[here] <= need[here]:
             size = indptr[here]
             for k in range(indptr[here], indptr[here] + n_choices[here]):
-                if rank[choice[k]] + order.slack > need[here]:
+                if rank[choice[k]] > need[here]:
                     choice[size] = choice[k]
                     size += 1
             n_choices[here] = size - indptr[here]
@@ -238,7 +202,7 @@ def _reach(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     while head < tail:
         there = nearest[head]
         head += 1
-        limit, far = label[there] + order.slack, hops[there] + 1
+        limit, far = label[there], hops[there] + 1
         for back in range(indptr[there], indptr[there + 1]):
             here, channel = receiver[back], reverse[back]
             if rank[channel] >= limit or (pinned[here] >= 0 and pinned[here] != channel):

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from routing.order.channel_order import hops_from, with_ranks
 from routing.order.legal import ChannelOrder, breadth_first
-from routing.order.traffic import Dests, Net, empty_tree, sum_traffic
 from routing.order.turns import ALLOWED, Turns, grow_order, offer_turns
 from topo.fabric import frozen
 
@@ -34,13 +33,6 @@ class Wish(NamedTuple):
     """(n,) channel after it."""
     flows: NDArray[np.float64]
     """(n,) flows that take it."""
-
-
-def wished_turns(net: Net, dests: Dests, next_hop: NDArray[np.uint8]) -> Wish:
-    """Return the turns of tables, (T, S) by LID and switch, whatever loops they close."""
-    turn_load, order = sum_traffic(net, dests, empty_tree(net), next_hop).turn_load, net.order
-    then, back = np.nonzero(turn_load)
-    return Wish(order.reverse[order.indptr[order.sender[then]] + back], then, turn_load[then, back])
 
 
 def grow_channel_order(order: ChannelOrder, hosts: NDArray[np.int64], wish: Wish) -> ChannelOrder:
@@ -113,30 +105,6 @@ def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:
     early = turn % cables < cables // 2
     rank = np.where(side[order.sender] == 1, 1, np.where(early, 0, 2)).astype(np.int32)
     return with_ranks(order, np.argsort(np.lexsort((np.arange(len(rank)), rank))).astype(np.int32))
-
-
-def adjacency_orders(order: ChannelOrder) -> tuple[ChannelOrder, ChannelOrder]:
-    """Return two orders of up*/down* kind, both along switches of which each has most cables to those before it.
-
-    What up*/down* bars at a switch are turns between channels of one side, to switches before it or to those after it:
-    here few have many on that side. That is a maximum adjacency ordering (Nagamochi and Ibaraki, SIAM J. Discrete Math.
-    5(1), 1992). In the first order channels to later switches rank below all others; in the second, which connects
-    everything, they rank above.
-    """
-    n = len(order.indptr) - 1
-    position, cables = np.empty(n, np.int64), np.zeros(n, np.int64)
-    for place in range(n):
-        switch = int(np.argmax(cables))
-        position[switch] = place
-        np.add.at(cables, order.receiver[order.indptr[switch] : order.indptr[switch + 1]], 1)
-        cables[switch] = -len(order.sender)  # below all that are left
-    return _along(order, position), _along(order, n - 1 - position)
-
-
-def _along(order: ChannelOrder, position: NDArray[np.int64]) -> ChannelOrder:
-    """Return the order in which channels to later switches rank by their sender, and others above, reversed."""
-    here, n = position[order.sender], len(position)
-    return with_ranks(order, np.where(position[order.receiver] > here, here, 2 * n - here).astype(np.int32))
 
 
 def _allow_spanning_trees(order: ChannelOrder, rank: NDArray[np.int32], state: NDArray[np.uint8]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.engines.relieve import Limits, relieve_peaks
 from routing.order.channel_order import taken_channels
-from routing.order.traffic import Dests, Net
 from routing.order.turns import Turns, fixed_turns, note_turns
 from routing.repairs.basis import HOST, RepairBasis, destinations, hosts_at
 from routing.repairs.channels import Channels
+from routing.repairs.peaks import Limits, relieve_peaks
+from routing.repairs.traffic import Dests, Net
 from routing.tables import NO_PATH
 from topo.fabric import Fabric, frozen
 
@@ -56,29 +56,22 @@ def take_off_peaks(
         order=order,
         scale=frozen(whole.rate_gbps[whole.inner].max() / order.rate_gbps),
         sources=frozen(hosts),
-        leaves=frozen(np.flatnonzero(hosts).astype(np.int32)),
-        kept=frozen(np.full(len(hosts), -1, np.int32)),
     )
     dests = Dests(
         switch=frozen(dest_switches),
         lid=frozen(lids),
         weight=frozen(np.where(weight < HOST / (1 << tables.lmc), 0.0, weight)),
-        neighbours=1,
-        shift_weight=0.0,
-        shift_everywhere=False,
-        segment=frozen(np.array([0, len(lids)], np.int32)),
-        role_weight=0.0,
     )
     next_hop = taken_channels(order, lft)
     repaired, old = next_hop.copy(), taken_channels(order, tables.lft)
-    everywhere, effort = frozen(np.ones(len(channels.port), bool)), EFFORT // max(len(channels.port), 1)
+    effort = EFFORT // max(len(channels.port), 1)
     most = np.count_nonzero(repaired != old) + spare
 
     def relieve(turns: Turns, detour: int, goal: float, *, goes_on: bool) -> float:
         """Move flows; return the load of the fullest channel."""
         left_over = int(most - np.count_nonzero(next_hop != old))
-        limits = Limits(detour, effort, np.inf, goal, left_over, goes_on)
-        return relieve_peaks(net, dests, everywhere, limits, turns, old, next_hop)
+        limits = Limits(detour, effort, goal, left_over, goes_on)
+        return relieve_peaks(net, dests, limits, turns, old, next_hop)
 
     def suffices(turns: Turns) -> bool:
         """Move flows, over longer paths only if need be; return whether no channel exceeds the limit."""

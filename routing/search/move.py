@@ -5,16 +5,15 @@ flow f, and `move_flows` moves it from the path that s has to one that begins wi
 to the switch where the two paths meet. With x the load of a channel c in units of its own rate, the move changes
 
     sum over k of  a_k * Q_k + b_k * P_k
-    Q_k = sum over c of price_c * (x^2 - sum over d of x_d^2),    P_k = sum over c of x^p
+    Q_k = sum over c of x^2 - sum over d of x_d^2,    P_k = sum over c of x^p
 
 where x_d is what goes to destination d: flows to one destination do not meet each other. The coefficients stay as they
 are during a sweep over all destinations, so that what moves gain adds up, and no sweep makes the sum larger. A high
-power p makes P_k the fullest channel: 32 in dense samples, whose loads are large and differ by parts of a per cent; 8
-in lists of flows, where one flow more is a large step.
+power p makes P_k the fullest channel.
 
-A move is legal when its new turns, from each channel into s and from the new channel onward, can rise in the order of
-channels (`routing.order.turns`): turns follow the traffic, and no path ever closes a loop. Turns that no path takes any
-more are given up.
+A move is legal when its new turns, from each channel into s and from the new channel onward, rise in the order of
+channels. The order may be amended for that (`routing.order.turns`): then turns follow the traffic, no path ever closes
+a loop, and turns that no path takes any more are given up.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ Singles = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 NextHops = NDArray[np.uint8]
 
-DOUBLINGS = (5, 3)
-"""The power p is 2 to the first in dense samples, and to the second in others."""
+AS_THEY_ARE, AMENDED, ANY = 0, 1, 2
+"""Turns that are legal: those that rise in the order of channels, those that can rise in one, and all."""
 
 
 class Samples(NamedTuple):
@@ -59,8 +58,8 @@ class Samples(NamedTuple):
     """(F,) sample that it belongs to."""
     flow: Singles
     """(F,) how much it is, in units of a host's link."""
-    price: Floats
-    """(2, C) weight of the square of a channel's load: in dense samples, and in others."""
+    doublings: NDArray[np.uint8]
+    """(K,) the power p of each sample is 2 to this."""
     slow: Floats
     """(C,) the fastest rate over that of the channel."""
 
@@ -74,6 +73,8 @@ class Terms(NamedTuple):
     """(K,) coefficient b_k."""
     most: Floats
     """(U,) load of a channel, by its rate, that no move may exceed."""
+    least: float
+    """What a move must gain."""
 
 
 class Allowed(NamedTuple):
@@ -87,6 +88,8 @@ class Allowed(NamedTuple):
     """(C, W) destinations whose tree takes the turn from a channel to channel w of its receiver."""
     kept: Bools
     """(S, S) whether the entry of a switch for destinations of another stays; 0 x 0 where none does."""
+    turns: int
+    """`AS_THEY_ARE`, `AMENDED` or `ANY`."""
 
 
 class State(NamedTuple):
@@ -248,7 +251,7 @@ def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, nex
     next_hop : (T, S) uint8
         Index of the channel that each switch takes among its own, by LID.
     met : (K,) float64, out
-        Sum over channels and destinations of the price of what goes to one destination alone.
+        Sum over channels and destinations of the square of what goes to one destination alone.
 
     Returns
     -------
@@ -273,14 +276,14 @@ def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, nex
                 here = state.nearest[i]
                 channel, flow = state.onward[here], state.own[here, u]
                 state.load[channel, u] += flow
-                met[u] += samples.price[0, channel] * flow * flow
+                met[u] += (samples.slow[channel] * flow) ** 2
         for i in range(samples.indptr[dest], samples.indptr[dest + 1]):
             here, k = samples.sender[i], samples.sample[i]
             if state.depth[here] >= 0:
                 while here != home and state.own[here, k] > 0.0:
                     channel, flow = state.onward[here], state.own[here, k]
                     state.load[channel, k] += flow
-                    met[k] += samples.price[1, channel] * flow * flow
+                    met[k] += (samples.slow[channel] * flow) ** 2
                     state.own[here, k] = 0.0
                     here = receiver[channel]
         state.own[:, :dense] = 0.0
@@ -306,15 +309,13 @@ def sum_turns(samples: Samples, turns: Turns, state: State, next_hop: NextHops, 
 @kernel
 def sum_terms(samples: Samples, state: State, met: Floats, square: Floats, high: Floats) -> None:
     """Return Q and P of each sample in ``square`` and ``high``, from its loads."""
-    dense = len(samples.source)
     square[:], high[:] = -met, 0.0
     for c in range(len(state.load)):
         for k in range(len(square)):
-            load = state.load[c, k] * 1.0
-            x = load * samples.slow[c]
-            for _ in range(DOUBLINGS[0] if k < dense else DOUBLINGS[1]):
+            x = state.load[c, k] * samples.slow[c]
+            square[k] += x * x
+            for _ in range(samples.doublings[k]):
                 x *= x
-            square[k] += samples.price[0 if k < dense else 1, c] * load * load
             high[k] += x
 
 
@@ -329,7 +330,9 @@ def move_flows(
     tuple of int and float
         Moves that were made, and by how much they lower what `Terms` weighs.
     """
-    moves, gained, tick = 0, 0.0, int(state.stamp.max())
+    moves, gained, tick = 0, 0.0, 0
+    for stamp in state.stamp:
+        tick = max(tick, int(stamp))
     for dest in dests:
         count = recall(samples, turns, state, next_hop, dest)
         _begin(samples, turns, bounds, state, dest, count)
@@ -399,13 +402,12 @@ def _cost(samples: Samples, terms: Terms, state: State, channel: int, here: int,
         k, flow = state.items[j], state.amount[j]
         load = state.load[channel, k] * 1.0
         others = load - state.own[here, k] if here >= 0 else load
-        price = samples.price[0 if k < dense else 1, channel]
-        total += 2.0 * sign * terms.square[k] * price * flow * others
+        total += 2.0 * sign * terms.square[k] * slow * slow * flow * others
         before = load * slow
         after = max(before + sign * flow * slow, 0.0)
         if sign > 0 and k < dense and after > terms.most[k]:
             return np.inf
-        for _ in range(DOUBLINGS[0] if k < dense else DOUBLINGS[1]):
+        for _ in range(samples.doublings[k]):
             before, after = before * before, after * after
         total += terms.high[k] * (after - before)
     return total
@@ -460,7 +462,7 @@ def _best(
             state.saved[known + 1] = state.saved[known] + _cost(samples, terms, state, via, at_known, size, -1.0)
             known, at_known = known + 1, receiver[via]
         total += state.saved[state.position[there]]
-        if total < 0.0:
+        if total < -terms.least:
             state.offer[offers], state.gain[offers] = channel, total
             offers += 1
     at = here
@@ -485,10 +487,10 @@ def _best(
 def _is_legal(turns: Turns, bounds: Allowed, state: State, here: int, home: int, channel: int) -> bool:
     """Whether all turns that a move brings can rise; those that can do so from now on, as far as they are taken."""
     there = turns.order.receiver[channel]
-    legal = there == home or allow_turn(turns, channel, state.onward[there])
+    legal = there == home or _may_rise(turns, bounds, channel, state.onward[there])
     child = state.child[here]
     while child >= 0 and legal:
-        legal = allow_turn(turns, state.onward[child], channel)
+        legal = _may_rise(turns, bounds, state.onward[child], channel)
         child = state.sibling[child]
     if not legal:
         # What was allowed for nothing is given up.
@@ -499,6 +501,14 @@ def _is_legal(turns: Turns, bounds: Allowed, state: State, here: int, home: int,
             _give_up(turns, bounds, state.onward[child], channel)
             child = state.sibling[child]
     return bool(legal)
+
+
+@inner
+def _may_rise(turns: Turns, bounds: Allowed, x: int, y: int) -> bool:
+    """Whether a turn is legal; one for which the order of channels is amended is so from now on."""
+    if bounds.turns == AMENDED:
+        return allow_turn(turns, x, y)
+    return bool(bounds.turns == ANY or turns.rank[x] < turns.rank[y])
 
 
 @inner

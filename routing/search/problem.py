@@ -14,7 +14,7 @@ weights; the others list their flows. Samples of one *class* share its weight.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -23,17 +23,20 @@ from numpy.typing import NDArray
 
 from routing.order.channel_order import hops_from
 from routing.order.destinations import Destinations
-from routing.order.legal import ChannelOrder, empty_paths
-from routing.search.ideal import ideal_loads
+from routing.order.legal import ChannelOrder
 from routing.search.move import Samples
 from topo.fabric import Fabric, Kind, frozen
 
 WEIGHTS = {"pairs": 4.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
 """Weights of the classes of traffic. All pairs weigh most, since nobody knows what will run."""
 
-MOST_SHIFTS = 250
-"""Shifts that are looked at, spread evenly, or all if there are fewer. The load of each on each channel is kept, in
-4 bytes, and so is what each switch sends of it."""
+MOST_FLOWS = 1 << 20
+"""Flows that shifts may list, and jobs: 16 MB each. All shifts that fit are looked at, spread evenly, since those that
+are left out end up fuller (by a quarter, where 250 of 1,023 were looked at)."""
+
+DENSE, LISTED = 5, 3
+"""Doublings of the power that stands for the fullest channel: 32 in dense samples, whose loads are large and differ by
+parts of a per cent; 8 in lists of flows, where one flow more is a large step."""
 
 
 class Sample(NamedTuple):
@@ -116,10 +119,7 @@ def pose(
     ranks : (n,) int32
         End ports of adapters in the order of the tree.
     """
-    turn = np.argsort(dests.index)
-    switch, lid = dests.switch[turn], dests.lid[turn]
-    by_lid = np.full(int(lids.max(initial=0)) + 1, -1)
-    by_lid[lid] = np.arange(len(lid))
+    by_lid = numbers_of(dests)
     ranks = ranks[fabric.kind[fabric.end_node[ranks]] == Kind.HCA]
     rate = fabric.rate_gbps[fabric.port_of(ranks)]
     hosts = Hosts(
@@ -128,12 +128,39 @@ def pose(
         fabric.role[fabric.end_node[ranks]].astype(np.int64),
         rate / max(rate.max(initial=0.0), 1.0),
     )
-    n = fabric.n_switches
-    dense, listed = list(_dense(hosts, n, len(lid))), [*_shifts(hosts), *_jobs(hosts)]
-    slow = order.rate_gbps.max(initial=1.0) / order.rate_gbps
-    even = ideal_loads(order, empty_paths(order), *_all_pairs(hosts, n, len(lid)), frozen(switch.astype(np.int32)))
-    even = even * slow / max(len(hosts.dest) - 1, 1)
-    price = np.stack([slow**2 / np.maximum(even, 0.25), slow**2 / np.maximum(even, 1.0)])
+    dense = list(_dense(hosts, fabric.n_switches, len(dests.lid)))
+    return assemble(order, dests, dense, [*_shifts(hosts), *_jobs(hosts)], WEIGHTS)
+
+
+def numbers_of(dests: Destinations) -> NDArray[np.int64]:
+    """Return (T,) the number of the destination with each LID in a problem, -1 for none."""
+    number = np.full(int(dests.lid.max(initial=0)) + 1, -1)
+    number[dests.lid[np.argsort(dests.index)]] = np.arange(len(dests.lid))
+    return number
+
+
+def assemble(
+    order: ChannelOrder,
+    dests: Destinations,
+    dense: Sequence[Dense],
+    listed: Sequence[Sample],
+    classes: dict[str, float],
+    doublings: int = LISTED,
+) -> Problem:
+    """Return the problem of some samples.
+
+    Parameters
+    ----------
+    order : ChannelOrder
+    dests : Destinations
+    dense, listed : sequence
+    classes : dict
+        Weight of each class.
+    doublings : int
+        Of the power that stands for the fullest channel in samples that are listed.
+    """
+    turn, n = np.argsort(dests.index), len(order.indptr) - 1
+    switch, lid = dests.switch[turn], dests.lid[turn]
     sender, dest, flow, sample = _together(listed, switch, len(dense))
     shares = np.array([one.share for one in dense] + [one.share for one in listed])
     samples = Samples(
@@ -145,20 +172,39 @@ def pose(
         sender=frozen(sender),
         sample=frozen(sample),
         flow=frozen(flow),
-        price=frozen(price),
-        slow=frozen(slow),
+        doublings=frozen(np.repeat([DENSE, doublings], [len(dense), len(listed)]).astype(np.uint8)),
+        slow=frozen(order.rate_gbps.max(initial=1.0) / order.rate_gbps),
     )
     hops = np.stack([hops_from(root, order.indptr, order.receiver) for root in range(n)]).astype(np.int16)
     names = (*(one.name for one in dense), *(one.name for one in listed))
     flows = np.bincount(sample, flow, len(names))
     flows[: len(dense)] = [one.source.sum() * one.dest.sum() for one in dense]
-    return weigh_classes(Problem(samples, names, frozen(shares), shares, frozen(flows), frozen(hops)), WEIGHTS)
+    return weigh_classes(Problem(samples, names, frozen(shares), shares, frozen(flows), frozen(hops)), classes)
 
 
 def weigh_classes(problem: Problem, classes: dict[str, float]) -> Problem:
     """Return the same problem with other weights of the classes."""
     weights = problem.shares * np.array([classes[name] for name in problem.names])
     return replace(problem, weights=frozen(weights / weights.sum()))
+
+
+def all_pairs_alone(problem: Problem) -> Problem:
+    """Return the same problem without any traffic but that of all pairs."""
+    some = np.array(problem.names) == "pairs"
+    samples, dests = problem.samples, len(problem.samples.lid)
+    few = samples._replace(
+        source=samples.source[some[: problem.dense]],
+        weight=samples.weight[some[: problem.dense]],
+        doublings=samples.doublings[some],
+        indptr=frozen(np.zeros(dests + 1, np.int64)),
+        sender=samples.sender[:0],
+        sample=samples.sample[:0],
+        flow=samples.flow[:0],
+    )
+    alone = Problem(
+        few, ("pairs",) * some.sum(), problem.shares[some], problem.weights[some], problem.flows[some], problem.hops
+    )
+    return weigh_classes(alone, WEIGHTS)
 
 
 def _all_pairs(hosts: Hosts, n: int, dests: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -198,7 +244,7 @@ def _shifts(hosts: Hosts) -> Iterator[Sample]:
         groups += [(np.flatnonzero(hosts.role == role), (hosts.role == role).mean() / 3) for role in roles]
     for ranks, share in groups:
         count = len(ranks)
-        most = round(MOST_SHIFTS * share)
+        most = min(round(MOST_FLOWS * share / max(count, 1)), count - 1)
         few = np.unique(1 + (np.arange(most) * (count - 1)) // most) if count > 2 and most else ()
         for shift in few:
             to = np.roll(ranks, -shift)
@@ -206,25 +252,18 @@ def _shifts(hosts: Hosts) -> Iterator[Sample]:
 
 
 def _jobs(hosts: Hosts) -> Iterator[Sample]:
-    """Yield an all-to-all of each job that a scheduler might place on the hosts of the most common role."""
+    """Yield an all-to-all of each job that a scheduler might place on all hosts, or on those of the most common role.
+
+    The smallest come first, as far as all their flows may be listed.
+    """
     if not len(hosts.role):
         return
     most = np.flatnonzero(hosts.role == np.bincount(hosts.role).argmax())
+    pools = [np.arange(len(hosts.role))] + ([most] if len(most) < len(hosts.role) else [])
     rng = np.random.default_rng(0)
-    jobs = [most[int(rng.integers(every)) :: every] for every in range(2, 13)]
-    by_leaf = np.argsort(hosts.switch[most], kind="stable")
-    leaf = hosts.switch[most][by_leaf]
-    place = np.empty(len(most), np.int64)
-    place[by_leaf] = np.arange(len(most)) - np.searchsorted(leaf, leaf)
-    tall = int(place.max()) + 1
-    jobs += [most[place == k] for k in rng.choice(tall, min(tall, 4), replace=False)]
-    for _ in range(6):
-        size = int(rng.integers(max(4, len(most) // 20), max(len(most), 5)))
-        jobs.append(most[np.unique(np.linspace(0, len(most) - 1, size).astype(int))])
-        size = int(rng.integers(max(4, len(most) // 20), len(most) // 2 + 5))
-        first = int(rng.integers(max(len(most) - size, 0) + 1))
-        jobs.append(most[first : first + size])
-    jobs = [job for job in jobs if len(job) > 3]
+    jobs = sorted((job for pool in pools for job in _placed(hosts, pool, rng) if len(job) > 3), key=len)
+    flows = np.cumsum([len(job) * len(np.unique(hosts.switch[job])) for job in jobs])
+    jobs = jobs[: int(np.searchsorted(flows, MOST_FLOWS))]
     for job in jobs:
         senders, count = np.unique(hosts.switch[job], return_counts=True)
         yield Sample(
@@ -236,8 +275,23 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
         )
 
 
+def _placed(hosts: Hosts, pool: NDArray[np.int64], rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Yield jobs as schedulers place them on some hosts: every k-th, the k-th of each leaf, in a row, wherever."""
+    n = len(pool)
+    yield from (pool[::every] for every in range(2, 13))
+    by_leaf = np.argsort(hosts.switch[pool], kind="stable")
+    leaf = hosts.switch[pool][by_leaf]
+    place = np.empty(n, np.int64)
+    place[by_leaf] = np.arange(n) - np.searchsorted(leaf, leaf)
+    yield from (pool[place == k] for k in np.unique(np.linspace(0, place.max(), 4).astype(int)))
+    for parts in (2, 3, 4):
+        yield from np.array_split(pool, parts)
+    for parts in (3, 3, 6, 6):
+        yield np.sort(rng.choice(pool, n // parts, replace=False))
+
+
 def _together(
-    listed: list[Sample], switch: NDArray[np.int32], dense: int
+    listed: Sequence[Sample], switch: NDArray[np.int32], dense: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int32]]:
     """Return sender, destination, flow and sample of all flows between switches, by destination."""
     sizes = [len(one.dest) for one in listed]

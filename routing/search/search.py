@@ -11,7 +11,6 @@ cent of any other, so nothing has to be scaled. J falls with every sweep; the se
 
 from __future__ import annotations
 
-from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from routing.order.channel_order import with_ranks
 from routing.order.legal import ChannelOrder
 from routing.order.turns import Turns
 from routing.search.move import (
-    DOUBLINGS,
+    AMENDED,
     Allowed,
     State,
     Terms,
@@ -33,7 +32,7 @@ from routing.search.move import (
     sum_terms,
     sum_turns,
 )
-from routing.search.problem import Problem, weigh_classes
+from routing.search.problem import Problem
 from topo.fabric import frozen
 
 HIGH = 0.5
@@ -42,7 +41,7 @@ HIGH = 0.5
 NOTHING = 1e-9
 """Stands for what is nothing but for rounding."""
 
-ENOUGH, SWEEPS = 1e-3, 8
+ENOUGH, SWEEPS = 2.5e-3, 8
 """A sweep that gains less (a thousandth of the loads) is the last one; and there are no more than that many."""
 
 GOLDEN = (5**0.5 - 1) / 2
@@ -83,23 +82,22 @@ class TableSearch:
     def __init__(self, problem: Problem, order: ChannelOrder) -> None:
         self.problem, self.order = problem, order
         self.names = np.array(problem.names)
-        self.power = np.exp2(np.where(np.arange(len(problem.names)) < problem.dense, *DOUBLINGS))
+        self.power = np.exp2(problem.samples.doublings)
         widest = int(np.diff(order.indptr).max(initial=0))
         self.state: State = new_state(problem.samples, len(problem.weights), len(order.sender), widest)
         self.shape = (len(order.sender), widest)
         count = len(problem.samples.lid)
         self.turn = np.argsort(np.arange(count) * GOLDEN % 1, kind="stable")
 
-    def weighted(self, classes: dict[str, float]) -> TableSearch:
-        """Return the same search with other weights of the classes; both work in the same room."""
-        other = copy(self)
-        other.problem = weigh_classes(self.problem, classes)
-        return other
-
     def weigh(self, order: ChannelOrder, next_hop: NDArray[np.uint8]) -> Found:
         """Return what tables are worth."""
         turns = self._turns(order)
         return self._judged(order, next_hop, self._sum(turns, np.zeros((0, 0), np.int32), next_hop))
+
+    def loads(self, next_hop: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Return (C, K) the load of each channel in each sample, in units of its own rate."""
+        self.weigh(self.order, next_hop)
+        return self.state.load * self.problem.samples.slow[:, None]
 
     def taken_turns(
         self, next_hop: NDArray[np.uint8]
@@ -116,8 +114,11 @@ class TableSearch:
         order: ChannelOrder,
         next_hop: NDArray[np.uint8],
         *,
+        turns: int = AMENDED,
         detour: int = 0,
         kept: NDArray[np.bool_] | None = None,
+        high: float = HIGH,
+        least: float = 0.0,
     ) -> Found:
         """Return the tables that a search from some ends with.
 
@@ -126,26 +127,34 @@ class TableSearch:
         order : ChannelOrder
             Ranks that all paths climb.
         next_hop : (T, S) uint8
+        turns : int
+            Those that moves may take: `AS_THEY_ARE` in the order, `AMENDED` or `ANY`.
         detour : int
             Links that a path may have beyond the shortest.
         kept : (S, S) bool, optional
             Whether the entry of a switch for what hangs on another stays.
+        high : float
+            Share of the fullest channel in the score; 1 takes flows off the fullest channels alone.
+        least : float
+            What each move must gain.
         """
-        samples, turns, next_hop = self.problem.samples, self._turns(order), next_hop.copy()
+        samples, state, next_hop = self.problem.samples, self._turns(order), next_hop.copy()
         used = np.zeros(self.shape, np.int32)
-        sums = self._sum(turns, used, next_hop)
-        allow_used(turns, used)
-        bounds = Allowed(self.problem.hops, detour, used, np.zeros((0, 0), bool) if kept is None else kept)
-        best = self._judged(order, next_hop.copy(), sums)
+        sums = self._sum(state, used, next_hop)
+        allow_used(state, used)
+        keeps = np.zeros((0, 0), bool) if kept is None else kept
+        bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
+        best = self._judged(order, next_hop.copy(), sums, high)
         for _ in range(SWEEPS):
-            moves, _ = move_flows(samples, turns, bounds, self._lowered(sums), self.state, next_hop, self.turn)
-            sums = self._sum(turns, used, next_hop)
-            found = self._judged(with_ranks(order, frozen(turns.rank.copy())), next_hop.copy(), sums)
+            terms = self._lowered(sums, high, least)
+            moves, _ = move_flows(samples, state, bounds, terms, self.state, next_hop, self.turn)
+            sums = self._sum(state, used, next_hop)
+            found = self._judged(with_ranks(order, frozen(state.rank.copy())), next_hop.copy(), sums, high)
             gain = best.score - found.score
             best = found if gain > 0 else best
             if gain < ENOUGH or not moves:
                 break
-            reopen(turns)
+            reopen(state)
         return best
 
     def _turns(self, order: ChannelOrder) -> Turns:
@@ -164,9 +173,9 @@ class TableSearch:
         square = np.maximum(square, 0.0) + self.problem.flows
         return Sums(np.maximum(square, NOTHING), np.maximum(high, NOTHING), missing)
 
-    def _judged(self, order: ChannelOrder, next_hop: NDArray[np.uint8], sums: Sums) -> Found:
+    def _judged(self, order: ChannelOrder, next_hop: NDArray[np.uint8], sums: Sums, high: float = HIGH) -> Found:
         """Return tables whose loads are summed, with what they are worth."""
-        terms = (1 - HIGH) * np.log(sums.square) / 2 + HIGH * np.log(sums.high) / self.power
+        terms = (1 - high) * np.log(sums.square) / 2 + high * np.log(sums.high) / self.power
         fullest = self._fullest()
         pairs, shifts = (fullest[np.flatnonzero(self.names == name)] for name in ("pairs", "shifts"))
         score = float(self.problem.weights @ terms)
@@ -174,12 +183,12 @@ class TableSearch:
             next_hop, order, terms, score, sums.missing, float(pairs.max(initial=0)), float(shifts.max(initial=0))
         )
 
-    def _lowered(self, sums: Sums) -> Terms:
+    def _lowered(self, sums: Sums, high: float, least: float) -> Terms:
         """Return the coefficients by which a sweep lowers the score."""
         weights, dense = self.problem.weights, self.problem.dense
         barred = self.names[:dense] == "pairs"
         most = np.where(barred, self._fullest()[:dense] * (1 + NOTHING), np.inf)
-        return Terms(weights * (1 - HIGH) / (2 * sums.square), weights * HIGH / (self.power * sums.high), most)
+        return Terms(weights * (1 - high) / (2 * sums.square), weights * high / (self.power * sums.high), most, least)
 
     def _fullest(self) -> NDArray[np.float64]:
         """Return (K,) the load of the fullest channel in each sample, by its rate."""

@@ -14,7 +14,7 @@ from routing.candidates import FIGURES, Candidate
 from routing.engines import auto
 from routing.engines.auto import _reason
 from routing.engines.base import ENGINES, Outside
-from routing.engines.judge import MARGIN, mark, shortfall
+from routing.engines.judge import mark
 from routing.proof import prove
 from routing.routed import Routed
 from topo.cluster import parse
@@ -105,23 +105,6 @@ def test_a_table_without_contention_does_not_lose_to_one_whose_links_to_single_h
         shared = rails.inner[proof.load[rails.inner] > proof.to_one_by_role[Role.COMPUTE][rails.inner]]
         assert proof.load[shared].max() == 64  # 16 hosts of a leaf to 4 of the 112 others over each of 32 cables
         assert proof.max_load == 64  # no more than those, though all 112 others send to each host
-
-
-def test_what_falls_short_of_any_yardstick_weighs_more_than_what_is_gained() -> None:
-    rng = np.random.default_rng(0)
-    fields = {figure.field: figure.sign for figure in FIGURES}
-    plain = Candidate("plain", **dict.fromkeys(fields, 100.0))
-    ahead = Candidate("ahead", **{field: 100.0 * (1 + 2 * MARGIN) ** sign for field, sign in fields.items()})
-    assert shortfall(plain, []) == shortfall(ahead, [plain]) == 0
-    for figure in FIGURES:
-        worse = replace(ahead, **{figure.field: getattr(ahead, figure.field) * 0.9**figure.sign})
-        assert (shortfall(worse, [plain]) > 0) == (figure.behind > 0)
-        gain = replace(worse, **{field: getattr(ahead, field) * 2.0**sign for field, sign in fields.items()
-                                 if field != figure.field})  # fmt: skip
-        assert shortfall(gain, [plain]) == shortfall(worse, [plain])
-    for _ in range(100):
-        rows = [Candidate("", **{field: float(rng.uniform(50, 200)) for field in fields}) for _ in range(3)]
-        assert shortfall(rows[0], rows[1:]) >= max(shortfall(rows[0], [yard]) for yard in rows[1:])
 
 
 def test_the_reason_names_rivals_and_their_loops() -> None:

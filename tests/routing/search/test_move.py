@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 
 from helpers.random_fabrics import draw
 from helpers.strategies import examples, fabrics, nightly
-from routing.engines.jobs import _begins
+from routing.engines import dfsssp
+from routing.engines.balanced import _begins
 from routing.engines.start import Start, start_of
-from routing.order.channel_order import port_numbers
+from routing.order.channel_order import port_numbers, taken_channels
 from routing.order.destinations import empty_tables, finish_tables
 from routing.order.turns import ALLOWED
 from routing.proof import prove
 from routing.routed import Routed
-from routing.search.move import Allowed, add_up_loads, allow_used, move_flows, sum_terms
+from routing.search.move import AMENDED, ANY, AS_THEY_ARE, Allowed, add_up_loads, allow_used, move_flows, sum_terms
 from routing.search.problem import pose
 from routing.search.search import TableSearch
 from topo.fabric import Fabric
@@ -62,8 +63,8 @@ def test_a_sweep(seed: int) -> None:
     assert search_sums.missing == 0
     assert np.allclose(state.load, plain_loads(search, start, next_hop), rtol=1e-5)
     allow_used(turns, used)
-    terms = search._lowered(search_sums)
-    bounds = Allowed(search.problem.hops, 2, used, np.zeros((0, 0), bool))
+    terms = search._lowered(search_sums, 0.5, 0.0)
+    bounds = Allowed(search.problem.hops, 2, used, np.zeros((0, 0), bool), AMENDED)
     fullest = state.load[:, 0].max()
     square, high = np.empty_like(met), np.empty_like(met)
     sum_terms(samples, state, _met(search, turns, next_hop), square, high)
@@ -119,14 +120,18 @@ def hops(start: Start, next_hop: np.ndarray, lid: int, here: int, home: int) -> 
 
 @pytest.mark.slow
 @examples(20)
-@given(fabrics(max_switches=9, max_adapters=12, connected=True), st.sampled_from([0, 1, 2]))
-def test_any_graph_keeps_its_pairs_and_gets_no_loop(fabric: Fabric, detour: int) -> None:
+@given(
+    fabrics(max_switches=9, max_adapters=12, connected=True),
+    st.sampled_from([0, 1, 2]),
+    st.sampled_from([AS_THEY_ARE, AMENDED]),
+)
+def test_any_graph_keeps_its_pairs_and_gets_no_loop(fabric: Fabric, detour: int, turns: int) -> None:
     start, search = begun(fabric)
     lids, _ = empty_tables(fabric, None)
     if not len(start.order.sender):
         return
     for begin in _begins(start, search):
-        found = search.improve(begin.order, begin.next_hop, detour=detour)
+        found = search.improve(begin.order, begin.next_hop, turns=turns, detour=detour)
         before, after = (
             prove(Routed(fabric, finish_tables(start.dests, port_numbers(start.order, each), lids, "test")), "all")
             for each in (begin.next_hop, found.next_hop)
@@ -135,3 +140,26 @@ def test_any_graph_keeps_its_pairs_and_gets_no_loop(fabric: Fabric, detour: int)
         assert after.credit_loops == 0
         assert found.score <= search.weigh(begin.order, begin.next_hop).score + 1e-9
         assert search.weigh(found.order, found.next_hop).score == pytest.approx(found.score, abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_without_detours_any_turn_leaves_shortest_paths_as_short(seed: int) -> None:
+    fabric = draw(seed)
+    start, search = begun(fabric)
+    plain = taken_channels(start.order, dfsssp.route(fabric, start.lids, lanes=1).lft)
+    found = search.improve(start.order, plain, turns=ANY)
+    assert found.missing == 0
+    for lid, home in zip(start.dests.lid.tolist(), start.dests.switch.tolist(), strict=True):
+        for here in range(fabric.n_switches):
+            assert hops(start, found.next_hop, lid, here, home) == hops(start, plain, lid, here, home)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_moves_that_must_gain_much_are_few(seed: int) -> None:
+    start, search = begun(draw(seed))
+    begin = next(_begins(start, search))
+    free, dear = (search.improve(begin.order, begin.next_hop, least=least) for least in (0.0, 1e-4))
+    assert (dear.next_hop != begin.next_hop).sum() <= (free.next_hop != begin.next_hop).sum()
+    assert search.improve(begin.order, begin.next_hop, least=np.inf).score == search.weigh(*begin[:2]).score

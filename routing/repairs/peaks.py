@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from routing.machine_code import inner, kernel
 from routing.order.legal import breadth_first
-from routing.order.traffic import Dests, Net, Tree, empty_tree, recall_tree, sum_loads
 from routing.order.turns import CLOSED, Turns, allow_turn
+from routing.repairs.traffic import Dests, Net, Tree, empty_tree, recall_tree, sum_loads
 
 Floats = NDArray[np.float64]
 Int32s = NDArray[np.int32]
@@ -27,8 +27,6 @@ class Limits(NamedTuple):
     """Switches that a path may pass beyond those of the shortest one."""
     effort: int
     """Most trees that are looked at."""
-    worth: float
-    """Share of the peak at which nothing is moved after all: only what gets below it is kept."""
     enough: float = 0.0
     """Load of a channel that need not sink further."""
     spare: int = 1 << 62
@@ -60,7 +58,6 @@ class Tries(NamedTuple):
 def relieve_peaks(
     net: Net,
     dests: Dests,
-    fullest: NDArray[np.bool_],
     limits: Limits,
     turns: Turns,
     before: NextHops,
@@ -71,8 +68,6 @@ def relieve_peaks(
     Parameters
     ----------
     net, dests
-    fullest : (C,) bool
-        Channels whose flows are moved; others are not filled beyond them.
     limits : Limits
     turns : Turns
         The order that paths climb. If it knows the turns that they take, others are allowed where nothing else helps;
@@ -85,7 +80,7 @@ def relieve_peaks(
     Returns
     -------
     float
-        Flows over the most loaded of those channels, in the end.
+        Flows over the most loaded channel, in the end.
     """
     n = len(net.sources)
     tree = empty_tree(net)
@@ -98,13 +93,12 @@ def relieve_peaks(
         np.empty(n, np.int32),
         np.full(1, limits.spare, np.int64),
     )
-    load, start, effort = tries.load, next_hop.copy(), limits.effort
-    first = load[fullest].max()
-    peak, step = first, FIRST_STEP
+    load, effort = tries.load, limits.effort
+    peak, step = load.max(), FIRST_STEP
     while step > LAST_STEP and effort > 0 and peak > limits.enough:
         effort -= 1
         target = max(peak * (1 - step), limits.enough)
-        full = np.flatnonzero(fullest & (load > target))
+        full = np.flatnonzero(load > target)
         stuck, less = False, 0.0
         for channel in full[np.argsort(-load[full], kind="mergesort")]:
             less += load[channel]
@@ -119,11 +113,8 @@ def relieve_peaks(
                     break
         if stuck and not (limits.goes_on and less > LAST_STEP * peak):
             step /= 2
-        peak = load[fullest].max()
-    if peak < limits.worth * first:
-        return float(peak)
-    next_hop[:] = start
-    return float(first)
+        peak = load.max()
+    return float(peak)
 
 
 @inner
@@ -189,8 +180,7 @@ def _best_move(
     for i in range(1, tree.size[0]):
         switch = tree.nearest[i]
         flows = tree.flow[switch] * weight
-        keeps = net.kept[switch] >= 0 and net.kept[switch] == net.kept[tree.nearest[0]]
-        if not tries.over[switch] or flows == 0.0 or keeps:
+        if not tries.over[switch] or flows == 0.0:
             continue
         same = order.indptr[switch] + before[switch]
         may = tries.left[0] > 0 or tree.onward[switch] != same
@@ -218,9 +208,7 @@ def _best_move(
 def _climbs(tree: Tree, tries: Tries, turns: Turns, switch: int, out: int) -> bool:
     """Whether paths over a switch climb the order if it takes another channel."""
     then, rank = tree.onward[turns.order.receiver[out]], turns.rank[out]
-    return bool(
-        rank + turns.order.slack > tries.entered[switch] and (then < 0 or rank < turns.rank[then] + turns.order.slack)
-    )
+    return bool(rank > tries.entered[switch] and (then < 0 or rank < turns.rank[then]))
 
 
 @inner

@@ -24,28 +24,14 @@ class Net(NamedTuple):
     """(C,) the fastest rate over that of the channel."""
     sources: Floats
     """(S,) weight of the sources at each switch."""
-    leaves: Int32s
-    """Switches with hosts."""
-    kept: Int32s
-    """(S,) switches of one number keep their paths to each other's destinations; those of -1 keep none."""
 
 
 class Dests(NamedTuple):
-    """D destinations in the order in which they are rerouted."""
+    """D destinations."""
 
     switch: Int32s
     lid: Int32s
     weight: Floats
-    neighbours: int
-    """Destinations before and after one that shift permutations send to at the same time."""
-    shift_weight: float
-    """Extra weight of those on the first channel from each leaf."""
-    shift_everywhere: bool
-    """Whether they weigh extra on all channels instead."""
-    segment: Int32s
-    """(R + 1,) the destinations of role i are ``segment[i]`` to ``segment[i + 1] - 1``."""
-    role_weight: float
-    """Extra weight of flows to the role that is rerouted."""
 
 
 class Tree(NamedTuple):
@@ -63,15 +49,6 @@ class Tree(NamedTuple):
     """(S,) weight of the sources behind each switch, its own included."""
     slot: Int32s
     """(S,) scratch."""
-
-
-class Traffic(NamedTuple):
-    """Flows of all destinations. Rows are by reverse channel, so that those into one switch stand together."""
-
-    load: Floats
-    """(C,) flows, slow channels scaled up, and the extra ones of neighbours."""
-    turn_load: Floats
-    """(C, W) flows that take two channels in a row, scaled: this one after the reverse of channel w."""
 
 
 @kernel
@@ -159,33 +136,6 @@ def sum_flows(net: Net, tree: Tree) -> None:
     for i in range(tree.size[0] - 1, 0, -1):
         here = tree.nearest[i]
         tree.flow[receiver[tree.onward[here]]] += tree.flow[here]
-
-
-@inner
-def add_flows(net: Net, tree: Tree, traffic: Traffic, weight: float, extra: float) -> None:
-    """Add a destination's flows, or with a negative weight take them away; the extra weight counts for loads only."""
-    indptr, receiver, reverse = net.order.indptr, net.order.receiver, net.order.reverse
-    for i in range(1, tree.size[0]):
-        here = tree.nearest[i]
-        channel = tree.onward[here]
-        there, back = receiver[channel], reverse[channel]
-        flows = tree.flow[here] * weight * net.scale[channel]
-        traffic.load[back] += flows + tree.flow[here] * extra * net.scale[channel]
-        if tree.onward[there] >= 0:
-            traffic.turn_load[tree.onward[there], back - indptr[there]] += flows
-
-
-@kernel
-def sum_traffic(net: Net, dests: Dests, tree: Tree, next_hop: NextHops) -> Traffic:
-    """Return the traffic of all destinations."""
-    widest = 0
-    for switch in range(len(net.sources)):
-        widest = max(widest, net.order.indptr[switch + 1] - net.order.indptr[switch])
-    traffic = Traffic(np.zeros(len(net.order.receiver)), np.zeros((len(net.order.receiver), widest)))
-    for dest in range(len(dests.lid)):
-        recall_tree(net, dests, tree, next_hop, dest)
-        add_flows(net, tree, traffic, dests.weight[dest], 0.0)
-    return traffic
 
 
 @kernel
