@@ -107,17 +107,23 @@ def _finish(start: Start, next_hop: NDArray[np.uint8]) -> RoutingTables:
 
 
 def _perfect(start: Start) -> RoutingTables | None:
-    """Return a closed form by which no shift has flows that meet; None where the fabric is no whole tree."""
+    """Return the closed form by which no shift among hosts of a role has flows that meet; None without a whole tree."""
     if not start.tree or start.order.rate_gbps.min() < start.order.rate_gbps.max():
         return None
+    role, found = start.fabric.role[start.fabric.end_node[start.ranks]], []
     for next_hop in (start.closed, closed_in_a_row(start)):
         if next_hop is None:
             continue
-        tables = _finish(start, next_hop)
-        most, _, _ = congestion(Routed(start.fabric, tables), start.ranks, shifts(len(start.ranks), SHIFTS))
-        if most.max(initial=0) <= 1:
-            return tables
-    return None
+        routed = Routed(start.fabric, _finish(start, next_hop))
+        worst = 0
+        for each in np.unique(role):
+            ranks = frozen(start.ranks[role == each])
+            worst = max(worst, congestion(routed, ranks, shifts(len(ranks), SHIFTS))[0].max(initial=0))
+        if worst <= 1:
+            found.append(routed)
+    if len(found) < 2:
+        return found[0].tables if found else None
+    return min(found, key=lambda routed: prove(routed).load[start.fabric.inner].max()).tables
 
 
 def _search(start: Start) -> Found:

@@ -8,6 +8,8 @@ order of channels allows; what it costs is that every application must ask for t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,7 +47,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
     start = start_of(fabric, lids, lft.shape[::-1])
     plain = dfsssp.route(fabric, lids, lanes=1)
     if not len(start.order.sender):
-        return finish_tables(start.dests, plain.lft, lids, "shortest")
+        return replace(plain, engine="shortest")
     search = TableSearch(pose(fabric, lids, start.order, start.dests, start.ranks), start.order)
     pairs = TableSearch(all_pairs_alone(search.problem), start.order)
     found = search.improve(start.order, taken_channels(start.order, plain.lft), turns=ANY)
@@ -56,4 +58,4 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
     try:
         return break_loops(fabric, tables, lanes)
     except RoutingError:  # plain ones may do with fewer lanes
-        return break_loops(fabric, finish_tables(start.dests, np.array(plain.lft), lids, "shortest"), lanes)
+        return break_loops(fabric, replace(plain, engine="shortest"), lanes)

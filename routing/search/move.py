@@ -5,9 +5,10 @@ flow f, and `move_flows` moves it from the path that s has to one that begins wi
 to the switch where the two paths meet. With x the load of a channel c in units of its own rate, the move changes
 
     sum over k of  a_k * Q_k + b_k * P_k
-    Q_k = sum over c of x^2 - sum over d of x_d^2,    P_k = sum over c of x^p
+    Q_k = sum over c of r_c * (x^2 - sum over d of x_d^2),    P_k = sum over c of x^p
 
-where x_d is what goes to destination d: flows to one destination do not meet each other. The coefficients stay as they
+where r_c is the rate of the channel by the fastest, so that Q_k adds up how long flows wait for each other, and x_d
+is what goes to destination d: flows to one destination do not meet each other. The coefficients stay as they
 are during a sweep over all destinations, so that what moves gain adds up, and no sweep makes the sum larger. A high
 power p makes P_k the fullest channel.
 
@@ -276,14 +277,14 @@ def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, nex
                 here = state.nearest[i]
                 channel, flow = state.onward[here], state.own[here, u]
                 state.load[channel, u] += flow
-                met[u] += (samples.slow[channel] * flow) ** 2
+                met[u] += samples.slow[channel] * flow * flow
         for i in range(samples.indptr[dest], samples.indptr[dest + 1]):
             here, k = samples.sender[i], samples.sample[i]
             if state.depth[here] >= 0:
                 while here != home and state.own[here, k] > 0.0:
                     channel, flow = state.onward[here], state.own[here, k]
                     state.load[channel, k] += flow
-                    met[k] += (samples.slow[channel] * flow) ** 2
+                    met[k] += samples.slow[channel] * flow * flow
                     state.own[here, k] = 0.0
                     here = receiver[channel]
         state.own[:, :dense] = 0.0
@@ -313,7 +314,7 @@ def sum_terms(samples: Samples, state: State, met: Floats, square: Floats, high:
     for c in range(len(state.load)):
         for k in range(len(square)):
             x = state.load[c, k] * samples.slow[c]
-            square[k] += x * x
+            square[k] += x * state.load[c, k]
             for _ in range(samples.doublings[k]):
                 x *= x
             high[k] += x
@@ -402,7 +403,7 @@ def _cost(samples: Samples, terms: Terms, state: State, channel: int, here: int,
         k, flow = state.items[j], state.amount[j]
         load = state.load[channel, k] * 1.0
         others = load - state.own[here, k] if here >= 0 else load
-        total += 2.0 * sign * terms.square[k] * slow * slow * flow * others
+        total += 2.0 * sign * terms.square[k] * slow * flow * others
         before = load * slow
         after = max(before + sign * flow * slow, 0.0)
         if sign > 0 and k < dense and after > terms.most[k]:

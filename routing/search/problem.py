@@ -7,7 +7,7 @@ weights; the others list their flows. Samples of one *class* share its weight.
 |---|---|
 | pairs | every host to every other; the same by the rate of the hosts' links, where these differ |
 | roles | every host to those of one role; those of one role to each other |
-| shifts | rank i to rank i + s, over all hosts along the tree and over those of each role |
+| shifts | rank i to rank i + s along the tree, over the hosts of each role |
 | jobs | an all-to-all among every 2nd to 12th host, evenly spread ones, windows, the k-th of each leaf |
 | management | everything to switches and aggregation nodes, so that paths which no host takes are even, too |
 """
@@ -237,14 +237,11 @@ def _dense(hosts: Hosts, n: int, dests: int) -> Iterator[Dense]:
 
 
 def _shifts(hosts: Hosts) -> Iterator[Sample]:
-    """Yield shifts over all ranks, and over those of each role."""
-    roles = np.unique(hosts.role)
-    groups = [(np.arange(len(hosts.dest)), 2 / 3 if len(roles) > 1 else 1.0)]
-    if len(roles) > 1:
-        groups += [(np.flatnonzero(hosts.role == role), (hosts.role == role).mean() / 3) for role in roles]
-    for ranks, share in groups:
-        count = len(ranks)
-        most = min(round(MOST_FLOWS * share / max(count, 1)), count - 1)
+    """Yield shifts over the hosts of each role: no job has a ring of GPUs and storage."""
+    for role in np.unique(hosts.role):
+        ranks = np.flatnonzero(hosts.role == role)
+        count, share = len(ranks), len(ranks) / len(hosts.role)
+        most = min(round(MOST_FLOWS * share / count), count - 1)
         few = np.unique(1 + (np.arange(most) * (count - 1)) // most) if count > 2 and most else ()
         for shift in few:
             to = np.roll(ranks, -shift)
