@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import simpy
 
 from routing.lanes.policy import ASK
+from simulate.cluster.failures import DAY_S
 from simulate.cluster.job import JobProcess, JobRecord
 from simulate.cluster.queue import Queue
 from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.cluster.scheduler import Scheduler
 from simulate.engines.outcome import LinkClass, link_classes, links_table
+from simulate.engines.simpy_bridge import Process
 from simulate.traffic.network import Network
 from simulate.workload.storage import BulkStorage, storage_adapters
 from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
@@ -23,7 +23,6 @@ from topo.errors import Finding, HeddleError, SpecError, plural
 from topo.fabric import Role
 from topo.table import Column, Shown, Table
 
-DAY_S = 86_400.0
 COPIES = 2
 """Storage servers that keep what is written, as 3FS does."""
 LOOK_S = 0.1
@@ -214,7 +213,7 @@ class ClusterRun(Shown):
         """Return all that is needed to resume from here, as arrays."""
         return {"plan": np.frombuffer(_in_full(self.queue), np.uint8), **self.env.snapshot()}
 
-    def _fail(self, rng: np.random.Generator) -> Generator[simpy.Event, Any, None]:
+    def _fail(self, rng: np.random.Generator) -> Process:
         """Let nodes fail one by one at random, each until it is repaired."""
         ends = self.scheduler.ends
         mean_s = DAY_S / (self.queue.rules.failures_a_node_day * len(ends))
@@ -229,7 +228,7 @@ class ClusterRun(Shown):
                 if job.ends is not None and end in job.ends:
                     job.fail()
 
-    def _repair(self, end: int) -> Generator[simpy.Event, Any, None]:
+    def _repair(self, end: int) -> Process:
         yield self.env.timeout(self.queue.rules.repair)
         self.scheduler.repair(end)
 

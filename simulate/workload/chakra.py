@@ -20,7 +20,7 @@ from simulate.traffic.network import rows_of
 from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
 
-COLLECTIVES = {
+COMM_TYPES = {
     0: "allreduce",
     1: "reduce",
     2: "all-gather",
@@ -262,9 +262,9 @@ class _Builder:
 
     def expand(self, group: int, ranks: list[int], nodes: list[ChakraNode]) -> None:
         kind = self.whole(ranks[0], nodes[0], "comm_type", 2**31, 0)
-        collective = COLLECTIVES.get(kind)
+        collective = COMM_TYPES.get(kind)
         if collective is None:
-            raise self.refusal(ranks[0], nodes[0].id, f"comm_type {kind}", f"one of {', '.join(map(str, COLLECTIVES))}")
+            raise self.refusal(ranks[0], nodes[0].id, f"comm_type {kind}", f"one of {', '.join(map(str, COMM_TYPES))}")
         gates = np.array([self.gate[rank][node.id] for rank, node in zip(ranks, nodes, strict=True)])
         ends = np.array([self.end[rank][node.id] for rank, node in zip(ranks, nodes, strict=True)])
         self.waits += zip(ends.tolist(), gates.tolist(), strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -17,7 +17,7 @@ from simulate.engines.charts import draw_timeline
 from simulate.engines.fluid.engine import Fluid
 from simulate.engines.outcome import Outcome
 from simulate.engines.packets.engine import PacketModel
-from simulate.engines.simpy_bridge import NetworkEnvironment
+from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
@@ -407,16 +407,14 @@ def play_with_storage(
     return replace(workload, flows=flows, job=frozen(flows.tag)), outcome
 
 
-def _clients(
-    storage: Storage, files: list[File], job: RunningJob, spec: StorageJob, number: int
-) -> list[Generator[simpy.Event, Any, None]]:
+def _clients(storage: Storage, files: list[File], job: RunningJob, spec: StorageJob, number: int) -> list[Process]:
     """Return the processes of a storage job: loaders first, then writers of checkpoints."""
 
-    def load(client: Client) -> Generator[simpy.Event, Any, None]:
+    def load(client: Client) -> Process:
         yield client.env.timeout(spec.start)
         yield from client.load(files, spec.batch, spec.sample, batches=spec.batches)
 
-    def save(client: Client, file: File) -> Generator[simpy.Event, Any, None]:
+    def save(client: Client, file: File) -> Process:
         yield client.env.timeout(spec.start)
         for turn in range(1, spec.checkpoints + 1):
             begin_s = client.env.now

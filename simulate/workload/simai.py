@@ -22,7 +22,7 @@ from simulate.traffic.graph import Graph
 from topo.budget import FLOWS
 from topo.errors import HeddleError
 
-COLLECTIVES = {
+EXCHANGE_KINDS = {
     "ALLREDUCE": "allreduce",
     "ALLGATHER": "all-gather",
     "REDUCESCATTER": "reduce-scatter",
@@ -36,7 +36,7 @@ class Exchange(NamedTuple):
 
     compute_s: float
     collective: str
-    """A value of `COLLECTIVES`, or nothing."""
+    """A value of `EXCHANGE_KINDS`, or nothing."""
     among: str
     """``TP``, ``EP``, ``DP`` or ``DP_EP``."""
     size_bytes: int

@@ -31,7 +31,7 @@ from simulate.engines.fluid.flow_classes import (
     touch,
     widen_bins,
 )
-from simulate.engines.fluid.state import Records, State
+from simulate.engines.fluid.state import , State
 
 AGGREGATED = 3
 """`free` of a class in an aggregate: its `limit` is the aggregate, and `served` counts beyond the aggregate's clock."""

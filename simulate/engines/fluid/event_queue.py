@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate.engines.compile import inlined, kernel, scanning
-from simulate.engines.fluid.state import BLOCK, Records
+from simulate.engines.fluid.state import BLOCK, 
 
 
 @kernel
@@ -106,7 +106,7 @@ def ends_until(
 
 
 @kernel
-def schedule(
+def schedule_begin(
     now: Records, moves: Records, queue: NDArray[np.int32], timer: NDArray[np.int32], flow: int, time: float
 ) -> None:
     """Put a flow down to begin to move at a time."""

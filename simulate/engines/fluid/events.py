@@ -22,11 +22,11 @@ from simulate.engines.fluid.aggregates import (
     unqueue_class,
     weigh_share,
 )
-from simulate.engines.fluid.event_queue import ends_until, next_begin, next_end, schedule, set_end, take_begin
+from simulate.engines.fluid.event_queue import ends_until, next_begin, next_end, schedule_begin, set_end, take_begin
 from simulate.engines.fluid.flow_classes import accumulate, first_hop, merge_heaps, open_class, settle, touch
 from simulate.engines.fluid.lanes import share_lanes
 from simulate.engines.fluid.maxmin import FREE, SETTLED, TIE, solve
-from simulate.engines.fluid.state import Records, State
+from simulate.engines.fluid.state import , State
 
 CLOCK_TIE = 1e-13
 """Events this close together, relative to the time, are one instant: rounding of the clock, and a little more."""
@@ -312,27 +312,7 @@ def schedule_roots(state: State, flows: NDArray[np.int64]) -> None:
     for flow in flows:
         state.begin[flow] = max(now[0].time, state.earliest[flow]) + state.delay[flow]
         due = state.begin[flow] + state.routes[state.flow_route[flow]].latency
-        schedule(now, moves, state.queue, state.timer, flow, due)
-
-
-@kernel
-def link_followers(
-    state: State, places: NDArray[np.int64], dep_offset: NDArray[np.int64], dep: NDArray[np.int32], first: int
-) -> None:
-    """Write which flows wait for each flow, from `first` on in ``next_flow``; dependencies are as in `Flows`."""
-    waits = state.waits
-    for flow in range(len(places)):
-        waits[places[flow]].waits = dep_offset[flow + 1] - dep_offset[flow]
-        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
-            waits[places[dep[edge]]].count += 1
-    for flow in range(len(places)):
-        first += waits[places[flow]].count
-        waits[places[flow]].first = first  # behind the last, from which it comes down to the first
-    for flow in range(len(places) - 1, -1, -1):
-        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
-            awaited = places[dep[edge]]
-            waits[awaited].first -= 1
-            state.next_flow[waits[awaited].first] = places[flow]
+        schedule_begin(now, moves, state.queue, state.timer, flow, due)
 
 
 @kernel
@@ -418,7 +398,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
                 begin[flow] = max(time, earliest[flow]) + delay[flow]
                 due = begin[flow] + routes[flow_route[flow]].latency
                 if due > time:
-                    schedule(now, moves, queue, timer, flow, due)
+                    schedule_begin(now, moves, queue, timer, flow, due)
                     continue
             else:
                 flow = take_begin(now, moves, queue, timer, tie)

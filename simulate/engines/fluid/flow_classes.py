@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate.engines.compile import inlined, kernel
-from simulate.engines.fluid.state import Records
+from simulate.engines.fluid.state import 
 
 
 @kernel

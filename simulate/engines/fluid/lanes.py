@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from simulate.engines.compile import kernel
 from simulate.engines.fluid.maxmin import FREE
-from simulate.engines.fluid.state import Records
+from simulate.engines.fluid.state import 
 
 SAME = 4e-12
 """Relative change of a part below which it stays as it was: more than the tolerance of the solver for ties, which would

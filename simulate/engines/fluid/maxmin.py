@@ -30,7 +30,7 @@ import numpy as np
 from simulate.engines.compile import inlined, inner
 from simulate.engines.fluid.aggregates import enter_alone, join_aggregate, leave_aggregate, raise_rate_cap
 from simulate.engines.fluid.flow_classes import first_hop, settle
-from simulate.engines.fluid.state import Records, State
+from simulate.engines.fluid.state import , State
 
 SETTLED, FREE, FROZEN = 0, 1, 2
 

@@ -20,6 +20,9 @@ CALC_UNIT_S = 1e-9
 ANY = -1
 """Source or tag of a receive that takes what comes."""
 
+MAX_SIZE = 2**53
+"""Bytes or units of time of one operation, at most: what a float64 holds exactly."""
+
 
 class Op(IntEnum):
     """What an operation does."""

@@ -10,7 +10,7 @@ from simulate.engines.fluid.state import BLOCK, Room, allocate
 @pytest.mark.parametrize("routes", [1, BLOCK**2 + 1, 2 * BLOCK**3 + 5])
 def test_the_first_ends_are_those_of_a_plain_look(routes: int) -> None:
     rng = np.random.default_rng(routes)
-    room = Room(flows=routes, routes=routes, links=1, hops=1, followers=0, connections=0)
+    room = Room(flows=routes, routes=routes, links=1, hops=1, next_flow=0, connections=0)
     state = allocate(np.ones(1), np.ones(1), room, n_channels=1, aggregate_from=0, n_bins=0, bin_s=1.0)
     tree = state.ends, state.blocks, state.tops, state.roots
     plain = np.full(len(state.ends), np.inf)
