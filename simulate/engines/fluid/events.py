@@ -305,13 +305,13 @@ def schedule_roots(state: State, flows: NDArray[np.int64]) -> None:
 @kernel
 def next_time(state: State) -> float:
     """Return the time of the next event, infinite when nothing moves and nothing is scheduled."""
-    return _next_time(state)
+    return _next_time(state)  # type: ignore[no-any-return]
 
 
 @inlined
 def _next_time(state: State) -> float:
     ending = next_end(state.now, state.ends, state.blocks, state.tops, state.roots, state.stale, state.is_stale)
-    return min(ending, next_begin(state))
+    return min(ending, next_begin(state))  # type: ignore[no-any-return]
 
 
 @kernel
