@@ -20,7 +20,8 @@ import numpy as np
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.collectives.steps import ring_allreduce
 from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_allreduce
-from simulate.traffic.flows import Flows, concatenate
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import concatenate
 from simulate.traffic.node import Servers
 from topo.budget import FLOWS
 from topo.errors import HeddleError

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import Schedule
-from simulate.traffic.flows import EAGER_BYTES, Flows, concatenate
-from simulate.traffic.graph import Graph
+from simulate.traffic.flows import EAGER_BYTES, Flows
+from simulate.traffic.graph import Graph, concatenate
 from topo.budget import FLOWS
 from topo.errors import HeddleError
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simulate.traffic.collectives.algorithms import schedule
-from simulate.traffic.flows import Flows, chain
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import chain
 from simulate.traffic.network import GBPS
 from simulate.traffic.training import (
     FlowsOfSize,

@@ -9,8 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.traffic.dependencies import find_cycle
-from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
+from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies
 from topo.errors import FormatError
 from topo.fabric import freeze_arrays
 
