@@ -21,7 +21,7 @@ from simulate.workload.storage import BulkStorage, storage_adapters
 from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
 from topo.errors import Finding, HeddleError, SpecError, plural
 from topo.fabric import Role
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 COPIES = 2
 """Storage servers that keep what is written, as 3FS does."""
@@ -137,25 +137,23 @@ class ClusterRun(Shown):
     @property
     def table(self) -> Table:
         """What has become of each job so far."""
-        jobs = self.records
-        step_s = [job.step_s if job.trained_steps else None for job in jobs]
-        hours = [[None if at is None else at / 3600 for at in (job.begin_s, job.end_s)] for job in jobs]
-        factor = [job.step_s / job.compute_s if job.trained_steps else None for job in jobs]
-        return Table(
+
+        def hours(time_s: float | None) -> float | None:
+            return None if time_s is None else time_s / 3600
+
+        return Table.of(
             f"after {self.now_s / 3600:.2f} h, nodes in use {self.utilisation:.1%} of the time",
-            (
-                Column("job", [f"{job.name} (over zones)" if job.spanned_zones else job.name for job in jobs]),
-                Column("nodes", [job.nodes for job in jobs]),
-                Column("leaves", [job.leaves or None for job in jobs]),
-                Column("waited", [job.waited_s / 3600 for job in jobs], "h", ".2f"),
-                Column("began", [began for began, _ in hours], "h", ".2f"),
-                Column("ended", [ended for _, ended in hours], "h", ".2f"),
-                Column("steps", [job.steps for job in jobs]),
-                Column("step", step_s, "s", ".3f"),
-                Column("of computation", factor, digits=".2f"),
-                Column("failures", [job.failures for job in jobs]),
-                Column("checkpoints", [job.checkpoints for job in jobs]),
-            ),
+            self.records,
+            (lambda job: f"{job.name} (over zones)" if job.spanned_zones else job.name, "job"),
+            "nodes",
+            (lambda job: job.leaves or None, "leaves"),
+            (lambda job: hours(job.waited_s), "waited", "h", ".2f"),
+            (lambda job: hours(job.begin_s), "began", "h", ".2f"),
+            (lambda job: hours(job.end_s), "ended", "h", ".2f"),
+            "steps",
+            (lambda job: job.step_s if job.trained_steps else None, "step", "s", ".3f"),
+            (lambda job: job.step_s / job.compute_s if job.trained_steps else None, "of computation", "", ".2f"),
+            *("failures", "checkpoints"),
         )
 
     def play(

@@ -54,10 +54,6 @@ class Bottlenecks(Shown):
     def _shown(self) -> tuple[Table, ...]:
         return (self.path, self.capacities, self.sharing)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values, ready for JSON."""
-        return {"path": self.path.to_dict(), "capacities": self.capacities.to_dict(), "sharing": self.sharing.to_dict()}
-
 
 def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, part: None) -> Bottlenecks:
     """Say what held the jobs of a simulation back, and play it again with more of each capacity.

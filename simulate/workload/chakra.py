@@ -298,8 +298,8 @@ class _Builder:
         messages = plan.flows(size, self.eager_bytes)
         taken = np.bincount(plan.dst, added + messages.size_bytes / self.port_bytes_s, minlength=1)
         self.joined.append(_Joined(group, gates, ends, float(taken.max())))
-        # The first messages that a rank sends wait for its gate. Large ones that wait for no other also wait for that of
-        # their receiver. The node ends when the last messages to the rank have arrived and its last large ones
+        # The first messages that a rank sends wait for its gate. Large ones that wait for no other also wait for that
+        # of their receiver. The node ends when the last messages to the rank have arrived and its last large ones
         # have been sent; a small one is in a buffer as soon as the messages that it waits for have arrived. Numbers
         # below 0 stand for messages, from -1 down.
         large = messages.size_bytes > self.eager_bytes

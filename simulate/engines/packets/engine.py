@@ -103,23 +103,17 @@ class PacketModel(Brief):
     """Of the choice among ports of equal load."""
 
     def __post_init__(self) -> None:
-        found = [
-            (
-                "packet_bytes",
-                self.packet_bytes,
-                "a multiple of 64",
-                self.packet_bytes > 0 and self.packet_bytes % 64 == 0,
-            ),
-            ("inputs", self.inputs, "fifo or voq", self.inputs in ("fifo", "voq")),
-            ("buffer_packets", self.buffer_packets, "1 to 32,768", 1 <= self.buffer_packets <= 1 << 15),
-            ("credit_s", self.credit_s, "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
-            ("window_packets", self.window_packets, "0 or more", self.window_packets >= 0),
-            ("flowlet_s", self.flowlet_s, "seconds, not negative", isfinite(self.flowlet_s) and self.flowlet_s >= 0),
-            ("high_limit", self.high_limit, "0 to 255", 0 <= self.high_limit <= 255),
-        ]
-        for name, value, expected, good in found:
+        for name, expected, good in (
+            ("packet_bytes", "a multiple of 64", self.packet_bytes > 0 and self.packet_bytes % 64 == 0),
+            ("inputs", "fifo or voq", self.inputs in ("fifo", "voq")),
+            ("buffer_packets", "1 to 32,768", 1 <= self.buffer_packets <= 1 << 15),
+            ("credit_s", "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
+            ("window_packets", "0 or more", self.window_packets >= 0),
+            ("flowlet_s", "seconds, not negative", isfinite(self.flowlet_s) and self.flowlet_s >= 0),
+            ("high_limit", "0 to 255", 0 <= self.high_limit <= 255),
+        ):
             if not good:
-                raise HeddleError(f"found {name} {value!r}; expected {expected}")
+                raise HeddleError(f"found {name} {getattr(self, name)!r}; expected {expected}")
 
     @property
     def label(self) -> str:
@@ -357,9 +351,8 @@ class Packets(FlowBook):
     def advance(self, until_s: float = np.inf) -> list[Finished]:
         """Play until flows end, but no longer than until a time; return those that ended, all at one instant."""
         until = FOREVER - 1 if not isfinite(until_s) else floor(until_s / self.tick_s * (1 + 1e-15))
-        state = self._state
         while self._run(until, True) == kernel.MORE:
-            state = self._state
+            pass
         state = self._state
         n = int(state.now["n_done"][0])
         if n == 0 and isfinite(until_s):
