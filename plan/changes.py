@@ -42,7 +42,7 @@ from topo import (
 
 HALF = 0.5
 """Share of the cables below which a plan is hardly the one of the fabric."""
-FIRST = 8
+NAMED_ADAPTERS = 8
 """Adapters that are named of many."""
 
 
@@ -334,7 +334,7 @@ def _together(growths: Sequence[Growth]) -> Table:
 def _remarks(growth: Growth) -> list[str]:
     lines = [f"{growth.grown.name}: {growth}".replace("<Growth ", "").replace(">", "")]
     if growth.cut:
-        names = ", ".join(growth.cut[:FIRST]) + (", ... (all: -o)" if len(growth.cut) > FIRST else "")
+        names = ", ".join(growth.cut[:NAMED_ADAPTERS]) + (", ... (all: -o)" if len(growth.cut) > NAMED_ADAPTERS else "")
         lines.append(f"{plural(len(growth.cut), 'adapter')} cut off for a step, since no order spares them: {names}")
     return lines
 

@@ -41,7 +41,7 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", m
         raise HeddleError(f"{path}: cannot be written ({reason}); name another file")
 
 
-KINDS = {
+SUFFIXES = {
     ".html",
     ".svg",
     ".png",
@@ -67,7 +67,7 @@ def check_suffix(path: Path, suffix: str) -> None:
     SpecError
         When it ends like a file of another kind; any other name will do.
     """
-    if path.suffix.lower() in KINDS - {suffix}:
+    if path.suffix.lower() in SUFFIXES - {suffix}:
         expected = f"one that ends in {suffix}"
         raise SpecError([Finding(str(path), f"the name of a {path.suffix} file", expected, "Nothing else is written.")])
 

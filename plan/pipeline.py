@@ -262,7 +262,7 @@ def adding(*adds: str, needs: str, refines: str = "") -> Callable[[Callable[[Pla
     return lambda make: Pass(make, tuple(needs.split()), adds, tuple(refines.split()))
 
 
-def run(plan: Plan, passes: Sequence[Pass], step: Progress = silent) -> Plan:
+def run_passes(plan: Plan, passes: Sequence[Pass], step: Progress = silent) -> Plan:
     """Let each pass add what it finds.
 
     Parameters

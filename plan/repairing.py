@@ -12,7 +12,7 @@ import numpy as np
 import routing
 from plan.folder import check_replaceable, write_folder
 from plan.inputs import RoutingFiles, read_fabric_argument, read_routed_argument
-from plan.pipeline import STUDY, Plan, Progress, run, silent
+from plan.pipeline import STUDY, Plan, Progress, run_passes, silent
 from routing import Routed
 from routing.opensm import read_lfts
 from routing.repairs import Repair, Updates
@@ -139,7 +139,7 @@ def repair(
     left = chosen.after.fabric
     source = left.name if isinstance(fabric, Routed) else str(fabric)
     plan = Plan(left.name, None, (left,), source, routed=(chosen.after,), refusals=tuple(replugged))
-    plan = run(plan, STUDY, step)
+    plan = run_passes(plan, STUDY, step)
     step("measuring")
     worth = compare_tables({"as loaded": replace(holding, fabric=left)} | states, plan)
     repaired = Repaired(plan, chosen, updates, worth, routing.prove(whole).max_load, notes)

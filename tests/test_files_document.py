@@ -13,7 +13,7 @@ import routing
 import simulate
 import topo
 from plan.cli import run
-from plan.export.p2p import HEADER
+from plan.export.p2p import P2P_HEADER
 from plan.simulation import LINKS, simulation_files
 from plan.sweeps.summary import intervals, sensitivities, table_of_points
 
@@ -68,7 +68,7 @@ def test_every_column_of_what_other_commands_write_is_documented(repository: Pat
     for name, table in written.items():
         header = next(csv.reader([table.to_csv().splitlines()[0]]))
         assert [column for column in header if column not in ("seed", "cost.total")] == pages[name], name
-    assert set(HEADER) == set(pages["exports/p2p.xlsx"])
+    assert set(P2P_HEADER) == set(pages["exports/p2p.xlsx"])
     flows = simulate.workload.bare_flows(simulate.Flows.of(*fabric.ends(role="compute")[:2], 1e6), "one")
     for engine in ("fluid", "packets"):
         network = simulate.Network.of(routed, hop_latency_s=1e-7)

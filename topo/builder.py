@@ -10,7 +10,7 @@ from hashlib import blake2b
 import numpy as np
 
 from topo.errors import DesignError
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import MAX_PORTS, Fabric, Kind, Role
 from topo.speeds import LinkSpeed
 
 MAX_END_PORTS = 300_000
@@ -200,8 +200,8 @@ class FabricBuilder:
     def _add(
         self, name: str, kind: Kind, role: Role, level: int, zone: int, model: str, host: int, guid: int, ports: int
     ) -> int:
-        if ports > 254:  # an LFT entry is a byte, and 255 says that there is no path
-            raise DesignError(f"{name} would have {ports} ports; a forwarding table can name at most 254")
+        if ports > MAX_PORTS:
+            raise DesignError(f"{name} would have {ports} ports; a forwarding table can name at most {MAX_PORTS}")
         self._end_ports += 1 if kind == Kind.SWITCH else ports
         if self._end_ports > MAX_END_PORTS:
             raise DesignError(
@@ -218,7 +218,7 @@ class FabricBuilder:
                 raise DesignError(f"two nodes of {self.name} have the {what} {shown}; each must have its own")
 
 
-SWITCH = "sw-"
+SWITCH_PREFIX = "sw-"
 """Prefix of the names of switches that would have the name of a group of servers."""
 
 
@@ -244,7 +244,7 @@ def distinct_names(fabrics: Sequence[Fabric], cluster: str, groups: Iterable[str
         stems = {_stem(fabric.label(switch)) for switch in range(fabric.n_switches)}
         prefix = f"{own}-" if own and stems & taken else ""
         while any(prefix + stem in taken for stem in stems):
-            prefix = SWITCH + prefix
+            prefix = SWITCH_PREFIX + prefix
         taken |= {prefix + stem for stem in stems}
         renamed.append(_with_prefix(fabric, prefix) if prefix else fabric)
     return tuple(renamed)

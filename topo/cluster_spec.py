@@ -60,7 +60,7 @@ class Routing(SpecModel):
     """LID mask control: each adapter port gets 2^lmc LIDs, each with its own paths."""
 
 
-class Budget(SpecModel):
+class ClusterBudget(SpecModel):
     """What the plan may take at most; a plan that takes more is refused."""
 
     power: Watts | None = None
@@ -116,7 +116,7 @@ class ClusterSpec(SpecModel):
     """Engine and LIDs."""
     traffic: Annotated[tuple[TrafficClass, ...], Field(max_length=16, strict=False)] = ()
     """Classes of traffic; without any, everything travels on one lane."""
-    budget: Budget = Budget()
+    budget: ClusterBudget = ClusterBudget()
     """Limits of the plan."""
     spares: Spares = Spares()
     """Spare parts to buy."""

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MAX_UNICAST_LID = 0xBFFF
 """Highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.3); 49,151 fit in one subnet."""
 
+MAX_PORTS = 254
+"""Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
+
 MAX_LMC = 7
 """Highest LID mask control (likewise, volume 1, 4.1.3): 128 LIDs a port."""
 

@@ -232,7 +232,6 @@ def _bom_xlsx(plan: Plan, subnet: int) -> bytes:
     return format_bom_xlsx(plan.name, plan.cluster.catalog, plan.quote.cost, plan.quote.power, plan.layout)
 
 
-FORMATS = (
-    Export("bom-csv", "the bill of materials, each price with its source", DESIGN, {"bom.csv": _bom_csv}),
-    Export("bom-xlsx", "the bill as a workbook with formulas, power, cables, racks", DESIGN, {"bom.xlsx": _bom_xlsx}),
-)
+BOM_CSV = Export("bom-csv", "the bill of materials, each price with its source", DESIGN, {"bom.csv": _bom_csv})
+BOM_XLSX = Export("bom-xlsx", "the bill as a workbook with formulas, power, cables, racks", DESIGN,
+                  {"bom.xlsx": _bom_xlsx})  # fmt: skip

@@ -113,7 +113,5 @@ def _book(plan: Plan, subnet: int) -> str:
     return format_cable_book(plan.name, rows_of(plan), catalog, plan.fabrics, plan.layout, plan.cablings or ())
 
 
-FORMATS = (
-    Export("cable-book", "every cable to print: racks with their elevations, bundles, labels", (*COMPILE, *PLACE),
-           {"cable-book.html": _book}),
-)  # fmt: skip
+CABLE_BOOK = Export("cable-book", "every cable to print: racks with their elevations, bundles, labels",
+                    (*COMPILE, *PLACE), {"cable-book.html": _book})  # fmt: skip

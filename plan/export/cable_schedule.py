@@ -113,7 +113,5 @@ def rows_of(plan: Plan) -> Iterator[tuple[str | int, ...]]:
     return cable_rows(plan.fabrics, plan.cluster.catalog, plan.layout, plan.cablings)
 
 
-FORMATS = (
-    Export("cables", "every cable with both its ends, for the crew that pulls it", (*COMPILE, *PLACE),
-           {"cables.csv": lambda plan, subnet: format_csv(HEADER, rows_of(plan))}),
-)  # fmt: skip
+CABLES = Export("cables", "every cable with both its ends, for the crew that pulls it", (*COMPILE, *PLACE),
+                {"cables.csv": lambda plan, subnet: format_csv(HEADER, rows_of(plan))})  # fmt: skip

@@ -12,8 +12,7 @@ import re
 from collections.abc import Sequence
 
 from plan.export.base import Export
-from plan.export.systems import adapter_parts, host_devices, system_name, system_type
-from plan.export.text import yaml_text
+from plan.export.names import adapter_parts, host_devices, system_name, system_type, yaml_text
 from plan.pipeline import COMPILE, PLACE, Plan
 from topo import SPEEDS, Cabling, Catalog, Fabric, Kind, Layout, Panel, Role, backplane, format_csv, panels
 
@@ -27,7 +26,7 @@ next file. Importing all files again changes nothing.
 ROOM = "room"
 MANUFACTURER = "NVIDIA"
 SERVERS = "Server"
-COLOURS = {Role.LEAF: "2196f3", Role.SPINE: "3f51b5", Role.CORE: "673ab7", Role.JOINT: "e91e63",
+ROLE_COLOURS = {Role.LEAF: "2196f3", Role.SPINE: "3f51b5", Role.CORE: "673ab7", Role.JOINT: "e91e63",
            Role.COMPUTE: "4caf50", Role.STORAGE: "ff9800", Role.MANAGEMENT: "9e9e9e"}  # fmt: skip
 ETHERNET = {
     (1.0, "RJ45"): "1000base-t",
@@ -85,7 +84,7 @@ def netbox_files(
     files |= {f"device-types/{_slug(kind)}.yaml": text for kind, text in sorted(types.items())}
     for role in roles:
         name = role.name.lower()
-        row = (name.title(), name, COLOURS.get(role, "607d8b"), "false")
+        row = (name.title(), name, ROLE_COLOURS.get(role, "607d8b"), "false")
         files[f"roles/{name}.csv"] = format_csv(("name", "slug", "color", "vm_role"), [row])
     if layout is not None:
         racks = [layout.rack_name(rack) for rack in range(layout.n_racks)]
@@ -225,7 +224,5 @@ def _files(plan: Plan, subnet: int) -> dict[str, str]:
     return netbox_files(plan.fabrics, plan.cluster.catalog, plan.name, plan.layout, plan.cablings)
 
 
-FORMATS = (
-    Export("netbox", "NetBox: device types, racks, devices and cables to import", (*COMPILE, *PLACE),
-           {"exports/netbox/": _files}),
-)  # fmt: skip
+NETBOX = Export("netbox", "NetBox: device types, racks, devices and cables to import", (*COMPILE, *PLACE),
+                {"exports/netbox/": _files})  # fmt: skip

@@ -15,7 +15,7 @@ from datetime import datetime
 from xlsxwriter import Workbook
 
 from plan.export.base import Export
-from plan.export.systems import adapter_parts, system_name
+from plan.export.names import adapter_parts, system_name
 from plan.pipeline import COMPILE, PLACE, Plan
 from plan.render.tables import add_sheet
 from topo import (
@@ -34,7 +34,7 @@ from topo import (
     panels,
 )
 
-HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
+P2P_HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
 """The manual prints the sixth as a second ``Name`` over values that are units; we take it for a slip."""
 
 FIXED_DATE = datetime(2020, 1, 1)
@@ -49,8 +49,8 @@ def format_p2p_xlsx(name: str, fabrics: Sequence[Fabric], catalog: Catalog, layo
         for part, rows in zip(
             ("hosts to switches", "switches to switches"), _rows(fabrics, catalog, layout), strict=True
         ):
-            values = list(zip(*rows, strict=True)) or [()] * len(HEADER)
-            table = Table(part, tuple(Column(*column) for column in zip(HEADER, values, strict=True)))
+            values = list(zip(*rows, strict=True)) or [()] * len(P2P_HEADER)
+            table = Table(part, tuple(Column(*column) for column in zip(P2P_HEADER, values, strict=True)))
             add_sheet(book, part, table, title=name, line=False)
     return out.getvalue()
 
@@ -123,8 +123,6 @@ def _sheet(plan: Plan, subnet: int) -> bytes:
     return format_p2p_xlsx(plan.name, plan.fabrics, plan.cluster.catalog, plan.layout)
 
 
-FORMATS = (
-    Export("p2p", "the sheet of UFM's Cable Validation Tool", (*COMPILE, *PLACE),
-           {"exports/p2p.xlsx": _sheet,
-            "exports/hca_mapping.csv": lambda plan, subnet: format_hca_mapping(plan.fabrics)}),
-)  # fmt: skip
+P2P = Export("p2p", "the sheet of UFM's Cable Validation Tool", (*COMPILE, *PLACE),
+             {"exports/p2p.xlsx": _sheet,
+              "exports/hca_mapping.csv": lambda plan, subnet: format_hca_mapping(plan.fabrics)})  # fmt: skip

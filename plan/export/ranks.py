@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from plan.export.text import checked_word
+from plan.export.names import checked_word
 
 if TYPE_CHECKING:
     from simulate.traffic import RankOrder
@@ -56,11 +56,11 @@ def rank_files(order: RankOrder, adapters: tuple[str, ...], ranks_a_node: int) -
         "slurm.hosts": "".join(f"{name}\n" for name, _ in tasks),
         "nccl.conf": nccl,
         "ucc.env": ucc + UCC.get(order.algorithm, ""),
-        "README": README.format(algorithm=order.algorithm),
+        "README": RANKS_README.format(algorithm=order.algorithm),
     }
 
 
-README = """\
+RANKS_README = """\
 The order of ranks for {algorithm}, for one fabric and its tables: compute it again when the tables change.
 
 hostfile     mpirun --hostfile hostfile --map-by slot (Open MPI)

@@ -14,10 +14,10 @@ from plan.pipeline import Plan
 
 
 def find_exports() -> dict[str, Export]:
-    """Return the `FORMATS` of every module beside this one, by name."""
+    """Return every `Export` of the modules beside this one, by name."""
     modules = [import_module(f"{plan.export.__name__}.{found.name}") for found in iter_modules(plan.export.__path__)]
-    return {one.name: one for one in sorted((one for module in modules for one in getattr(module, "FORMATS", ())),
-                                            key=lambda one: one.name)}  # fmt: skip
+    found = {one.name: one for module in modules for one in vars(module).values() if isinstance(one, Export)}
+    return dict(sorted(found.items()))
 
 
 EXPORTS = find_exports()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plan.export.base import Export
-from plan.export.systems import adapter_parts, host_devices, system_name, system_port, system_type, word_of
+from plan.export.names import adapter_parts, host_devices, system_name, system_port, system_type, word_of
 from plan.pipeline import COMPILE
 from topo import SPEEDS, Catalog, Fabric, Kind, device_id, device_number
 
@@ -76,10 +76,9 @@ def ibnl_files(fabric: Fabric, catalog: Catalog | None = None) -> dict[str, str]
     return files
 
 
-FORMATS = (
-    Export("topo", "the cabling for UFM and ibdiagnet", COMPILE,
-           {"exports/fabric.topo": lambda plan, subnet: format_topo(plan.fabrics[subnet])}, each_subnet=True),
-    Export("ibdm", "the cabling for the open-source ibdm", COMPILE,
-           {"exports/fabric.ibdm.topo": lambda plan, subnet: format_ibdm_topo(plan.fabrics[subnet]),
-            "exports/ibnl/": lambda plan, subnet: ibnl_files(plan.fabrics[subnet])}, each_subnet=True),
-)  # fmt: skip
+TOPO = Export("topo", "the cabling for UFM and ibdiagnet", COMPILE,
+              {"exports/fabric.topo": lambda plan, subnet: format_topo(plan.fabrics[subnet])},
+              each_subnet=True)  # fmt: skip
+IBDM = Export("ibdm", "the cabling for the open-source ibdm", COMPILE,
+              {"exports/fabric.ibdm.topo": lambda plan, subnet: format_ibdm_topo(plan.fabrics[subnet]),
+               "exports/ibnl/": lambda plan, subnet: ibnl_files(plan.fabrics[subnet])}, each_subnet=True)  # fmt: skip

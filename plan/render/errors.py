@@ -11,13 +11,13 @@ import click
 
 from plan.render.terminal import printable
 
-PLACE = re.compile(r"(?P<where>(?P<path>.+?):(?P<line>\d+):(?P<column>\d+): )(?P<text>.*)")
+PLACED_MESSAGE = re.compile(r"(?P<where>(?P<path>.+?):(?P<line>\d+):(?P<column>\d+): )(?P<text>.*)")
 """A message that begins with the place that it is about."""
 MEANT = re.compile(r"""\"[^\"]*\"?|'[^']*'?|(?:[^\s,:{}\[\]]|:(?=[^\s,{}\[\]])| (?=[^\s,:{}\[\]#]))+|.|$""")
 """What carets stand under, from the column of a message."""
 LONGEST = 100
 """Characters of a line that are shown."""
-MOST = 1_000_000
+MOST_READ = 1_000_000
 """Bytes of a line, and lines of a file, that are looked at."""
 
 
@@ -36,7 +36,7 @@ def format_error(message: str) -> str:
 
 
 def _format_line(line: str) -> list[str]:
-    found = PLACE.fullmatch(line)
+    found = PLACED_MESSAGE.fullmatch(line)
     where, text = (found["where"], found["text"]) if found else ("", line)
     words = re.sub("`[^`]+`", lambda name: click.style(name.group(), fg="cyan"), printable(text))
     excerpt = quote_line(Path(found["path"]), int(found["line"]), int(found["column"])) if found else None
@@ -49,10 +49,10 @@ def quote_line(path: Path, number: int, column: int) -> list[str] | None:
     A long line is cut around the column. None where the file does not have it (any more) or can be read only once.
     """
     try:
-        if not path.is_file() or not 0 < number <= MOST:
+        if not path.is_file() or not 0 < number <= MOST_READ:
             return None
         with path.open(encoding="utf-8", errors="replace") as file:
-            line = next(islice(iter(lambda: file.readline(MOST), ""), number - 1, None), "").rstrip("\r\n")
+            line = next(islice(iter(lambda: file.readline(MOST_READ), ""), number - 1, None), "").rstrip("\r\n")
     except (OSError, ValueError):
         return None
     at = column - 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from topo import Table
 
-COLOURS = {"green": ("proven", "holds:", "as planned", "the cheapest"), "yellow": ("no price",),
+VERDICT_COLOURS = {"green": ("proven", "holds:", "as planned", "the cheapest"), "yellow": ("no price",),
            "red": ("REFUSED", "FAILS", "NOT AS PLANNED")}  # fmt: skip
 """Words of verdicts that are coloured on a terminal."""
 
@@ -40,7 +40,7 @@ def text(words: str) -> Text:
     from rich.text import Text
 
     found = Text(printable(words))
-    for colour, verdicts in COLOURS.items():
+    for colour, verdicts in VERDICT_COLOURS.items():
         found.highlight_words(verdicts, colour)
     return found
 

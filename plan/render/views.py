@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from routing.studies import Bounds, FailureStudy
     from topo import Check, Counts, Fabric, PortUse
 
-FIRST = 20
+SHOWN_PAIRS = 20
 """Pairs that are shown of many."""
 
 
@@ -237,10 +237,10 @@ def _show_first(table: Table) -> None:
     """Print the first rows of a table, and how many there are."""
     if not len(table):
         return
-    columns = tuple(replace(column, values=column.values[:FIRST]) for column in table.columns)
-    show_table(Table(table.title if len(table) <= FIRST else f"{table.title}, the first {FIRST}", columns))
-    if len(table) > FIRST:
-        print_text(f"and {len(table) - FIRST:,} more; --json lists all")
+    columns = tuple(replace(column, values=column.values[:SHOWN_PAIRS]) for column in table.columns)
+    show_table(Table(table.title if len(table) <= SHOWN_PAIRS else f"{table.title}, the first {SHOWN_PAIRS}", columns))
+    if len(table) > SHOWN_PAIRS:
+        print_text(f"and {len(table) - SHOWN_PAIRS:,} more; --json lists all")
 
 
 def show_faults(fabric: Fabric, proof: Proof) -> None:

@@ -30,7 +30,7 @@ from topo import (
     panels,
 )
 
-FIRST = ("cost", "power", "unknown")
+ASKED_FIRST = ("cost", "power", "unknown")
 """Facts that a person who signs asks for before all others."""
 
 
@@ -220,7 +220,7 @@ def page_of(plan: Plan) -> PlanPage:
         version=version("heddle-fabric"),
         verdict=plan.verdict.value,
         faults=faults + ([plan.advice] if plan.advice else []),
-        facts=sorted(facts(plan), key=lambda fact: fact[0] not in FIRST),
+        facts=sorted(facts(plan), key=lambda fact: fact[0] not in ASKED_FIRST),
         tables={name: [table_text(table) for table in tables] for name, tables in _sections(plan)},
         views=views,
         room=None if plan.layout is None else _room(plan, plan.layout),

@@ -87,7 +87,7 @@ def _drawings(report: Report) -> Iterator[str]:
 
 DRAWN = {"svg", "title", "desc", "g", "rect", "path", "circle", "text", "image"}
 """Elements of our drawings."""
-SPELLED = re.compile("on|src|style$", re.IGNORECASE)
+ACTIVE_ATTRIBUTES = re.compile("on|src|style$", re.IGNORECASE)
 """Attributes that do or load something, and style, which we have for colours alone."""
 
 
@@ -107,7 +107,7 @@ def check_drawing(svg: str) -> None:
             key = qualified.rpartition("}")[2]
             colour = key == "style" and COLOUR.fullmatch(value)
             image = key == "href" and name == "image" and IMAGE.fullmatch(value)
-            if (SPELLED.match(key) and not colour) or (key == "href" and not image) or "url" in value.lower():
+            if (ACTIVE_ATTRIBUTES.match(key) and not colour) or (key == "href" and not image) or "url" in value.lower():
                 raise ValueError(f"found the attribute {key} in a drawing")
         if name not in DRAWN:
             raise ValueError(f"found the element {name} in a drawing")

@@ -121,7 +121,7 @@ def figures_of(task: Task) -> dict[str, Any]:
 
     figures: dict[str, Any] = {}
     if "design" in task.stages:
-        plan = pipeline.run(plan_of(task), pipeline.DESIGN)
+        plan = pipeline.run_passes(plan_of(task), pipeline.DESIGN)
         assert plan.counts is not None and plan.quote is not None
         figures |= {f"counts.{name}": value for name, value in plan.counts.to_dict().items() if _is_number(value)}
         for name, sums in (("cost", plan.quote.cost.to_dict()), ("power", plan.quote.power.to_dict())):
@@ -147,7 +147,7 @@ def figures_of(task: Task) -> dict[str, Any]:
         plan = pipeline.route_subnets(plan_of(task))
     plan = replace(plan, options=replace(plan.options, seed=seed))
     if "route" in task.stages:
-        plan = pipeline.run(plan, pipeline.JUDGE)
+        plan = pipeline.run_passes(plan, pipeline.JUDGE)
         document = plan.to_dict()
         figures |= {f"{part}.{name}": value for part in ("proof", "quality") for name, value in document[part].items()}
         figures["disconnected"] = sum(proof.disconnected for proof in plan.proofs)

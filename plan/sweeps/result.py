@@ -18,7 +18,7 @@ from plan.sweeps.summary import front, intervals, parquet, pictures, sensitiviti
 from simulate.cluster import FailureSpec
 from topo import HeddleError, PartKind, Reach, Shown, Table, config_root, plural
 
-MARK = "sweep.json"
+SWEEP_FILE = "sweep.json"
 FEW = 4
 """Points that are shown side by side."""
 
@@ -149,7 +149,7 @@ def sweep(
     spec, base, base_file = read_sweep(Path(sweep))
     tasks = tasks_of(spec, base, base_file)
     output.mkdir(parents=True, exist_ok=True)
-    write_file(output / MARK, spec.model_dump_json(indent=1) + "\n")
+    write_file(output / SWEEP_FILE, spec.model_dump_json(indent=1) + "\n")
     ran = run_sweep(output, tasks, jobs=jobs, scheduler=scheduler, again=again, tell=tell, stop=stop)
     step("summing up")
     documents = [document for task in tasks if (document := read_point(output, task.name)) is not None]
@@ -180,7 +180,7 @@ def check_folder(folder: Path) -> None:
         When it does, or is a file.
     """
     if (folder.is_symlink() or folder.exists()) and not (
-        folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir()))
+        folder.is_dir() and ((folder / SWEEP_FILE).is_file() or not any(folder.iterdir()))
     ):
         raise HeddleError(
             f"{folder}: found something that is not a sweep; name a new folder, or that of a sweep, with -o"

@@ -18,13 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.builder import stable_guid
-from topo.changes.matching import map_ports
+from topo.changes.matching import Cable, map_ports
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Shown, Table, plain
-
-Cable = tuple[int, int]
-"""Two ports, the lower first. Ports of the old fabric follow those of the grown one, if the target lacks their node."""
 
 
 @dataclass(frozen=True)
@@ -426,7 +423,10 @@ def _order(
 
 
 class _Live:
-    """The cables that are plugged at some time, and the hosts that they connect."""
+    """The cables that are plugged at some time, and the hosts that they connect.
+
+    Ports of the old fabric follow those of the grown one, if the target lacks their node.
+    """
 
     def __init__(self, node_of: Mapping[int, int], cables: Sequence[Cable], hosts: set[int]) -> None:
         self.node_of, self.hosts = node_of, hosts

@@ -25,6 +25,8 @@ from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Kind, _short_name, freeze_arrays, frozen
 from topo.table import Brief
 
+Cable = tuple[int, int]
+"""Its two ports, the lower first."""
 Votes = dict[tuple[int, int], int]
 """Number of votes by (node of the plan, node of the fabric)."""
 

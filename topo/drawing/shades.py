@@ -65,7 +65,7 @@ class Shades:
         if self.load is None:
             rate = float(self.rate[list(links)].min())
             place = self._speeds.index(rate) if rate in self._speeds else 0
-            return palette.SPEEDS[min(place, len(palette.SPEEDS) - 1)]
+            return palette.SPEED_SHADES[min(place, len(palette.SPEED_SHADES) - 1)]
         busy = self.busy(links, mean=mean)
         return next(colour for most, colour, _ in palette.LOADS if busy <= most)
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from topo.builder import stable_guid
 from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.dumps.planes import LABEL
-from topo.dumps.subnet_lst import SPEED
+from topo.dumps.subnet_lst import SPEED_OF_LANE
 from topo.files.csv import plain_text, split_row
 from topo.files.text import lines_of
 
@@ -154,7 +154,9 @@ def parse_topo(text: str | Iterable[str], path: str = "") -> Discovery:
                     "found a cable before the first system; expected a line such as MQM8700 leaf01", number
                 )
             port, width, lane, far_type, far, far_port = match.groups()
-            rate = sheet.rate(width + SPEED.get(lane.upper().removesuffix("G"), lane), number) if width else None
+            rate = (
+                sheet.rate(width + SPEED_OF_LANE.get(lane.upper().removesuffix("G"), lane), number) if width else None
+            )
             near = _End(system[1], port, *_of_type(system[0]))
             sheet.rows.append((number, near, _End(far, far_port, *_of_type(far_type)), rate))
         elif match := TOPO_SYSTEM.fullmatch(line):

@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES, DUMP_PORTS, DUMP_SKIPPED
 from topo.catalog.devices import AGGREGATION_DEVICE, CHIPS
 from topo.errors import FormatError
-from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
+from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.speeds import LinkSpeed, parse_link_speed
-
-MAX_PORTS = 254
-"""Most ports of a node: an entry of a forwarding table is a byte, and 255 means no path."""
 
 NodeKey = tuple[str, int]
 """``S``, ``H`` or ``R``, and the node GUID."""
 
+LETTERS = {"switch": "S", "sw": "S", "ca": "H", "hca": "H", "rt": "R", "router": "R"}
+"""Letter of a node in its `NodeKey`, by the words that tools have for it."""
 KIND = {"S": Kind.SWITCH, "H": Kind.HCA, "R": Kind.ROUTER}
 ROLE = {
     Kind.SWITCH: Role.SWITCH,

@@ -12,7 +12,8 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 
-from topo.dumps.discovery import MAX_PORTS, CableEnd, Discovery, NodeKey, Records
+from topo.dumps.discovery import CableEnd, Discovery, NodeKey, Records
+from topo.fabric import MAX_PORTS
 
 LABEL = re.compile(r"swp?0*(\d{1,3})[ps]0*([12])", re.IGNORECASE)
 """Cage and port in the cage, as NVOS labels the ports of switches with two ports in a cage."""

@@ -29,7 +29,7 @@ LINES_A_LOOK = 1 << 16
 PACKED, BROKEN = b"\x1f\x8b", (EOFError, gzip.BadGzipFile, zlib.error)
 """How what gzip packed begins, and what is raised where it is damaged."""
 
-KINDS = (
+FILE_KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -72,7 +72,7 @@ def open_input(
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
         os.close(descriptor)
-        kind = next((name for test, name in KINDS if test(mode)), "something else")
+        kind = next((name for test, name in FILE_KINDS if test(mode)), "something else")
         raise refuse(path, kind, f"a regular file{' or a pipe' if pipes else ''}", "")
     raw: io.RawIOBase = io.FileIO(descriptor) if stat.S_ISREG(mode) else _Pipe(descriptor, str(path))
     with cast(BinaryIO, io.BufferedReader(raw)) as file:

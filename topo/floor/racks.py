@@ -31,7 +31,9 @@ SIDE_M = 0.2
 """Distance from a port to the cable manager at the side of the rack: half of a 19-inch front, rounded down."""
 
 
-Position = Annotated[str, *spelled(r"R[0-9]{2,4}-[0-9]{2,4}( U[0-9]{1,3})?", "a rack, and a unit, such as R01-03 U40")]
+RackPosition = Annotated[
+    str, *spelled(r"R[0-9]{2,4}-[0-9]{2,4}( U[0-9]{1,3})?", "a rack, and a unit, such as R01-03 U40")
+]
 """A rack by row and place, both from 1, and perhaps the lowest unit that a device takes there."""
 
 
@@ -61,7 +63,7 @@ class FloorPlan(SpecModel):
     """Power feeds of each rack; a rack may draw the power of those that are not spare."""
     switches: Literal["servers", "middle", "end"] = "servers"
     """Where switches stand: beside the servers, or in racks of their own in the middle or at the end of each row."""
-    fixed: dict[str, Position] = Field(default_factory=dict)
+    fixed: dict[str, RackPosition] = Field(default_factory=dict)
     """Positions of devices by name, such as ``leaf0: R01-03 U40``; `racks_per_row` must be given."""
     rack_width: Metres = 0.6
     """From the middle of a rack to that of the next."""
