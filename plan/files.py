@@ -1,9 +1,13 @@
-"""Writes one file: whole or not at all, and never over an input or what somebody else put there."""
+"""Writes one file: whole or not at all, and never over an input or what somebody else put there.
+
+A drawing is written as the kind of file that its name asks for: SVG as it is, PNG and PDF by CairoSVG.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -42,19 +46,7 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", m
 
 
 SUFFIXES = {
-    ".html",
-    ".svg",
-    ".png",
-    ".pdf",
-    ".jpg",
-    ".csv",
-    ".xlsx",
-    ".json",
-    ".yaml",
-    ".yml",
-    ".conf",
-    ".dot",
-    ".graphml",
+    *[".html", ".svg", ".png", ".pdf", ".jpg", ".csv", ".xlsx", ".json", ".yaml", ".yml", ".conf", ".dot", ".graphml"]
 }
 """Suffixes that say what is in a file."""
 
@@ -117,3 +109,35 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         reason = getattr(error, "strerror", None) or error
         raise HeddleError(f"{path}: cannot be written ({reason}); name another file") from None
+
+
+MAGIC = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+"""How a file of each kind begins."""
+SHARP = 2.0
+"""Pixels of a PNG for each unit of the drawing, for screens and paper of today."""
+MOST_PIXELS = 16_000
+"""Along the longer side of a PNG: Cairo has no larger surfaces, and viewers get slow before that."""
+SIZE = re.compile(r'<svg[^>]* width="(\d+)" height="(\d+)"')
+
+
+def as_kind(svg: str, suffix: str) -> str | bytes:
+    """Return a drawing as a file of this suffix, one of `MAGIC`.
+
+    Raises
+    ------
+    HeddleError
+        When the library Cairo is missing.
+    """
+    if suffix == ".svg":
+        return svg
+    try:
+        import cairosvg
+    except OSError:  # a package of Python that opens a library of the system
+        raise HeddleError("plan: PNG and PDF need the library Cairo: apt-get install libcairo2") from None
+    # CairoSVG would paint the white around letters over the letters.
+    plain = re.sub(r"paint-order:stroke;[^}]*", "", svg).encode()
+    if suffix == ".pdf":
+        return bytes(cairosvg.svg2pdf(bytestring=plain))
+    size = SIZE.search(svg)
+    longer = max(map(int, size.groups())) if size else MOST_PIXELS
+    return bytes(cairosvg.svg2png(bytestring=plain, scale=min(SHARP, MOST_PIXELS / longer)))

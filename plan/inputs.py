@@ -149,12 +149,10 @@ def check_servers(folder: Path, catalog: Catalog) -> None:
     HeddleError
         When it is one, or does not say what its servers are.
     """
-    from plan.documents import servers_sha256
-
     path = folder / PLAN_FILE
     try:
         planned = json.loads(path.read_text(encoding="utf-8"))["inputs"]["servers_sha256"]
-        known = servers_sha256(catalog, planned)
+        known = catalog.servers_sha256(planned)
         other = [name for name, digest in sorted(planned.items()) if known.get(name) != digest]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise HeddleError(f"{path}: found no servers_sha256 of its inputs; expected what `plan build` wrote") from None
@@ -210,6 +208,27 @@ class TableOptions:
     endpoints: EndpointSet = "hca"
     traffic: str | None = None
     """CSV file of a demand, or a workload by file or name of a preset."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What is asked of tables besides their proof; parts of the fabric by name.
+
+    Examples
+    --------
+    >>> import plan
+    >>> plan.Questions(over=("leaf0:21",)).adaptive
+    False
+    """
+
+    paths: tuple[tuple[str, str], ...] = ()
+    """Pairs of end ports, each asked in both directions, to all LIDs."""
+    over: tuple[str, ...] = ()
+    """Links, whose pairs are listed."""
+    without: tuple[str, ...] = ()
+    """Switches and links that fail, each alone."""
+    adaptive: bool = False
+    """Whether to prove groups of ports around the tables."""
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ import routing
 import simulate
 import topo
 from costmodel import Needs, Search, job_windows, read_needs
-from plan.files import write_file
+from plan.files import as_kind, write_file
 from plan.pipeline import Progress, silent
-from plan.render.pictures import as_kind
 from plan.render.spec import format_spec
 from topo import Check, Column, Finding, HeddleError, Shown, SpecError, Table, Verdict
 

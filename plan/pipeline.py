@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import costmodel
 import routing
 from costmodel import Bill, Quote
-from plan.documents import catalog_sha256, servers_sha256, subnet_document
 from topo import (
     Cabling,
     Check,
@@ -46,11 +45,11 @@ if TYPE_CHECKING:  # to load it takes a quarter of a second, and not all passes 
     from routing.quality import Quality
     from routing.studies import Bounds, FailureStudy, Multipath
 
-Progress = Callable[[str], None]
-"""Called with a message when something begins that takes time."""
+Progress = Callable[..., None]
+"""Called with a message when something begins that takes time, and with how much of it is done (0 to 1) if known."""
 
 
-def silent(message: str) -> None:
+def silent(message: str, done: float | None = None) -> None:
     """Say nothing of the progress."""
 
 
@@ -186,8 +185,16 @@ class Plan(Shown):
                 "balance": max((quality.balance for quality in qualities), default=None),
             },
             "subnets": [
-                subnet_document(*subnet)
-                for subnet in zip(self.routed, proofs, qualities, self.bounds, self.multipaths, strict=True)
+                {
+                    **routed.to_dict(),
+                    "proof": proof_document(routed.fabric, proof),
+                    "quality": quality.to_dict(),
+                    "bounds": bounds.to_dict(),
+                    "multipath": multipath and multipath.to_dict(),
+                }
+                for routed, proof, quality, bounds, multipath in zip(
+                    self.routed, proofs, qualities, self.bounds, self.multipaths, strict=True
+                )
             ],
             "without_tables": [fabric.name for fabric in self.fabrics[len(self.subnets) :]],
             "disconnected": sum(proof.disconnected for proof in proofs),
@@ -197,10 +204,10 @@ class Plan(Shown):
             "owning": owning and owning.to_dict(),
             "inputs": {
                 "spec_sha256": cluster and cluster.sha256,
-                "catalog_sha256": cluster and catalog_sha256(cluster.catalog),
+                "catalog_sha256": cluster and cluster.catalog.sha256,
                 "servers_sha256": {}
                 if cluster is None
-                else servers_sha256(cluster.catalog, (name for fabric in self.fabrics for name in fabric.models)),
+                else cluster.catalog.servers_sha256(name for fabric in self.fabrics for name in fabric.models),
                 "fabric_sha256": self.fabric_sha256,
                 "seed": self.options.seed,
             },
@@ -228,6 +235,16 @@ class Plan(Shown):
     def of(self, fabric: Fabric) -> str:
         """Return which subnet is meant, for messages: nothing where there is one."""
         return f" {fabric.name}" if len(self.fabrics) > 1 else ""
+
+
+def proof_document(fabric: Fabric, proof: Proof) -> dict[str, Any]:
+    """Return the figures of a proof with examples of missing pairs and a credit loop: where, what and why."""
+    return {
+        **proof.to_dict(),
+        "examples": [example.to_dict() for example in proof.examples],
+        "credit_loop": [fabric.channel_label(channel) for channel in proof.loop],
+        "undelivered_loop": [fabric.channel_label(channel) for channel in proof.undelivered_loop],
+    }
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import click
 from plan.commands.options import FILE, as_json, print_json, role_options
 from plan.inputs import RoleFiles
 from plan.render.progress import progress
-from topo import HeddleError, did_you_mean, plural
+from topo import HeddleError, plural
 
 
 @click.command(short_help="Write one of the formats that `plan build` writes.")
@@ -30,7 +29,7 @@ def export(
     that `plan route` accepts, with the roles of hosts from --roles, --cn-guids and --io-guids. A single file goes to
     standard output unless -o is given.
     """
-    from plan.export.registry import EXPORTS
+    from plan.export.registry import EXPORTS, export_files
 
     if only_list:
         listed = {entry.name: {"files": ", ".join(entry.files), "purpose": entry.purpose} for entry in EXPORTS.values()}
@@ -42,27 +41,13 @@ def export(
         return
     if fabric is None or format is None:
         raise click.UsageError("expected FABRIC and FORMAT, or --list")
-    if format not in EXPORTS:
-        hint = did_you_mean(format, EXPORTS)
-        raise HeddleError(f"FORMAT: found {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
-    from plan.files import check_suffix, check_writable, write_file
-    from plan.folder import check_replaceable, write_folder
-    from plan.staging import chunks
-
     with progress(quiet=as_json or not sys.stderr.isatty()) as step:
-        step("reading")
-        files = EXPORTS[format].files_of(fabric, step, hosts)
+        files = export_files(fabric, format, output, hosts=hosts, step=step)
         if output is None and (as_json or len(files) > 1):
             raise HeddleError(f"{format}: found {plural(len(files), 'file')} to write; name a place for them with -o")
-        if output is not None and len(files) > 1:
-            check_replaceable(output, keep_plan=True)
-            top = os.path.commonpath([Path(name).parent for name in files])
-            write_folder(output, {os.path.relpath(name, top): content for name, content in files.items()})
-        elif output is not None:
-            check_writable(output, [fabric])
-            check_suffix(output, Path(*files).suffix)
-            write_file(output, *files.values())
     if output is None:
+        from plan.staging import chunks
+
         whole = b"".join(chunks(*files.values()))
         if sys.stdout.isatty() and b"\0" in whole:
             raise HeddleError(f"{format}: found a terminal to write a binary file to; name a file with -o")

@@ -105,7 +105,6 @@ def sweep(
     scheduler: str | None = None,
     again: bool = False,
     step: Progress = silent,
-    tell: Callable[[int, int], None] = lambda done, of: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Points:
     """Compute a plan for every combination of the parameters of a sweep, as far as its folder has none.
@@ -122,9 +121,8 @@ def sweep(
         Address of a Dask scheduler, such as ``tcp://head:8786``, whose workers compute instead.
     again : bool
         Whether points that have failed are tried again.
-    step, tell, stop : callable
-        Progress callback, called as ``step(message)``; told how many points there are of how many; asked whether to
-        leave off.
+    step, stop : callable
+        Progress callback, called as ``step(message, done)``; asked whether to leave off.
 
     Raises
     ------
@@ -150,7 +148,7 @@ def sweep(
     tasks = tasks_of(spec, base, base_file)
     output.mkdir(parents=True, exist_ok=True)
     write_file(output / SWEEP_FILE, spec.model_dump_json(indent=1) + "\n")
-    ran = run_sweep(output, tasks, jobs=jobs, scheduler=scheduler, again=again, tell=tell, stop=stop)
+    ran = run_sweep(output, tasks, jobs=jobs, scheduler=scheduler, again=again, step=step, stop=stop)
     step("summing up")
     documents = [document for task in tasks if (document := read_point(output, task.name)) is not None]
     table = table_of_points(documents)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from plan.files import write_file
+from plan.pipeline import Progress, silent
 from plan.sweeps.point import Task, compute
 from topo import HeddleError, ToolError
 
@@ -79,7 +80,7 @@ def run_sweep(
     jobs: int = 1,
     scheduler: str | None = None,
     again: bool = False,
-    tell: Callable[[int, int], None] = lambda done, of: None,
+    step: Progress = silent,
     stop: Callable[[], bool] = lambda: False,
 ) -> Ran:
     """Compute every point that has no file yet.
@@ -95,8 +96,8 @@ def run_sweep(
         Address of a Dask scheduler, such as ``tcp://head:8786``, whose workers compute instead.
     again : bool
         Whether points that have failed are tried again.
-    tell, stop : callable
-        Told how many points there are; asked whether to leave off.
+    step, stop : callable
+        Progress callback, called as ``step(message, done)``; asked whether to leave off.
 
     Raises
     ------
@@ -108,7 +109,7 @@ def run_sweep(
     there = {name: point for name in by_name if (point := read_point(folder, name)) is not None}
     left = {name: by_name[name] for name in by_name if name not in there or (again and "error" in there[name])}
     found, lost = len(by_name) - len(left), 0
-    tell(found, len(by_name))
+    step(f"{len(by_name):,} points", found / max(len(by_name), 1))
     while left and not stop():
         before = len(left)
         try:
@@ -118,7 +119,7 @@ def run_sweep(
                     write_point(folder, name, content)
                     del left[name]
                     own_s, computed = own_s + seconds, computed + 1
-                    tell(len(by_name) - len(left), len(by_name))
+                    step(f"{len(by_name):,} points", 1 - len(left) / len(by_name))
                     if stop():
                         break
         except HeddleError:

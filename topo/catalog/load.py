@@ -5,6 +5,7 @@ Tables are read in order: those that ship, then those of the user, which add mod
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -93,6 +94,17 @@ class Catalog(Brief):
             if name in models:
                 return models[name].description
         return ""
+
+    @property
+    def sha256(self) -> str:
+        """Digest of every figure and price."""
+        tables = (self.switches, self.nodes, self.hcas, self.cables, self.prices)
+        rows = [sorted((name, repr(row)) for name, row in table.items()) for table in tables]
+        return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+    def servers_sha256(self, models: Iterable[str]) -> dict[str, str]:
+        """Return the digest of what each of these servers is, price and power aside; of those that the catalog has."""
+        return {name: self.nodes[name].figures_sha256 for name in sorted({*models} & self.nodes.keys())}
 
     def price(self, name: str, currency: str) -> Price | None:
         """Return the price of a model in a currency, or None where nobody gives one."""

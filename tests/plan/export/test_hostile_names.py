@@ -19,7 +19,6 @@ from plan.export.graphs import format_dot, format_graphml
 from plan.export.names import system_type, word_of, yaml_text
 from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
-from plan.export.ranks import rank_files
 from plan.export.scheduling import (
     find_leaves,
     format_node_labels,
@@ -28,6 +27,7 @@ from plan.export.scheduling import (
     format_topology_yaml,
 )
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
+from plan.ranking import rank_files
 from routing.opensm import opensm_files
 
 NAMES = [
