@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from plan import building
 from plan.folder import check_replaceable, write_folder
 from plan.inputs import SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument
 from plan.pipeline import Progress, silent
-from plan.render.crew import format_crew_page
+from plan.render.html import render_page
 from routing import Routed, route
 from topo import (
     Cluster,
@@ -171,7 +172,7 @@ def diff(
     if output is not None:
         step("writing")
         drawing = draw(wanted, found.marks, title=table.title, unit="differences", marked=True)
-        files = {"differences.csv": table.to_csv(), "differences.html": format_crew_page(found)}
+        files = {"differences.csv": table.to_csv(), "differences.html": _crew_page(found)}
         write_folder(Path(output), files | {"differences.svg": drawing.svg})
     if adopt is not None:
         source = "" if isinstance(planned, Fabric) else planned
@@ -298,6 +299,13 @@ def _check_folders(output: str | Path | None, adopt: str | Path | None, planned:
 
 def _fabric(given: str | Path | Fabric, subnet: str | None = None) -> Fabric:
     return given if isinstance(given, Fabric) else read_fabric_argument(Path(given), subnet, merged=True)
+
+
+def _crew_page(found: Differences) -> str:
+    """Return the page that a crew takes along: differences rack by rack, with boxes to tick."""
+    racks = groupby(found.found, key=lambda one: one.rack.partition(" ")[0])
+    return render_page("plan.render", "crew.html", "crew.css", title=found.table.title,
+                       racks=[(rack, list(rows)) for rack, rows in racks])  # fmt: skip
 
 
 def _short(found: Differences) -> Table:

@@ -23,7 +23,6 @@ import topo
 from costmodel import Needs, Search, job_windows, read_needs
 from plan.files import as_kind, write_file
 from plan.pipeline import Progress, silent
-from plan.render.spec import format_spec
 from topo import Check, Column, Finding, HeddleError, Shown, SpecError, Table, Verdict
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ def optimise(
         catalog = None if asked.catalog is None else os.path.relpath(asked.catalog, output.parent)
         catalog = tables.name if tables is not None else catalog
         spec = found.winner.spec.model_copy(update={"catalog": catalog} if catalog else {})
-        write_file(output, format_spec(spec, f"For {asked.name}: {found.winner.name}, {found.certificate}"), new=True)
+        write_file(output, spec.to_yaml(f"For {asked.name}: {found.winner.name}, {found.certificate}"), new=True)
         written.append(output)
         if tables is not None:
             tables.mkdir()

@@ -5,6 +5,7 @@ A spec says what is wanted; it holds no derived number.
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from typing import Annotated
 
@@ -131,3 +132,13 @@ class ClusterSpec(SpecModel):
             if times > 1:
                 raise mismatch(f"another {what} for each class", f"{times} classes with {what} {value}")
         return traffic
+
+    def to_yaml(self, comment: str = "") -> str:
+        """Return the YAML of what was set, which reads back as the same spec; ``comment`` goes above it."""
+        from ruamel.yaml import YAML
+
+        yaml, out = YAML(), io.StringIO()
+        yaml.default_flow_style, yaml.width = False, 120
+        out.writelines(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
+        yaml.dump(self.model_dump(mode="json", exclude_unset=True), out)
+        return out.getvalue()

@@ -18,7 +18,7 @@ from plan.commands.options import (
     seed_option,
 )
 from plan.render.progress import progress
-from topo import Table, format_seconds, plural
+from topo import plural
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
@@ -144,6 +144,7 @@ def simulate(
 def show_simulation(played: Simulated) -> None:
     """Print what a person wants to know of a simulation."""
     from plan.render.tables import print_text, show_table
+    from topo import Table, format_seconds
 
     simulation, outcome = played.simulation, played.simulation.outcome
     fabric, tables = outcome.network.fabric, outcome.network.tables.engine

@@ -12,11 +12,12 @@ from plan.commands.options import FILE, as_json, bundle, endpoints_option, fabri
 from plan.inputs import Questions
 from plan.render.progress import progress
 from plan.render.terminal import printable
-from topo import Table, plural
+from topo import plural
 
 if TYPE_CHECKING:
     from plan.verification import Answers
     from routing import EndpointSet
+    from topo import Table
 
 SHOWN_PAIRS = 20
 """Pairs that are shown of many."""
@@ -139,6 +140,7 @@ def show_answers(answers: Answers) -> None:
 def _show_first(table: Table) -> None:
     """Print the first rows of a table, and how many there are."""
     from plan.render.tables import print_text, show_table
+    from topo import Table
 
     if not len(table):
         return

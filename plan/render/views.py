@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plan.render.errors import print_error
 from plan.render.tables import print_text, show_facts, show_table
+from plan.render.terminal import print_error
 from topo import Column, Table, Verdict, compress, plural
 
 if TYPE_CHECKING:
     from costmodel import Quote
-    from plan.opensm_lab.comparison import Contender
-    from plan.opensm_lab.rehearsal import Rehearsal
+    from plan.opensm_lab.trials import Contender, Rehearsal
     from plan.pipeline import Plan
     from routing import Proof, Routed
     from routing.quality import Quality

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 import costmodel
 import simulate
 from plan.pipeline import Plan
-from plan.render.spec import format_spec
 from plan.render.views import facts
 from topo import (
     Column,
@@ -224,7 +223,7 @@ def page_of(plan: Plan) -> PlanPage:
         tables={name: [table_text(table) for table in tables] for name, tables in _sections(plan)},
         views=views,
         room=None if plan.layout is None else _room(plan, plan.layout),
-        spec="" if plan.cluster is None else format_spec(plan.cluster.spec),
+        spec="" if plan.cluster is None else plan.cluster.spec.to_yaml(),
         subnets=[""] if len(plan.subnets) == 1 else [fabric.name for fabric in plan.subnets],
     )
 

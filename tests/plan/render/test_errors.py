@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plan.render.errors import LONGEST, MOST_READ, format_error, quote_line
+from plan.render.terminal import LONGEST, MOST_READ, format_error, quote_line
 
 
 def cells(text: str) -> int:
