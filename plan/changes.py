@@ -402,10 +402,7 @@ def walk_of(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
 def _walk_of_folder(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
     """Return as `walk_of` what the list of cables of a built plan says; every other row of racks is walked backwards.
 
-    Raises
-    ------
-    FormatError
-        When there is such a file and it is another than `plan build` writes.
+    FormatError for a file that is another than `plan build` writes.
     """
     if not path.is_file():
         return None

@@ -16,21 +16,10 @@ from topo import Finding, HeddleError, SpecError
 
 
 def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", magic: bytes = b"") -> None:
-    """Refuse a place for a file before any long work begins.
+    """Refuse a place for a file before any long work begins: HeddleError if it cannot be written, or must stay.
 
-    Parameters
-    ----------
-    path : Path
-        Of the file to write.
-    inputs : iterable of Path
-        What the command reads, which must not be written over.
-    kind, magic : str, bytes
-        Where they are given, only a file of this kind is replaced, such as an SVG, which is known by its first bytes.
-
-    Raises
-    ------
-    HeddleError
-        When the path cannot be written, or the file there must not be replaced.
+    ``inputs`` are what the command reads, which must not be written over. With ``kind`` and ``magic``, only a file of
+    this kind is replaced, such as an SVG, which is known by its first bytes.
     """
     if magic and path.exists() and not _begins_with(path, magic):
         found = f"something that is no {kind}"
@@ -52,13 +41,7 @@ SUFFIXES = {
 
 
 def check_suffix(path: Path, suffix: str) -> None:
-    """Refuse a name that says that another kind of file is in it.
-
-    Raises
-    ------
-    SpecError
-        When it ends like a file of another kind; any other name will do.
-    """
+    """Refuse a name that ends like a file of another kind; any other will do."""
     if path.suffix.lower() in SUFFIXES - {suffix}:
         expected = f"one that ends in {suffix}"
         raise SpecError([Finding(str(path), f"the name of a {path.suffix} file", expected, "Nothing else is written.")])
@@ -76,17 +59,8 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
     """Write a file: out of sight first, then put in its place, so that an older one is there until the new one is.
 
     A link is followed. What is no regular file, such as a pipe, is written to directly. So is a file in a folder that
-    may not be written to, once the whole of the new one is known.
-
-    Parameters
-    ----------
-    new : bool
-        Whether nothing may be there yet.
-
-    Raises
-    ------
-    HeddleError
-        When something is there and must not be, or nothing can be written.
+    may not be written to, once the whole of the new one is known. HeddleError if nothing can be written, or something
+    is there and the file must be ``new``.
     """
     try:
         if new and there(path):
@@ -121,13 +95,7 @@ SIZE = re.compile(r'<svg[^>]* width="(\d+)" height="(\d+)"')
 
 
 def as_kind(svg: str, suffix: str) -> str | bytes:
-    """Return a drawing as a file of this suffix, one of `MAGIC`.
-
-    Raises
-    ------
-    HeddleError
-        When the library Cairo is missing.
-    """
+    """Return a drawing as a file of this suffix, one of `MAGIC`; HeddleError if the library Cairo is missing."""
     if suffix == ".svg":
         return svg
     try:

@@ -199,13 +199,7 @@ def optimise(
 
 
 def judge_finalists(designs: Sequence[Design], needs: Needs) -> list[Finalist]:
-    """Route designs by `auto`, prove and measure their tables, and play the jobs, in processes side by side.
-
-    Raises
-    ------
-    HeddleError
-        When a design cannot be routed.
-    """
+    """Route designs by `auto`, prove and measure their tables, and play the jobs, in processes side by side."""
     asked = [(design.name, _spec(design, needs), needs.job.sizes, needs.job.with_storage) for design in designs]
     if len(asked) < 2:
         return [_judge(*each) for each in asked]

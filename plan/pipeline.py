@@ -280,21 +280,9 @@ def adding(*adds: str, needs: str, refines: str = "") -> Callable[[Callable[[Pla
 
 
 def run_passes(plan: Plan, passes: Sequence[Pass], step: Progress = silent) -> Plan:
-    """Let each pass add what it finds.
+    """Let each of some passes, such as those of `BUILD`, add what it finds to a plan with a cluster or with fabrics.
 
-    Parameters
-    ----------
-    plan : Plan
-        With a cluster, or with fabrics.
-    passes : sequence of callable
-        Such as `BUILD`.
-    step : callable
-        Progress callback, called as ``step(message)``.
-
-    Raises
-    ------
-    HeddleError
-        When a pass cannot do its work: a design that cannot be built, a fabric that an engine does not take.
+    HeddleError if one cannot do its work: a design that cannot be built, a fabric that an engine does not take.
     """
     for make in passes:
         plan = make(plan, step)

@@ -182,12 +182,7 @@ def _about(nodes: str) -> Iterator[None]:
 def rank_files(order: RankOrder, adapters: Sequence[str], ranks_a_node: int) -> dict[str, str]:
     """Return the files of one order by name; HeddleError for a name into which a shell would read more.
 
-    Parameters
-    ----------
-    adapters : sequence of str
-        Devices of a node, rail after rail.
-    ranks_a_node : int
-        Processes on each node, which get consecutive ranks.
+    ``adapters`` are devices of a node, rail after rail; each node has so many processes, which get consecutive ranks.
     """
     names = [checked_word(name, "the node") for name in order.names]
     adapters = [checked_word(device, "the adapter") for device in adapters]

@@ -153,13 +153,9 @@ def repair(
 
 
 def compare_tables(states: Mapping[str, Routed], plan: Plan) -> Table:
-    """Return what tables are worth side by side, each named; what changes is counted from the first.
+    """Return what named tables are worth side by side; what changes is counted from the first.
 
-    Parameters
-    ----------
-    states : mapping of str to Routed
-    plan : Plan
-        That of the last, whose tables are proven and measured there.
+    ``plan`` is that of the last, whose tables are proven and measured there.
     """
     *others, _ = states.values()
     proofs = [*(routing.prove(one) for one in others), *plan.proofs]

@@ -125,19 +125,9 @@ LEAST = GIB // 4
 def impose(cpu_s: int | None = None, memory_gib: float | None = None) -> None:
     """Let this process take no more than its budget; limits of the shell that are lower stay.
 
-    Beyond its CPU seconds it gets SIGXCPU, by which `watching` ends it; beyond its memory, MemoryError.
-
-    Parameters
-    ----------
-    cpu_s
-        Seconds of CPU of all threads; the budget `command-cpu` when left out.
-    memory_gib
-        Memory that is asked of the system, in GiB; the budget `command-memory` when left out.
-
-    Raises
-    ------
-    HeddleError
-        When the shell allows less memory than any command needs.
+    Beyond its seconds of CPU of all threads (the budget `command-cpu` when left out) it gets SIGXCPU, by which
+    `watching` ends it; beyond its memory (`command-memory`), MemoryError. HeddleError if the shell allows less memory
+    than any command needs.
     """
     # NumPy's and SciPy's threads would take 40 MB for each core of the machine, and nothing here is work for them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -150,13 +150,7 @@ class Stopwatch:
         self.begin = time.process_time()
 
     def look(self) -> None:
-        """Refuse to go on beyond the budget.
-
-        Raises
-        ------
-        FormatError
-            When the reader has taken more than `READER_CPU`.
-        """
+        """Raise the FormatError of `READER_CPU` once the reader has taken more."""
         if time.process_time() - self.begin > READER_CPU.limit:
             raise READER_CPU.exceeded(self.path)
 

@@ -226,16 +226,8 @@ def distinct_names(fabrics: Sequence[Fabric], cluster: str, groups: Iterable[str
     """Return the planned subnets of a cluster with unique names of switches, which differ in more than a number.
 
     The first subnet that has a ``leaf0`` keeps the name. In another subnet the switch is called by the subnet,
-    ``storage-leaf0``; where servers are called ``leaf0`` it is ``sw-leaf0``. GUIDs do not change.
-
-    Parameters
-    ----------
-    fabrics : sequence of Fabric
-        The subnets.
-    cluster : str
-        Name of the cluster, with which the names of all subnets begin.
-    groups : iterable of str
-        Groups of servers, with whose names those of servers begin: ``gpu`` of ``gpu0042``.
+    ``storage-leaf0``; where servers are called ``leaf0`` (their names begin with those of ``groups``) it is
+    ``sw-leaf0``. The names of all subnets begin with that of the ``cluster``. GUIDs do not change.
     """
     taken = set(groups)
     renamed = []

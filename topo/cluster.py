@@ -329,13 +329,7 @@ def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) ->
 
 
 def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] | None = None) -> ClusterSpec:
-    """Return what a document says of a cluster whose hardware is in ``catalog``.
-
-    Raises
-    ------
-    SpecError
-        With every finding, at its line and column.
-    """
+    """Return what a document says of a cluster with this hardware; a SpecError has every finding."""
     nodes = document.value.get("nodes") if isinstance(document.value, dict) else None
     context = {
         "switch": list(catalog.switches),

@@ -48,12 +48,7 @@ class Export:
     def files_of(self, path: Path, step: Progress = silent, hosts: RoleFiles | None = None) -> Files:
         """Return the files of this format; files that are already in an output folder are copied unchanged.
 
-        Files that say what hosts are for are of use for a real fabric.
-
-        Raises
-        ------
-        HeddleError
-            When the input cannot be read, or the format needs a spec.
+        ``hosts`` is of use for a real fabric. HeddleError if the input cannot be read, or the format needs a spec.
         """
         given = None if hosts is None else (hosts.roles, hosts.cn_guids, hosts.io_guids)
         if path.is_dir() and not any(given or ()) and (files := of_one_plan(self._written)(path)):

@@ -95,13 +95,7 @@ def slurm_word(name: str) -> str:
 
 
 def checked_word(name: str, what: str) -> str:
-    """Return a name that shells, MPI and Slurm take as it is.
-
-    Raises
-    ------
-    HeddleError
-        When it is none.
-    """
+    """Return a name that shells, MPI and Slurm take as it is; HeddleError for any other."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*", name):
         raise HeddleError(f"found {what} {name[:80]!r}; expected letters, digits and any of -_.: in files of ranks")
     return name

@@ -64,13 +64,7 @@ class Contender:
 
 
 def check_tools() -> None:
-    """Refuse to compare where a program is missing, before any long work begins.
-
-    Raises
-    ------
-    ToolError
-        With the Debian packages that hold them.
-    """
+    """Raise ToolError, with the Debian packages, where a program is missing, before any long work begins."""
     if missing := missing_tools():
         raise ToolError(
             f"a real OpenSM on a simulated fabric needs programs that are not installed: {', '.join(missing)}; "
@@ -88,18 +82,10 @@ def compare_with_opensm(
     limit_s: float = LIMIT_S,
     step: Callable[[str], None] = lambda text: None,
 ) -> list[Contender]:
-    """Return ours and then those of OpenSM, each proven and measured alike.
+    """Return our tables and then those of OpenSM's engines, each proven and measured alike.
 
-    Parameters
-    ----------
-    routed, proof, quality
-        Our own tables, and what they are worth.
-    endpoints, seed
-        With which they were proven and measured, as `routing.prove` and `routing.measure` take them.
-    limit_s : float
-        How long one engine of OpenSM may take.
-    step
-        Progress callback, called as ``step(message)``.
+    ``proof`` and ``quality`` are those of ``routed``, with these end ports and this seed; one engine of OpenSM may take
+    ``limit_s``.
     """
     fabric, tables = routed.fabric, routed.tables
     step("timing our own")
@@ -163,10 +149,7 @@ class Rehearsal:
 def rehearse(routed: Routed, proof: Proof, step: Callable[[str], None] = lambda text: None) -> Rehearsal:
     """Simulate the fabric, let OpenSM load the files of a plan, and judge what it then has.
 
-    Raises
-    ------
-    ToolError
-        When the fabric cannot be simulated, or OpenSM does not take the files at all.
+    ToolError if the fabric cannot be simulated, or OpenSM does not take the files at all.
     """
     fabric, tables = routed.fabric, routed.tables
     with temporary_folder() as folder:

@@ -50,13 +50,7 @@ PALETTE = {
 
 
 def read_report(folder: Path) -> Report:
-    """Return what the page in a folder of ours shows.
-
-    Raises
-    ------
-    HeddleError
-        When there is none, or it was changed.
-    """
+    """Return what the page in a folder of ours shows; HeddleError if there is none, or it was changed."""
     from pydantic import TypeAdapter, ValidationError
 
     path = folder / "report.html"
@@ -92,13 +86,7 @@ ACTIVE_ATTRIBUTES = re.compile("on|src|style$", re.IGNORECASE)
 
 
 def check_drawing(svg: str) -> None:
-    """Refuse what is no drawing of ours, since whoever wrote a folder might have put anything in its place.
-
-    Raises
-    ------
-    ValueError
-        When it has elements or attributes that ours have not.
-    """
+    """Raise ValueError for elements or attributes that our drawings have not: anybody might have written the folder."""
     if "<!" in svg or "<?" in svg:
         raise ValueError("found a declaration in a drawing")
     for element in ElementTree.fromstring(svg).iter():

@@ -86,12 +86,8 @@ def _sources(package: str) -> bytes:
 def compute(task: Task) -> tuple[str, float, bytes]:
     """Compute a point; return its name, the seconds that it took, and its document as JSON.
 
-    What is wrong with a point is in its document, and stops no other.
-
-    Raises
-    ------
-    ToolError
-        When this process has other code than the command, whose digest names the point.
+    What is wrong with a point is in its document, and stops no other. ToolError if this process has other code than the
+    command, whose digest names the point.
     """
     if digest_of_code(task.stages) != task.code:
         raise ToolError(
@@ -112,10 +108,7 @@ def compute(task: Task) -> tuple[str, float, bytes]:
 def figures_of(task: Task) -> dict[str, Any]:
     """Return the figures of the stages that are asked for.
 
-    Raises
-    ------
-    HeddleError
-        When the spec is refused, a design cannot be built, or a stage cannot do its work.
+    HeddleError if the spec is refused, a design cannot be built, or a stage cannot do its work.
     """
     from plan import pipeline
 
@@ -192,10 +185,7 @@ class Ground:
     def failed(self, point: Point, seed: int) -> Failed:
         """Return what does not work at a point; with a seed, more failures include fewer.
 
-        Raises
-        ------
-        HeddleError
-            When there is no such part, or are not so many.
+        HeddleError if there is no such part, or are not so many.
         """
         import numpy as np
 
@@ -220,13 +210,7 @@ class Ground:
 
 
 def parts_of(kind: PartKind, reach: Reach, cluster: Cluster | None, rules: FailureSpec) -> dict[str, Failed]:
-    """Return the parts of a kind.
-
-    Raises
-    ------
-    HeddleError
-        When the parts of this kind are unknown.
-    """
+    """Return the parts of a kind; HeddleError if they are unknown."""
     from topo import list_parts
 
     catalog, layout = (cluster.catalog, cluster.layout) if cluster else (None, None)

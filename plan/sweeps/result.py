@@ -170,13 +170,7 @@ def sweep(
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that holds anything but a sweep.
-
-    Raises
-    ------
-    HeddleError
-        When it does, or is a file.
-    """
+    """Raise HeddleError for a folder that holds anything but a sweep, and for a file."""
     if (folder.is_symlink() or folder.exists()) and not (
         folder.is_dir() and ((folder / SWEEP_FILE).is_file() or not any(folder.iterdir()))
     ):

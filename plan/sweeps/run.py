@@ -58,13 +58,7 @@ def read_point(folder: Path, name: str) -> dict[str, Any] | None:
 
 
 def write_point(folder: Path, name: str, content: bytes) -> None:
-    """Keep a point.
-
-    Raises
-    ------
-    HeddleError
-        When it cannot be kept, for want of room on the device for example.
-    """
+    """Keep a point; HeddleError if there is no room on the device, for example."""
     path = point_file(folder, name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,26 +77,10 @@ def run_sweep(
     step: Progress = silent,
     stop: Callable[[], bool] = lambda: False,
 ) -> Ran:
-    """Compute every point that has no file yet.
+    """Compute every point that has no file in the folder yet, in ``jobs`` processes here or on a Dask cluster.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the sweep.
-    tasks : sequence of Task
-    jobs : int
-        Processes on this machine; 1 computes in this one.
-    scheduler : str, optional
-        Address of a Dask scheduler, such as ``tcp://head:8786``, whose workers compute instead.
-    again : bool
-        Whether points that have failed are tried again.
-    step, stop : callable
-        Progress callback, called as ``step(message, done)``; asked whether to leave off.
-
-    Raises
-    ------
-    ToolError
-        When the scheduler or the processes are lost again and again.
+    Points that have failed are tried ``again`` if so asked; ``stop`` is asked whether to leave off. ToolError if the
+    scheduler or the processes are lost again and again.
     """
     begin, own_s, computed = time.perf_counter(), 0.0, 0
     by_name = {task.name: task for task in tasks}

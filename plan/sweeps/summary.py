@@ -29,12 +29,7 @@ def table_of_points(documents: Sequence[Document]) -> Table:
 def front(documents: Sequence[Document], better: Mapping[str, str]) -> list[int]:
     """Return the points that no other beats: in no figure worse than it, and in one better.
 
-    A point of which a figure is unknown is not among them.
-
-    Raises
-    ------
-    HeddleError
-        When a figure is none of those that points have, known or not.
+    A point of which a figure is unknown is not among them. HeddleError for a figure that no point has, known or not.
     """
     if not better:
         return []

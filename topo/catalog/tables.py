@@ -41,11 +41,8 @@ def read_table(path: Path, columns: Sequence[str], shown: str) -> list[Row]:
 def parse_table(text: str, path: str, columns: Sequence[str]) -> list[Row]:
     """Read a table whose header has ``model``, some of ``columns``, ``source``, ``date`` and ``confidence``.
 
-    Raises
-    ------
-    SpecError
-        With every finding: unknown or missing columns, rows that are too long or too short, cells that are too long
-        or hold control characters, models without a proper name, rows without source, date or confidence.
+    A SpecError has every finding: unknown or missing columns, rows that are too long or too short, cells that are too
+    long or hold control characters, models without a proper name, rows without source, date or confidence.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     findings: list[Finding] = []

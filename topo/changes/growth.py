@@ -259,10 +259,7 @@ def _model(fabric: Fabric, node: int) -> tuple[str, int]:
 def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Fabric, dict[int, int], set[Cable]]:
     """Keep the cables that join the same nodes in both fabrics in their present ports.
 
-    Returns
-    -------
-    tuple
-        The grown fabric; its port for each old port, of nodes that stay; and the old cables that stay.
+    Return the grown fabric; its port for each old port, of nodes that stay; and the old cables that stay.
     """
     at = {there: here for here, there in enumerate(map_ports(target, old, was).tolist()) if there >= 0}
     wanted = defaultdict(list)

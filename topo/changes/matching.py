@@ -131,12 +131,7 @@ def match_nodes(plan: Fabric, found: Fabric) -> Match:
 def map_ports(fabric: Fabric, other: Fabric, node: NDArray[np.integer]) -> NDArray[np.int32]:
     """Return (P,) the port of another fabric that corresponds to each port, by number; -1 where there is none.
 
-    Parameters
-    ----------
-    fabric, other : Fabric
-        The two fabrics.
-    node : (N,) int
-        Node of the other fabric that corresponds to each node, -1 for none.
+    ``node`` is (N,) the node of the other fabric that corresponds to each node, -1 for none.
     """
     there = node[fabric.port_node]
     known = (there >= 0) & (fabric.port_number <= np.diff(other.port_offset)[there])

@@ -227,18 +227,9 @@ def format_legend(
 ) -> tuple[str, float]:
     """Return what colours and lines mean as SVG, wrapped to a width, and how high it is.
 
-    Parameters
-    ----------
-    roles : collection of Role
-        Those of the hosts.
-    speeds : sequence of float
-        Rates of links between switches in Gb/s, fastest first.
-    loaded : bool
-        Whether colours of links tell their load, not their speed.
-    marked : bool
-        Whether they tell that there is any.
-    fans : bool
-        Whether links are bundled.
+    ``roles`` are those of hosts, ``speeds`` the rates of links between switches in Gb/s, fastest first. Colours of
+    links tell their load if ``loaded``, that there is any if ``marked``, else their speed; ``fans`` are bundles of
+    links.
     """
     groups: list[list[tuple[str, str, str]]] = [
         [("dot", shade, f"{role.name.lower()} host") for role, shade in palette.HOSTS.items() if role in roles]

@@ -46,17 +46,9 @@ class BoxRow:
 
 
 def connect(scene: Scene, fabric: Fabric, rows: Sequence[BoxRow], lane: float) -> float:
-    """Draw the links between boxes.
+    """Draw the links between boxes, and return where the last lane is (above ``lane`` where there is none).
 
-    Parameters
-    ----------
-    lane : float
-        Where the first lane may be: links between boxes of one height meet on a line below everything.
-
-    Returns
-    -------
-    float
-        Where the last lane is, or ``lane`` less the distance of lanes when there is none.
+    Links between boxes of one height meet on a line below everything; ``lane`` is where the first may be.
     """
     groups = _group(fabric, rows)
     between: Counter[tuple[float, float]] = Counter()

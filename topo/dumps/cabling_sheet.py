@@ -109,10 +109,7 @@ class _Sheet(Records):
 def parse_cabling_csv(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a CSV of planned cables, NDT or P2P, describes.
 
-    Raises
-    ------
-    FormatError
-        When a header lacks a column, a row a cell, or a port cannot be told or has two cables.
+    FormatError for a header without a column, a row without a cell, or a port that cannot be told or has two cables.
     """
     sheet = _Sheet(path)
     places: Sequence[int] = ()
@@ -138,10 +135,7 @@ def parse_cabling_csv(text: str | Iterable[str], path: str = "") -> Discovery:
 def parse_topo(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a ``.topo`` file describes.
 
-    Raises
-    ------
-    FormatError
-        When a cable stands before the first system, or a port cannot be told or has two cables.
+    FormatError for a cable before the first system, or a port that cannot be told or has two cables.
     """
     sheet = _Sheet(path)
     system: tuple[str, str] | None = None

@@ -44,11 +44,8 @@ published tables pair them with the ports that they describe. XDR and FDR10 are 
 def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a database of ibdiagnet, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At the row that lacks a column, has a number that is none, or describes what cannot be; or when the text has no
-        tables of nodes and links.
+    FormatError for a row that lacks a column, has a number that is none, or describes what cannot be; and for a text
+    without tables of nodes and links.
     """
     records = Records(path)
     table, columns, seen = "", None, set[str]()

@@ -123,10 +123,7 @@ class Records:
     def node(self, node: FoundNode) -> bool:
         """Add a node; return whether it is new.
 
-        Raises
-        ------
-        FormatError
-            When the number of ports is out of range or differs from an earlier record, or there are too many nodes.
+        FormatError if its number of ports is out of range or differs from an earlier record, or for too many nodes.
         """
         if not 1 <= node.ports <= MAX_PORTS:
             raise self.refuse(f"found {node.ports} ports; expected 1 to {MAX_PORTS}", node.line)
@@ -154,14 +151,9 @@ class Records:
             raise DUMP_CABLE_ENDS.exceeded(self.path, cable.line)
 
     def assemble(self, name: str = "") -> Discovery:
-        """Build the fabric: switches first, otherwise in the order of the records.
+        """Build the fabric, by default called by its file: switches first, otherwise in the order of the records.
 
-        Without a name it is called by its file.
-
-        Raises
-        ------
-        FormatError
-            When there is no node, there are too many ports, a port does not exist, or a port has two cables.
+        FormatError for no node, too many ports, a port that does not exist, or a port with two cables.
         """
         if not self.nodes:
             raise self.refuse("no switch, adapter or router in it; expected a dump of a fabric")

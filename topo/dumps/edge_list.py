@@ -36,10 +36,7 @@ BY_GBPS = {
 def parse_edge_list(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a list of links, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At a row without two different nodes and a rate, or a rate that no link has.
+    FormatError for a row without two different nodes and a rate, or a rate that no link has.
     """
     records = Records(path)
     rows: list[tuple[int, str, str, str]] = []

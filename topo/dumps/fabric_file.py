@@ -90,13 +90,7 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
 
 
 def read_dump(path: str | Path) -> Discovery:
-    """Read a dump as `read_fabric` does, without looking for levels.
-
-    Raises
-    ------
-    FormatError
-        When the file is of no such format, or broken.
-    """
+    """Read a dump as `read_fabric` does, without looking for levels."""
     lines = _lines(path)
     head = list(islice(lines, SNIFFED))
     if parse := _parser(head):

@@ -89,25 +89,14 @@ def write_fabric(fabric: Fabric, path: str | Path) -> None:
 
 
 def read_fabric_json(path: str | Path) -> Fabric:
-    """Read a file as `parse_fabric` does.
-
-    Raises
-    ------
-    SpecError
-        When the file cannot be read, or is too large.
-    FormatError
-        As `parse_fabric`.
-    """
+    """Read a file as `parse_fabric` does; SpecError if it cannot be read, or is too large."""
     return parse_fabric(read_text(Path(path), FABRIC_BYTES), str(path))
 
 
 def parse_fabric(text: str, path: str = "") -> Fabric:
     """Return the fabric that `format_fabric` wrote.
 
-    Raises
-    ------
-    FormatError
-        When it is another file, of another version, or says what no fabric can be.
+    FormatError for another file or another version, and for what no fabric can be.
     """
     try:
         document = json.loads(text)

@@ -46,10 +46,7 @@ class _Port(NamedTuple):
 def parse_iblinkinfo(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that the output of iblinkinfo, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At a port without a node, or when a LID that cables lead to belongs to several nodes.
+    FormatError for a port without a node, and for a LID of several nodes that cables lead to.
     """
     records = Records(path)
     ports: list[_Port] = []

@@ -165,20 +165,9 @@ FABRIC_NAME = re.compile(r"# Fabric: (.{1,63})")
 def parse_ibnetdiscover(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a dump of ``ibnetdiscover`` (or ibdiagnet's of the same form) describes.
 
-    Adapters get the role of compute, aggregation nodes theirs; levels and zones are not known from a dump.
-
-    Parameters
-    ----------
-    text : str or iterable of str
-        The dump, or its lines.
-    path : str, optional
-        Where it comes from, for messages; the fabric is called by it unless the dump itself has a name.
-
-    Raises
-    ------
-    FormatError
-        At the line that starts like a record but is none, describes a second cable in one port, or a port that its
-        node does not have; or when the text holds no record at all.
+    Adapters get the role of compute, aggregation nodes theirs; levels and zones are not known from a dump. The fabric
+    is called by ``path`` unless the dump has a name. FormatError for a line that starts like a record but is none, a
+    second cable in one port, a port that its node does not have, or a text without records.
     """
     records = Records(path)
     name = ""

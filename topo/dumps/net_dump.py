@@ -42,10 +42,7 @@ class _Row(NamedTuple):
 def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a list of links by switch, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At a row that is none, or stands before the first switch.
+    FormatError for a row that is none, or stands before the first switch.
     """
     records = Records(path)
     rows: list[_Row] = []

@@ -39,11 +39,8 @@ SPEED_OF_LANE = {
 def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a link list, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At the line that opens a brace but describes no cable, describes a second cable in one port, or a port that
-        its node does not have; or when the text describes no cable at all.
+    FormatError for a line that opens a brace but describes no cable, a second cable in one port, a port that its node
+    does not have, or a text without cables.
     """
     records = Records(path)
     for number, line in enumerate(lines_of(text, path), 1):

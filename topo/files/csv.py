@@ -88,10 +88,7 @@ SUFFIX = ".xlsx"
 def read_workbook(path: str | Path) -> Iterator[str]:
     """Yield the rows of all sheets as lines of CSV; empty ones too, so that lines have the numbers of the first sheet.
 
-    Raises
-    ------
-    FormatError
-        When the file is no workbook, is damaged, or exceeds a budget of workbooks.
+    FormatError for what is no workbook, is damaged, or exceeds a budget of workbooks.
     """
     import openpyxl  # type: ignore[import-untyped]
 

@@ -114,10 +114,7 @@ def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:
 def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -> tuple[Cabling, ...]:
     """Choose for every link of all subnets the shortest cable that is long enough, copper before optical.
 
-    Raises
-    ------
-    DesignError
-        When no cable or transceiver of the right speed and connectors reaches far enough; it names the link.
+    A DesignError names each link that no cable or transceiver of the right speed and connectors reaches.
     """
     offers = cache(partial(_offers, catalog))
     protocols = [_protocol(fabric, catalog) for fabric in fabrics]

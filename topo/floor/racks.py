@@ -164,10 +164,7 @@ class Layout(Shown):
 def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan) -> Layout:
     """Place every device of all subnets in a rack.
 
-    Raises
-    ------
-    DesignError
-        When a device has no known height or fits in no rack, or the floor has too few racks.
+    DesignError for a device without a known height or that fits in no rack, and for a floor with too few racks.
     """
     if floor.feeds and floor.feeds.spare >= floor.feeds.count:
         raise DesignError(f"{floor.feeds.spare} of {floor.feeds.count} feeds are spare; expected one that gives power")
@@ -189,15 +186,10 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
 
 
 def route_lengths(fabric: Fabric, subnet: int, layout: Layout) -> NDArray[np.float64]:
-    """Return the length of cable that each link needs.
+    """Return (L,) metres of cable that each link needs.
 
     Within a rack a cable runs through the cable manager at the side; between racks up to the tray, along and across the
     trays, and down. The slack of both ends is added.
-
-    Returns
-    -------
-    (L,) float64
-        Metres.
     """
     floor = layout.floor
     a, b = layout.node_device[subnet][fabric.port_node[fabric.links]].T
@@ -257,10 +249,7 @@ def frame_name(model: str, subnet: int, zone: int) -> str:
 def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:
     """Return a device with its height and power from the catalog.
 
-    Raises
-    ------
-    DesignError
-        When its height is unknown, or it exceeds the height or power of a rack.
+    DesignError if its height is unknown, or it exceeds the height or power of a rack.
     """
     hardware = catalog.switches.get(model) or catalog.nodes.get(model)
     if hardware is None or hardware.rack_units is None:
