@@ -23,7 +23,6 @@ from plan.render.html import render_page
 from routing import Routed, route
 from topo import (
     Cluster,
-    Column,
     Differences,
     Fabric,
     FormatError,
@@ -320,23 +319,22 @@ def _titled(name: str, table: Table) -> Table:
 
 def _steps(growth: Growth) -> Table:
     """Return how many cables are unplugged and plugged in each step, and whom that cuts off."""
-    counts = np.zeros((growth.steps, 2), int)
-    cut: list[set[str]] = [set() for _ in range(growth.steps)]
+    rows: list[list[Any]] = [[step + 1, 0, 0, set[str]()] for step in range(growth.steps)]
     for work in growth.works:
-        counts[work.step - 1, int(work.do == "plug")] += 1
-        cut[work.step - 1] |= {*work.cut}
-    columns = (Column("step", range(1, growth.steps + 1)), Column("unplug", counts[:, 0].tolist()),
-               Column("then plug", counts[:, 1].tolist()),
-               Column("cut off", [" ".join(sorted(names)) for names in cut]))  # fmt: skip
-    return Table(f"cables of {growth.grown.name}, step by step", columns)
+        row = rows[work.step - 1]
+        row[2 if work.do == "plug" else 1] += 1
+        row[3] |= {*work.cut}
+    listed = [(*row[:3], " ".join(sorted(row[3]))) for row in rows]
+    return Table.of_rows(
+        f"cables of {growth.grown.name}, step by step", ("step", "unplug", "then plug", "cut off"), listed
+    )
 
 
 def _together(growths: Sequence[Growth]) -> Table:
     """Return the works of several subnets in one table, with the subnet of each."""
-    names = ("subnet", "step", "do", "a", "b")
     rows = [(growth.grown.name, work.step, work.do, work.a, work.b) for growth in growths for work in growth.works]
-    return Table(f"from {growths[0].old.name} to {growths[0].grown.name} and {len(growths) - 1} more",
-                 tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names)))  # fmt: skip
+    title = f"from {growths[0].old.name} to {growths[0].grown.name} and {len(growths) - 1} more"
+    return Table.of_rows(title, ("subnet", "step", "do", "a", "b"), rows)
 
 
 def _remarks(growth: Growth) -> list[str]:
@@ -351,8 +349,7 @@ def _entries(growths: Sequence[Growth], routed: Sequence[tuple[Routed, Routed]])
     """Return how many entries of the tables change, subnet by subnet, of those that both plans have."""
     rows = [(growth.grown.name, *count_changes(growth, *pair)) for growth, pair in zip(growths, routed, strict=False)]
     names = ("subnet", "switches", "of", "entries", "of them")
-    return Table("tables that change, of switches and LIDs that stay",
-                 tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names)))  # fmt: skip
+    return Table.of_rows("tables that change, of switches and LIDs that stay", names, rows)
 
 
 def places(cluster: Cluster, subnet: int) -> list[str]:
@@ -371,10 +368,7 @@ def list_moved(old: Cluster, target: Cluster, growths: Sequence[Growth]) -> Tabl
         before, after = places(old, subnet), places(target, subnet)
         rows += [(growth.grown.label(node), before[was], after[node]) for node, was in enumerate(growth.was.tolist())
                  if before and after and was >= 0 and before[was] != after[node]]  # fmt: skip
-    names = ("node", "from", "to")
-    return Table(
-        "moved to another place", tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names))
-    )
+    return Table.of_rows("moved to another place", ("node", "from", "to"), rows)
 
 
 def count_changes(growth: Growth, before: Routed, after: Routed) -> tuple[int, int, int, int]:
@@ -422,8 +416,8 @@ def _walk_of_folder(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
 
     rank = {rack: number for number, rack in enumerate(sorted({rack for rack, _ in place.values()}, key=order))}
     found = []
-    for node, first in enumerate(fabric.port_offset[:-1].tolist()):
-        guids = fabric.port_guid[first : int(fabric.port_offset[node + 1])].tolist()
+    for node in range(fabric.n_nodes):
+        guids = fabric.port_guid[fabric.ports_of(node)].tolist()
         rack, unit = next((place[name] for guid in guids if (name := f"0x{guid:016x}") in place), ("", ""))
         found.append((rank.get(rack, len(rank)), f"{rack} U{unit}" if rack else ""))
     return found

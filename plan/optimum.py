@@ -23,7 +23,7 @@ import topo
 from costmodel import Needs, Search, job_windows, read_needs
 from plan.files import as_kind, write_file
 from plan.pipeline import Progress, silent
-from topo import Check, Column, Finding, HeddleError, Shown, SpecError, Table, Verdict
+from topo import Check, Finding, HeddleError, Shown, SpecError, Table, Verdict
 
 if TYPE_CHECKING:
     from costmodel import Design, Tradeoffs
@@ -200,7 +200,12 @@ def optimise(
 
 def judge_finalists(designs: Sequence[Design], needs: Needs) -> list[Finalist]:
     """Route designs by `auto`, prove and measure their tables, and play the jobs, in processes side by side."""
-    asked = [(design.name, _spec(design, needs), needs.job.sizes, needs.job.with_storage) for design in designs]
+    catalog = {"catalog": needs.catalog} if needs.catalog else {}
+    asked = [
+        (design.name, design.spec.model_dump(mode="json", exclude_unset=True) | catalog, needs.job.sizes,
+         needs.job.with_storage)
+        for design in designs
+    ]  # fmt: skip
     if len(asked) < 2:
         return [_judge(*each) for each in asked]
     with ProcessPoolExecutor(min(WORKERS, len(asked)), mp_context=get_context("spawn")) as pool:
@@ -215,8 +220,7 @@ def finalists_table(found: Sequence[Finalist]) -> Table:
          f"{each.fullest_link:.2f} x mean", f"{each.effective_bisection:.1%}", f"{each.jobs:.1%}", each.worst_job)
         for each in found
     ]  # fmt: skip
-    columns = (Column(name, values) for name, values in zip(names, zip(*rows, strict=True), strict=True))
-    return Table("what the tables of finalists give", tuple(columns))
+    return Table.of_rows("what the tables of finalists give", names, rows)
 
 
 def judge_tables(needs: Needs, cluster: Cluster) -> list[Check]:
@@ -238,11 +242,6 @@ def _routed(fabric: Fabric) -> tuple[Routed, Proof, Quality]:
     tables = routing.route(fabric, "auto")
     proof = routing.prove(tables)
     return tables, proof, routing.measure(tables, proof=proof)
-
-
-def _spec(design: Design, needs: Needs) -> dict[str, Any]:
-    catalog = {"catalog": needs.catalog} if needs.catalog else {}
-    return {**design.spec.model_dump(mode="json", exclude_unset=True), **catalog}
 
 
 def _judge(name: str, spec: dict[str, Any], sizes: dict[int, float], with_storage: bool) -> Finalist:

@@ -20,7 +20,6 @@ from topo import (
     Cabling,
     Check,
     Cluster,
-    Column,
     Counts,
     Fabric,
     Finding,
@@ -136,6 +135,12 @@ class Plan(Shown):
         """The limits of the spec, each with its verdict."""
         return self.quote.checks if self.quote else ()
 
+    @property
+    def planned(self) -> Cluster:
+        """The cluster of a plan that has a spec."""
+        assert self.cluster is not None
+        return self.cluster
+
     def _brief(self) -> str:
         words = {Verdict.HOLDS: "holds", Verdict.EXCEEDED: "refused", Verdict.CANNOT_TELL: "cannot be judged"}
         parts = plural(sum(fabric.n_switches for fabric in self.fabrics), "switch", "switches")
@@ -147,8 +152,7 @@ class Plan(Shown):
         """The verdict, why it is refused, and every budget."""
         rows = [("verdict", str(self.verdict)), *((refusal.where, refusal.found) for refusal in self.refusals)]
         rows += [(check.what, check.text) for check in self.budget]
-        names, texts = zip(*rows, strict=True)
-        return Table(self.name, (Column("of", names), Column("value", texts)))
+        return Table.of_rows(self.name, ("of", "value"), rows)
 
     def _shown(self) -> tuple[Table, ...]:
         known = (self.counts, *self.routed, *self.proofs, *self.qualities, self.quote and self.quote.cost)
@@ -293,8 +297,7 @@ def run_passes(plan: Plan, passes: Sequence[Pass], step: Progress = silent) -> P
 def compile_fabrics(plan: Plan, step: Progress) -> Plan:
     """Compile the spec: one fabric a subnet."""
     step("compiling")
-    assert plan.cluster is not None
-    return replace(plan, fabrics=plan.cluster.fabrics)
+    return replace(plan, fabrics=plan.planned.fabrics)
 
 
 @adding("routed", needs="fabrics")
@@ -354,19 +357,17 @@ def measure_quality(plan: Plan, step: Progress) -> Plan:
 @adding("layout", needs="cluster")
 def place_racks(plan: Plan, step: Progress) -> Plan:
     """Find a place in the room for every device."""
-    assert plan.cluster is not None
-    if plan.cluster.spec.floor is not None:
+    if plan.planned.spec.floor is not None:
         step("placing")
-    return replace(plan, layout=plan.cluster.layout)
+    return replace(plan, layout=plan.planned.layout)
 
 
 @adding("cablings", needs="cluster", refines="fabrics routed")
 def choose_cables(plan: Plan, step: Progress) -> Plan:
     """Choose a cable for every link, by the length of its route through the room; fabrics then know the lengths."""
-    assert plan.cluster is not None
-    fabrics = plan.cluster.cabled
+    fabrics = plan.planned.cabled
     routed = tuple(replace(old, fabric=fabric) for old, fabric in zip(plan.routed, fabrics, strict=False))
-    return replace(plan, cablings=plan.cluster.cablings, fabrics=fabrics, routed=routed)
+    return replace(plan, cablings=plan.planned.cablings, fabrics=fabrics, routed=routed)
 
 
 @adding(needs="fabrics", refines="refusals")
@@ -381,8 +382,7 @@ def judge_reach(plan: Plan, step: Progress) -> Plan:
 def fail_parts(plan: Plan, step: Progress) -> Plan:
     """Let every switch, link and rack fail alone, and count the ports in use."""
     step("failing each part")
-    assert plan.cluster is not None
-    losses = find_losses(plan.fabrics, plan.cluster.catalog, plan.layout)
+    losses = find_losses(plan.fabrics, plan.planned.catalog, plan.layout)
     return replace(plan, losses=losses, ports=count_ports(plan.fabrics))
 
 
@@ -399,11 +399,9 @@ def count_parts(plan: Plan, step: Progress) -> Plan:
 def price_parts(plan: Plan, step: Progress) -> Plan:
     """Price what is bought, count what it draws, and hold both against the budget."""
     step("pricing")
-    assert plan.cluster is not None
     assert plan.bill is not None
-    owning = costmodel.own(plan.cluster) if plan.cluster.spec.owning else None
-    quote = Quote(plan.cluster, plan.bill, plan.bill.price(), owning)
-    return replace(plan, quote=quote)
+    owning = costmodel.own(plan.planned) if plan.planned.spec.owning else None
+    return replace(plan, quote=Quote(plan.planned, plan.bill, plan.bill.price(), owning))
 
 
 @adding("advice", needs="routed proofs")

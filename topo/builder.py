@@ -233,21 +233,12 @@ def distinct_names(fabrics: Sequence[Fabric], cluster: str, groups: Iterable[str
     renamed = []
     for fabric in fabrics:
         own = fabric.name.removeprefix(cluster).lstrip("-")
-        stems = {_stem(fabric.label(switch)) for switch in range(fabric.n_switches)}
+        stems = {fabric.label(switch).rstrip("0123456789") for switch in range(fabric.n_switches)}
         prefix = f"{own}-" if own and stems & taken else ""
         while any(prefix + stem in taken for stem in stems):
             prefix = SWITCH_PREFIX + prefix
         taken |= {prefix + stem for stem in stems}
-        renamed.append(_with_prefix(fabric, prefix) if prefix else fabric)
+        switches = (name.replace("MF0;", f"MF0;{prefix}", 1) for name in fabric.names[: fabric.n_switches])
+        names = (*switches, *fabric.names[fabric.n_switches :])
+        renamed.append(replace(fabric, names=names) if prefix else fabric)
     return tuple(renamed)
-
-
-def _stem(name: str) -> str:
-    """Return a name without the number at its end: ``leaf`` of ``leaf07``."""
-    return name.rstrip("0123456789")
-
-
-def _with_prefix(fabric: Fabric, prefix: str) -> Fabric:
-    """Return the fabric with a prefix before the name of each switch, within its NodeDescription."""
-    switches = (name.replace("MF0;", f"MF0;{prefix}", 1) for name in fabric.names[: fabric.n_switches])
-    return replace(fabric, names=(*switches, *fabric.names[fabric.n_switches :]))

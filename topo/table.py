@@ -155,6 +155,24 @@ class Table(Brief):
             made.append(Column(name, [read(row) for row in objects], *format_))
         return cls(title, tuple(made))
 
+    @classmethod
+    def of_rows(
+        cls, title: str, names: Sequence[str], rows: Iterable[Sequence[Any]], digits: Sequence[str] = ()
+    ) -> Table:
+        """Return the table of some rows, with the names of its columns and, if given, their `Column.digits`.
+
+        Examples
+        --------
+        >>> from topo.table import Table
+        >>> Table.of_rows("moved", ("node", "to"), [("leaf0", "R01-02 U40")])
+        <Table moved: 1 row of node, to>
+        """
+        values = list(zip(*rows, strict=True)) or [()] * len(names)
+        forms = digits or [""] * len(names)
+        return cls(
+            title, tuple(Column(*column) for column in zip(names, values, [""] * len(names), forms, strict=True))
+        )
+
     def __post_init__(self) -> None:
         if len({len(column.values) for column in self.columns}) > 1:
             raise ValueError(f"table {self.title!r} has columns of unequal length")

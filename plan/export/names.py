@@ -7,29 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 
 from topo import Fabric, HeddleError, Kind, vendor_name
 
 
-@dataclass(frozen=True)
-class SystemPort:
-    """A port as a ``.topo`` file names it."""
-
-    type: str
-    """``MQM8700``, or ``HCA_mlx5_1`` for a server whose last adapter is ``mlx5_1``."""
-    system: str
-    """Name of the switch or server."""
-    port: str
-    """``P21`` at a switch, ``mlx5_0/P1`` at a server."""
-
-
 def adapter_parts(fabric: Fabric, node: int) -> tuple[str, str]:
     """Server and device of an adapter: ``gpu0001`` and ``mlx5_0``."""
-    host = int(fabric.host[node])
-    name = fabric.names[node]
-    if host >= 0 and name.startswith(fabric.hosts[host] + " "):
-        return fabric.hosts[host], name[len(fabric.hosts[host]) + 1 :]
+    host, name = fabric.server_of(node), fabric.names[node]
+    if name.startswith(f"{host} "):
+        return host, name.removeprefix(f"{host} ")
     return name.replace(" ", "-"), "mlx5_0"
 
 
@@ -51,7 +37,7 @@ def system_name(fabric: Fabric, node: int) -> str:
 def system_type(fabric: Fabric, node: int, devices: dict[str, list[str]]) -> str:
     """Type of a system: a switch's model with NVIDIA's leading M, or a server by its last adapter."""
     if fabric.kind[node] == Kind.SWITCH:
-        model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else "switch"
+        model = fabric.model_of(node) or "switch"
         return word_of(vendor_name(model))
     return word_of(f"HCA_{devices[adapter_parts(fabric, node)[0]][-1]}")
 
@@ -61,12 +47,10 @@ def word_of(name: str) -> str:
     return re.sub(r"[\s/#\\]", "-", name).lstrip(".") or "-"
 
 
-def system_port(fabric: Fabric, port: int, devices: dict[str, list[str]]) -> SystemPort:
-    """Return how a port is named."""
-    node, number = int(fabric.port_node[port]), int(fabric.port_number[port])
-    at_switch = fabric.kind[node] == Kind.SWITCH
-    name = f"P{number}" if at_switch else f"{word_of(adapter_parts(fabric, node)[1])}/P{number}"
-    return SystemPort(system_type(fabric, node, devices), system_name(fabric, node), name)
+def port_name(fabric: Fabric, port: int) -> str:
+    """Return the name of a port at its system: ``P21`` at a switch, ``mlx5_0/P1`` at a server."""
+    node, name = int(fabric.port_node[port]), f"P{fabric.port_number[port]}"
+    return name if fabric.kind[node] == Kind.SWITCH else f"{word_of(adapter_parts(fabric, node)[1])}/{name}"
 
 
 def yaml_text(text: str) -> str:

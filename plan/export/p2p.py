@@ -16,12 +16,11 @@ from xlsxwriter import Workbook
 
 from plan.export.base import Export
 from plan.export.names import adapter_parts, system_name
-from plan.pipeline import COMPILE, PLACE, Plan
+from plan.pipeline import COMPILE, PLACE
 from plan.render.tables import add_sheet
 from topo import (
     SPEEDS,
     Catalog,
-    Column,
     Fabric,
     Kind,
     Layout,
@@ -49,9 +48,7 @@ def format_p2p_xlsx(name: str, fabrics: Sequence[Fabric], catalog: Catalog, layo
         for part, rows in zip(
             ("hosts to switches", "switches to switches"), _rows(fabrics, catalog, layout), strict=True
         ):
-            values = list(zip(*rows, strict=True)) or [()] * len(P2P_HEADER)
-            table = Table(part, tuple(Column(*column) for column in zip(P2P_HEADER, values, strict=True)))
-            add_sheet(book, part, table, title=name, line=False)
+            add_sheet(book, part, Table.of_rows(part, P2P_HEADER, rows), title=name, line=False)
     return out.getvalue()
 
 
@@ -118,11 +115,7 @@ def _number(device: str) -> int:
     return (device_number(device) or 0) + 1
 
 
-def _sheet(plan: Plan, subnet: int) -> bytes:
-    assert plan.cluster is not None
-    return format_p2p_xlsx(plan.name, plan.fabrics, plan.cluster.catalog, plan.layout)
-
-
 P2P = Export("p2p", "the sheet of UFM's Cable Validation Tool", (*COMPILE, *PLACE),
-             {"exports/p2p.xlsx": _sheet,
+             {"exports/p2p.xlsx": lambda plan, subnet: format_p2p_xlsx(
+                 plan.name, plan.fabrics, plan.planned.catalog, plan.layout),
               "exports/hca_mapping.csv": lambda plan, subnet: format_hca_mapping(plan.fabrics)})  # fmt: skip

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import numpy as np
-from numpy.typing import NDArray
 
 import costmodel
 import simulate
 from plan.pipeline import Plan
 from plan.render.views import facts
 from topo import (
-    Column,
     Fabric,
     Layout,
     Panel,
@@ -325,7 +323,7 @@ def _by_hand(plan: Plan) -> Table:
         )  # fmt: skip
     rows.append(("nothing was changed", "", "sha256sum --check SHA256SUMS"))
     names = ("claim", "by hand", "by command, in the folder of this plan")
-    return Table("how to check each", tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names)))
+    return Table.of_rows("how to check each", names, rows)
 
 
 def _command(*words: str) -> str:
@@ -365,7 +363,9 @@ def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:
             part=[-1] * len(ends) if cabling is None else cabling.part.tolist(),
             length=[None if length != length else length for length in lengths.tolist()],
         ),
-        loads=[] if number >= len(plan.proofs) else [_load(ends, plan.proofs[number].load)],
+        loads=[]
+        if number >= len(plan.proofs)
+        else [Load("pairs of hosts", *plan.proofs[number].load[ends].T.tolist())],
         picture=_picture(lay_out(fabric)),
     )
 
@@ -373,10 +373,6 @@ def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:
 def _printed(fabric: Fabric, front: Panel, port: int) -> str:
     label = front.labels[port]
     return "" if label == str(fabric.port_number[port]) else label
-
-
-def _load(ends: NDArray[np.int32], load: NDArray[np.int64]) -> Load:
-    return Load("pairs of hosts", load[ends[:, 0]].tolist(), load[ends[:, 1]].tolist())
 
 
 def _picture(scene: Scene) -> Picture:

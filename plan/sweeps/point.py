@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plan.sweeps.spec import FAILED, Point, with_values
+from plan.sweeps.spec import FAILED, Point, is_figure, with_values
 from simulate.cluster import FailureSpec
 from topo import PART_KINDS, HeddleError, ToolError, did_you_mean, unite
 
@@ -63,15 +63,10 @@ def digest_of_files(files: Sequence[Path]) -> str:
 
 def digest_of_code(stages: Sequence[str]) -> str:
     """Return a digest of the sources of the packages that matter to the stages, and of libraries."""
-    digest = hashlib.sha256(_versions())
+    digest = hashlib.sha256(json.dumps([version(name) for name in LIBRARIES]).encode())
     for package in sorted({package for stage in stages for package in PACKAGES[stage]}):
         digest.update(_sources(package))
     return digest.hexdigest()
-
-
-@cache
-def _versions() -> bytes:
-    return json.dumps([version(name) for name in LIBRARIES]).encode()
 
 
 @cache
@@ -116,11 +111,11 @@ def figures_of(task: Task) -> dict[str, Any]:
     if "design" in task.stages:
         plan = pipeline.run_passes(plan_of(task), pipeline.DESIGN)
         assert plan.counts is not None and plan.quote is not None
-        figures |= {f"counts.{name}": value for name, value in plan.counts.to_dict().items() if _is_number(value)}
+        figures |= {f"counts.{name}": value for name, value in plan.counts.to_dict().items() if is_figure(value)}
         for name, sums in (("cost", plan.quote.cost.to_dict()), ("power", plan.quote.power.to_dict())):
             lacking = sums.get("at_least", ())
             figures |= {f"{name}.{key}": None if key in lacking else value for key, value in sums.items()
-                        if value is None or _is_number(value)}  # fmt: skip
+                        if value is None or is_figure(value)}  # fmt: skip
     seed, fails = int(task.point.get("seed", 0)), any(name in FAILED for name in task.point)
     if "year" in task.stages:
         from simulate.cluster import play_year
@@ -249,15 +244,9 @@ def _play(plan: Any, task: Task) -> dict[str, Any]:
     name = str(task.point.get("workload", "allreduce"))
     path = find_preset("workloads", name, "workload")
     path = path if path.is_absolute() else Path(task.folder) / path
-    (routed,) = plan.routed if len(plan.routed) == 1 else _refuse_planes(len(plan.routed))
+    if len(plan.routed) != 1:
+        raise HeddleError(f"found {len(plan.routed)} subnets; the stage play takes one")
+    (routed,) = plan.routed
     catalog = plan.cluster.catalog if plan.cluster is not None else None
     workload = read_workload(path, routed.fabric, int(task.point.get("seed", 0)), catalog)
     return {"makespan_s": float(play(Network.of(routed), workload).outcome.makespan_s)}
-
-
-def _refuse_planes(count: int) -> Any:
-    raise HeddleError(f"found {count} subnets; the stage play takes one")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

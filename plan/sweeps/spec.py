@@ -166,3 +166,8 @@ def with_values(value: Any, point: Point) -> Any:
                 inside = inside[int(key)] if isinstance(inside, list) else inside[key]
             inside[int(last) if isinstance(inside, list) else last] = new
     return changed
+
+
+def is_figure(value: object) -> bool:
+    """Whether a figure of a point is a number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -379,8 +379,7 @@ class _Comparison:
 
 def _cables(fabric: Fabric) -> list[tuple[int, int]]:
     """Return the links without those inside a switch, to its aggregation node."""
-    inside = (fabric.kind[fabric.port_node[fabric.links]] == Kind.AGGREGATION).any(axis=1)
-    return [(a, b) for a, b in fabric.links[~inside].tolist()]
+    return [(a, b) for a, b in fabric.links[~fabric.is_internal].tolist()]
 
 
 def _boxes(fabric: Fabric) -> list[str]:

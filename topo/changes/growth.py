@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import networkx as nx
@@ -57,8 +57,6 @@ class Growth(Shown):
     unplugged, and then new ones plugged."""
     kept: int
     """Cables that stay."""
-    tight: int = field(default=0)
-    """Steps that disconnect hosts."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -171,8 +169,8 @@ def plan_growth(old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequen
     held = {tuple(sorted((at[a], at[b]))) for a, b in stay}
     added = [(a, b) for a, b in grown.links.tolist() if (a, b) not in held]
     names = _Names(old, grown, places)
-    works, tight = _order(old, was, at, [(a, b) for a, b in removed], added, names)
-    return Growth(old, _adopt(old, grown, was), was, tuple(works), len(stay), tight)
+    works = _order(old, was, at, [(a, b) for a, b in removed], added, names)
+    return Growth(old, _adopt(old, grown, was), was, tuple(works), len(stay))
 
 
 def _adopt(old: Fabric, grown: Fabric, was: NDArray[np.int32]) -> Fabric:
@@ -234,26 +232,27 @@ def _servers(fabric: Fabric, place: Mapping[int, int]) -> dict[str, _Server]:
     """Return the servers by name; an adapter without a host is a server of its own."""
     nodes: dict[str, list[int]] = defaultdict(list)
     for node in range(fabric.n_switches, fabric.n_nodes):
-        host = int(fabric.host[node])
-        nodes[fabric.hosts[host] if host >= 0 else fabric.label(node)].append(node)
+        nodes[fabric.server_of(node)].append(node)
     found = {}
     for name, mine in nodes.items():
-        host = int(fabric.host[mine[0]])
-        ports = [range(*fabric.port_offset[[node, node + 1]].tolist()) for node in mine]
+        ports = [fabric.ports_of(node) for node in mine]
         switches = tuple(
             -1 if (switch := int(fabric.peer_node[port])) < 0 else place.get(switch, -2)
             for own in ports
             for port in own
         )
-        model = fabric.models[fabric.host_model[host]] if host >= 0 and fabric.host_model[host] >= 0 else ""
-        kind = (int(fabric.role[mine[0]]), model, tuple(_model(fabric, node) for node in mine), tuple(map(len, ports)))
+        kind = (
+            int(fabric.role[mine[0]]),
+            fabric.server_model_of(mine[0]),
+            tuple(_model(fabric, node) for node in mine),
+            tuple(map(len, ports)),
+        )
         found[name] = _Server(kind, switches, mine)
     return found
 
 
 def _model(fabric: Fabric, node: int) -> tuple[str, int]:
-    model = int(fabric.model[node])
-    return fabric.models[model] if model >= 0 else "", int(fabric.port_offset[node + 1] - fabric.port_offset[node])
+    return fabric.model_of(node), len(fabric.ports_of(node))
 
 
 def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Fabric, dict[int, int], set[Cable]]:
@@ -300,7 +299,7 @@ def _moved(target: Fabric, moved_to: NDArray[np.int64]) -> Fabric:
     ``moved_to`` is (P,) the new port of each port, -1 where that is free to choose: then its own, or the lowest free.
     """
     for node in range(target.n_switches):
-        ports = np.arange(target.port_offset[node], target.port_offset[node + 1])
+        ports = np.array(target.ports_of(node))
         taken = set(moved_to[ports][moved_to[ports] >= 0].tolist())
         cabled = [port for port in ports[moved_to[ports] < 0].tolist() if target.peer[port] >= 0]
         for port in cabled:
@@ -344,8 +343,8 @@ def _order(
     removed: Sequence[Cable],
     added: Sequence[Cable],
     names: _Names,
-) -> tuple[list[Work], int]:
-    """Order the changes so that hosts stay connected, and count the steps in which that is impossible.
+) -> list[Work]:
+    """Order the changes so that hosts stay connected, where any order allows it.
 
     A step unplugs at most one cable of each switch, of each adapter, and of each server that does not compute.
     """
@@ -372,7 +371,7 @@ def _order(
     waiting = list(added)
     occupied = {port for cable in live.cables for port in cable}
     works: list[Work] = []
-    step, tight = 0, 0
+    step = 0
 
     def plug() -> None:
         nonlocal waiting
@@ -412,11 +411,10 @@ def _order(
                 busy |= occupies(cable)
                 hosts = tuple(sorted(grown.label(node) for node in cut))
                 works.append(names.work(step, "unplug", cable, was_of[cable], hosts))
-            tight += 1
         out = later
         plug()
         live.disconnected -= live.largest()
-    return works, tight
+    return works
 
 
 class _Live:

@@ -174,9 +174,7 @@ def host_ports(fabric: Fabric) -> list[list[HostPort]]:
     ports: list[list[HostPort]] = [[] for _ in range(fabric.n_switches)]
     ends = fabric.ends()
     for node, switch in zip(fabric.end_node[ends].tolist(), fabric.end_switch[ends].tolist(), strict=True):
-        host = int(fabric.host[node])
-        name = fabric.hosts[host] if host >= 0 else fabric.names[node]
-        ports[switch].append(HostPort(node, name, fabric.names[node], Role(fabric.role[node])))
+        ports[switch].append(HostPort(node, fabric.server_of(node), fabric.names[node], Role(fabric.role[node])))
     return ports
 
 

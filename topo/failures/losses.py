@@ -191,7 +191,7 @@ def _switches(reach: Reach) -> Iterator[tuple[str, str, Failed, object]]:
     for subnet, (fabric, plugs) in enumerate(zip(reach.fabrics, reach.plugs, strict=True)):
         holds = np.bincount(plugs[:, 1], minlength=fabric.n_switches)
         for node in range(fabric.n_switches):
-            ports = slice(int(fabric.port_offset[node]), int(fabric.port_offset[node + 1]))
+            ports = fabric.ports_of(node)
             far, rate = fabric.peer_node[ports], fabric.rate_gbps[ports]
             order = np.lexsort((rate, far))
             twin = None if holds[node] else (subnet, far[order].tobytes(), rate[order][far[order] >= 0].tobytes())

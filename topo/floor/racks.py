@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +120,7 @@ class Layout(Shown):
 
     def rack_name(self, rack: int) -> str:
         """Name of a rack by row and place: ``R02-11``, both from 1."""
-        return f"R{self.row[rack] + 1:02d}-{self.column[rack] + 1:02d}"
+        return rack_name(self.row[rack], self.column[rack])
 
     def power_by_rack(self) -> list[Sum]:
         """Return the power of each rack in W: the sum of `Device.power_w`."""
@@ -212,12 +212,10 @@ def _devices(
     for subnet, fabric in enumerate(fabrics):
         mine = np.empty(fabric.n_nodes, np.int32)
         for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
-            model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+            model = fabric.model_of(node)
             key: tuple[object, ...]
             if fabric.host[node] >= 0:
-                host = int(fabric.host[node])
-                model = fabric.models[fabric.host_model[host]] if fabric.host_model[host] >= 0 else ""
-                name = fabric.hosts[host]
+                model, name = fabric.server_model_of(node), fabric.server_of(node)
                 key = ("server", name)
             elif fabric.kind[node] == Kind.SWITCH and model in catalog.switches and catalog.switches[model].chips > 1:
                 name = frame_name(model, subnet, int(fabric.zone[node]))
@@ -291,8 +289,7 @@ def _servers_in_order(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[n
     attached: dict[int, list[tuple[int, int, int]]] = {}
     for subnet, fabric in enumerate(fabrics):
         for node in np.flatnonzero(fabric.host >= 0).tolist():
-            first = int(fabric.port_offset[node])
-            plugged = [port for port in range(first, int(fabric.port_offset[node + 1])) if fabric.peer[port] >= 0]
+            plugged = [port for port in fabric.ports_of(node) if fabric.peer[port] >= 0]
             at = [(subnet, int(fabric.zone[node]), int(fabric.peer[port])) for port in plugged]
             attached.setdefault(int(node_device[subnet][node]), []).extend(at)
     key: dict[int, tuple[int, int]] = {}
@@ -351,7 +348,8 @@ class _Filling:
         for index, (place, unit) in sorted(fixed.items(), key=lambda item: item[1][1] is None):
             device = devices[index]
             lowest = unit or self.lowest(index, place, 1)
-            rack = f"rack {_name(place, floor)}"
+            row, column = _position(np.array([place]), floor.racks_per_row or 1)
+            rack = f"rack {rack_name(row[0], column[0])}"
             units = [] if lowest is None else range(lowest, lowest + device.rack_units)
             if lowest is None or lowest + max(device.rack_units, 1) - 1 > floor.rack_units:
                 raise DesignError(
@@ -464,6 +462,6 @@ def _position(places: NDArray[np.int64], per_row: int) -> tuple[NDArray[np.int32
     return frozen(row), frozen(np.where(row % 2, per_row - 1 - column, column).astype(np.int32))
 
 
-def _name(place: int, floor: FloorPlan) -> str:
-    row, column = (int(part[0]) for part in _position(np.array([place]), floor.racks_per_row or 1))
+def rack_name(row: int | np.integer[Any], column: int | np.integer[Any]) -> str:
+    """Name of a rack by row and place, both from 0."""
     return f"R{row + 1:02d}-{column + 1:02d}"
