@@ -48,16 +48,7 @@ NAMED_ADAPTERS = 8
 
 @dataclass(frozen=True, eq=False)
 class Changes(Shown):
-    """What leads from a plan to a fabric, or to a larger plan: cables to see to, one a row, and what follows.
-
-    Examples
-    --------
-    >>> import plan, topo
-    >>> fabric = topo.preset("lab-20").fabric
-    >>> changes = plan.diff(fabric, fabric.without(fabric.inner[:1]))
-    >>> changes.found, changes.differences.found[0].kind
-    (True, 'missing')
-    """
+    """What leads from a plan to a fabric, or to a larger plan: cables to see to, one a row, and what follows."""
 
     _made_by = "`plan.diff` or `plan.grow`"
 

@@ -24,18 +24,7 @@ SAVING = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Operated(Shown):
-    """What `operate` returns: the run, and whether it came to its end.
-
-    Examples
-    --------
-    >>> import json, pathlib, plan, tempfile, topo
-    >>> queue = pathlib.Path(tempfile.mkdtemp()) / "queue.yaml"
-    >>> job = {"name": "one", "nodes": 8, "steps": 100, "forward": "0.1 s", "backward": "0.2 s", "gradients": "5 GB"}
-    >>> _ = queue.write_text(json.dumps({"failures_a_node_day": 0, "jobs": [job]}))
-    >>> operated = plan.operate(topo.config_root() / "lab-20.yaml", str(queue), hours=1)
-    >>> operated.finished, operated.run.records[0].failures
-    (True, 0)
-    """
+    """What `operate` returns: the run, and whether it came to its end."""
 
     _made_by = "`plan.operate`"
 

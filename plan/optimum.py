@@ -57,18 +57,7 @@ class Finalist:
 
 @dataclass(frozen=True, eq=False)
 class Optimum(Shown):
-    """What `optimise` returns: the search, its best designs with their tables, and what each need costs.
-
-    Examples
-    --------
-    >>> import costmodel, plan
-    >>> found = plan.optimise(costmodel.Needs.model_validate({
-    ...     "name": "pod", "nodes": {"gpu": {"model": "pcie-a100", "count": 60}},
-    ...     "job": {"nodes": 60}, "switches": ["QM8700"],
-    ... }))
-    >>> found.verdict.name, found.search.winner.switches
-    ('HOLDS', 3)
-    """
+    """What `optimise` returns: the search, its best designs with their tables, and what each need costs."""
 
     _made_by = "`plan.optimise`"
 

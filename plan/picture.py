@@ -36,14 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What `draw` returns: the drawing, and what it shows.
-
-    Examples
-    --------
-    >>> import plan, topo
-    >>> plan.draw(topo.config_root() / "lab-20.yaml").drawing.svg[:4]
-    '<svg'
-    """
+    """What `draw` returns: the drawing, and what it shows."""
 
     drawing: Drawing
     plan: Plan

@@ -81,14 +81,7 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Plan(Shown):
-    """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty.
-
-    Examples
-    --------
-    >>> import plan, topo
-    >>> plan.check(topo.preset("lab-20"))
-    <Plan lab-20: 4 switches, 20 hosts; holds>
-    """
+    """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty."""
 
     _made_by = "`plan.build` or `plan.check`"
 

@@ -44,14 +44,7 @@ ucc.env      export each line
 
 @dataclass(frozen=True, eq=False)
 class RankOrders(Shown):
-    """What `order_ranks` returns: for each algorithm the order in which it has the least contention.
-
-    Examples
-    --------
-    >>> import plan, topo
-    >>> plan.order_ranks(topo.config_root() / "lab-20.yaml", "gpu[00-07]", ["ring"])
-    <RankOrders 8 nodes, 1 of the adapter ports of each, a buffer of 1 GB: 1 row>
-    """
+    """What `order_ranks` returns: for each algorithm the order in which it has the least contention."""
 
     _made_by = "`plan.order_ranks`"
 

@@ -21,15 +21,7 @@ from topo import Column, Finding, Shown, Table, find_missing
 
 @dataclass(frozen=True, eq=False)
 class Repaired(Shown):
-    """What `repair` returns: new tables with their proof, beside the old ones, and the order of updates.
-
-    Examples
-    --------
-    >>> import plan, topo, routing
-    >>> repaired = plan.repair(routing.route(topo.preset("lab-20").fabric), down=["leaf0:21"])
-    >>> repaired.plan.proofs[0].missing, len(repaired.worth)
-    (0, 2)
-    """
+    """What `repair` returns: new tables with their proof, beside the old ones, and the order of updates."""
 
     _made_by = "`plan.repair`"
 

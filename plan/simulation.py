@@ -41,15 +41,7 @@ LINKS = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_util
 
 @dataclass(frozen=True, eq=False)
 class Simulated(Shown):
-    """What `simulate` returns: the simulation, and what held its jobs back.
-
-    Examples
-    --------
-    >>> import plan, topo
-    >>> played = plan.simulate(topo.config_root() / "lab-20.yaml", "allreduce")
-    >>> played.simulation.outcome.n_flows
-    480
-    """
+    """What `simulate` returns: the simulation, and what held its jobs back."""
 
     _made_by = "`plan.simulate`"
 

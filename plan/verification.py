@@ -49,15 +49,7 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class Verified(Shown):
-    """What `verify` returns: the proof of the tables, a bound for any others, and the answers.
-
-    Examples
-    --------
-    >>> import plan, tempfile, topo
-    >>> built = plan.build(topo.preset("lab-20"), folder := tempfile.mkdtemp())
-    >>> plan.verify(folder).holds
-    True
-    """
+    """What `verify` returns: the proof of the tables, a bound for any others, and the answers."""
 
     _made_by = "`plan.verify`"
 

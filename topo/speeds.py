@@ -84,8 +84,6 @@ def parse_link_speed(text: str) -> LinkSpeed:
 def is_link_speed(text: str) -> bool:
     """Whether a text is a link speed as bills write it, such as ``4xHDR``.
 
-    Examples
-    --------
     >>> is_link_speed("4xHDR"), is_link_speed("HDR")
     (True, False)
     """

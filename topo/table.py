@@ -43,8 +43,6 @@ class Brief:
         HeddleError
             When it is no such object.
 
-        Examples
-        --------
         >>> import topo
         >>> topo.Cluster.given(topo.preset("lab-20").fabric)
         Traceback (most recent call last):
@@ -231,8 +229,6 @@ class Record:
     def to_dict(self) -> Any:
         """Return the fields as plain values, ready for JSON.
 
-        Examples
-        --------
         >>> import topo
         >>> topo.preset("lab-20").counts.to_dict()["switches"]
         4
@@ -283,8 +279,6 @@ def _is_number(value: Any) -> bool:
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: results, dataclasses and mappings as objects, arrays and tuples as lists.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> plain({"load": np.array([1, 2]), "mean": np.float64(1.5), "ends": ("leaf0", None)})
     {'load': [1, 2], 'mean': 1.5, 'ends': ['leaf0', None]}

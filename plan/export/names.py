@@ -58,8 +58,6 @@ def yaml_text(text: str) -> str:
 
     Both versions of YAML read it alike; what is not printable is escaped.
 
-    Examples
-    --------
     >>> print(yaml_text("a: [b]"))
     "a: [b]"
     """
@@ -70,8 +68,6 @@ def yaml_text(text: str) -> str:
 def slurm_word(name: str) -> str:
     """Return a name as a word of Slurm's files, which know no quotes for it: nothing in it ends or extends it.
 
-    Examples
-    --------
     >>> slurm_word("SwitchX-2 0x2c9,[1]")
     'SwitchX-2-0x2c9--1-'
     """

@@ -145,8 +145,6 @@ def format_node_labels(fabrics: Sequence[Fabric]) -> str:
 def label_value(name: str) -> str:
     """Return a name as the value of a label.
 
-    Examples
-    --------
     >>> label_value("core1/L02/U1 ")
     'core1-L02-U1'
     """

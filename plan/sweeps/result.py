@@ -25,14 +25,7 @@ FEW = 4
 
 @dataclass(frozen=True, eq=False)
 class Points(Shown):
-    """What `sweep` returns: every point with its parameters, and its figures or its error.
-
-    Examples
-    --------
-    >>> import plan
-    >>> plan.Points((), ("network.leaves",), {}, 0, None, ())
-    <Points 0 points of 0, 0 failed>
-    """
+    """What `sweep` returns: every point with its parameters, and its figures or its error."""
 
     _made_by = "`plan.sweep`"
 

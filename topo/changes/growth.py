@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.builder import stable_guid
-from topo.changes.matching import Cable, map_ports
+from topo.changes.matching import Cable, map_ports, match_keys
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Shown, Table, plain
@@ -195,11 +195,8 @@ def _key(label: str) -> str:
 def _match(old: Fabric, target: Fabric) -> NDArray[np.int32]:
     """Return (N,) the node of the old fabric for each node of the target, -1 for a new one."""
     was = np.full(target.n_nodes, -1, np.int32)
-    by_name = {_key(old.label(node)): node for node in range(old.n_switches)}
-    for node in range(target.n_switches):
-        found = by_name.get(_key(target.label(node)), -1)
-        if found >= 0 and _model(old, found) == _model(target, node) and found not in was:
-            was[node] = found
+    keys = ([(_key(one.label(node)), _model(one, node)) for node in range(one.n_switches)] for one in (target, old))
+    was[: target.n_switches] = match_keys(*keys)
     place = {int(there): here for here, there in enumerate(was.tolist()) if there >= 0}
     before, after = _servers(old, place), _servers(target, {node: node for node in range(target.n_switches)})
     left = dict(before)

@@ -27,8 +27,6 @@ End = tuple[NodeKey, int]
 def number_of_label(label: str) -> int:
     """Return the number of the port with a label such as ``sw11p1``; 0 for any other text.
 
-    Examples
-    --------
     >>> number_of_label("sw11p1"), number_of_label("11/1")
     (21, 0)
     """
