@@ -406,14 +406,7 @@ def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> l
             further = group.role == Role.COMPUTE and model.storage_adapter_model
             adapter = catalog.hca(network.adapter or further or model.adapter_model)
             count = network.adapters[group.name]
-            more: dict[str, Any] = {
-                "adapters": count,
-                "device": device,
-                "adapter_model": adapter.name,
-                "device_name": adapter.device,
-                "speed": adapter.speed,
-            }
-            hung[-1].append(replace(group, **more))
+            hung[-1].append(group.with_adapters(adapter, count, device))
             used[group.name] = device + count + _for_storage(network.network, group, catalog)
     return hung
 

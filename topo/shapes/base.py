@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from topo.builder import FabricBuilder
 from topo.catalog.devices import vendor_name
 from topo.catalog.load import Catalog
+from topo.catalog.models import HcaModel
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.spec.base import SpecModel
@@ -47,6 +48,11 @@ class HostGroup:
         """Names of the servers, numbered from 0 with as many digits as the whole group needs: ``gpu0000``."""
         digits = len(str(max((self.total or self.count) - 1, 0)))
         return [f"{self.name}{number:0{digits}d}" for number in range(self.first, self.first + self.count)]
+
+    def with_adapters(self, adapter: HcaModel, count: int, device: int) -> HostGroup:
+        """Return the group with so many adapters of a model, numbered from ``device`` on."""
+        return replace(self, adapters=count, adapter_model=adapter.name, speed=adapter.speed, device=device,
+                       device_name=adapter.device)  # fmt: skip
 
     def divide(self, parts: int) -> list[HostGroup]:
         """Split the group into consecutive parts whose sizes differ by at most one, the larger ones first."""
