@@ -15,7 +15,7 @@ from topo import Finding, HeddleError, SpecError, did_you_mean, plural
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
-    from routing import Demand, EndpointSet, Routed
+    from routing import Demand, Routed
     from topo import Catalog, Cluster, Fabric
 
 SPEC_SUFFIXES = (".yaml", ".yml")
@@ -152,18 +152,6 @@ class RoleFiles:
     roles: Path | None = None
     cn_guids: Path | None = None
     io_guids: Path | None = None
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """What says which tables are made."""
-
-    engine: str | None = None
-    lanes: int | None = None
-    lmc: int | None = None
-    endpoints: EndpointSet = "hca"
-    traffic: str | None = None
-    """CSV file of a demand, or a workload by file or name of a preset."""
 
 
 @dataclass(frozen=True)

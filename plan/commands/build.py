@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from plan.commands.options import (
     STATUS,
     as_json,
-    bundle,
     endpoints_option,
     fabric_argument,
     output_folder,
@@ -20,7 +20,7 @@ from plan.commands.options import (
     spec_argument,
     subnet_option,
 )
-from plan.inputs import RoleFiles, TableOptions
+from plan.inputs import RoleFiles
 from plan.render.progress import progress
 from topo import plural
 
@@ -58,26 +58,22 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
 @fabric_argument
 @output_folder
 @role_options
-@bundle(
-    "wanted",
-    TableOptions,
-    click.option("--engine", help="balanced, fat-tree, ... or auto, which picks and says why."),
-    click.option(
-        "--lanes",
-        type=click.IntRange(1, 8),
-        help="Data lanes that paths may use to be free of credit loops; by default as many as the engine needs.",
-    ),
-    click.option(
-        "--lmc",
-        type=click.IntRange(0, 7),
-        help="Give each port 2^LMC LIDs, each on paths of its own; as the fabric has them when left out.",
-    ),
-    endpoints_option,
-    click.option(
-        "--traffic",
-        metavar="CSV|WORKLOAD",
-        help="Move paths for what jobs send: a CSV file with the columns src, dst, weight, or a workload.",
-    ),
+@click.option("--engine", help="balanced, fat-tree, ... or auto, which picks and says why.")
+@click.option(
+    "--lanes",
+    type=click.IntRange(1, 8),
+    help="Data lanes that paths may use to be free of credit loops; by default as many as the engine needs.",
+)
+@click.option(
+    "--lmc",
+    type=click.IntRange(0, 7),
+    help="Give each port 2^LMC LIDs, each on paths of its own; as the fabric has them when left out.",
+)
+@endpoints_option
+@click.option(
+    "--traffic",
+    metavar="CSV|WORKLOAD",
+    help="Move paths for what jobs send: a CSV file with the columns src, dst, weight, or a workload.",
 )
 @click.option(
     "--compare", type=click.Choice(["opensm"]), help="Run the engines of a real OpenSM beside it, over ibsim."
@@ -97,13 +93,13 @@ def route(
     fabric: Path,
     output: Path,
     hosts: RoleFiles,
-    wanted: TableOptions,
+    traffic: str | None,
     compare: str | None,
     rehearse: bool,
     failures: int | None,
     subnet: str | None,
-    seed: int,
     as_json: bool,
+    **wanted: Any,
 ) -> None:
     """Route any fabric, prove and measure the tables, and write the files for OpenSM.
 
@@ -121,16 +117,14 @@ def route(
 
         if compare or rehearse:
             check_tools()
-        options = Options(wanted.engine, wanted.lanes, wanted.lmc, wanted.endpoints, seed, failures or 0)
-        plan = building.route(
-            fabric, output, subnet=subnet, hosts=hosts, traffic=wanted.traffic, options=options, step=step
-        )
+        options = Options(**wanted, failures=failures or 0)
+        plan = building.route(fabric, output, subnet=subnet, hosts=hosts, traffic=traffic, options=options, step=step)
         document, known = plan.to_dict(), plan.fabrics[0]
         rehearsal = rehearse_subnet(plan.routed[0], plan.proofs[0], step) if rehearse else None
         contenders = []
         if compare:
             ours = plan.routed[0], plan.proofs[0], plan.qualities[0]
-            contenders = compare_with_opensm(*ours, endpoints=options.endpoints, seed=seed, step=step)
+            contenders = compare_with_opensm(*ours, endpoints=options.endpoints, seed=options.seed, step=step)
     print_notes(known.notes)
     if as_json:
         judged = {"rehearsal": rehearsal.to_dict()} if rehearsal else {}

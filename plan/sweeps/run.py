@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,27 +112,25 @@ def run_sweep(
     return Ran(computed, found, own_s, time.perf_counter() - begin, not left)
 
 
-def _executor(scheduler: str | None) -> AbstractContextManager[Any]:
+@contextmanager
+def _executor(scheduler: str | None) -> Iterator[None]:
+    """Let joblib compute on a Dask cluster, if there is one, as long as the block lasts."""
     if scheduler is None:
-        return nullcontext()
+        yield
+        return
     try:
         from distributed import Client
     except ImportError:
         raise HeddleError("--scheduler: found no Dask; install the extra `cluster`") from None
     from joblib import parallel_config
 
-    class OnCluster(AbstractContextManager[None]):
-        def __enter__(self) -> None:
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told by the command
-            self.client = Client(scheduler, timeout=CONNECT_S, set_as_default=True)  # type: ignore[no-untyped-call]
-            self.config = parallel_config(backend="dask")
-            self.config.__enter__()
-
-        def __exit__(self, *error: object) -> None:
-            self.config.__exit__(*error)
-            self.client.close(timeout=2)  # type: ignore[no-untyped-call]
-
-    return OnCluster()
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told by the command
+    client = Client(scheduler, timeout=CONNECT_S, set_as_default=True)  # type: ignore[no-untyped-call]
+    try:
+        with parallel_config(backend="dask"):
+            yield
+    finally:
+        client.close(timeout=2)  # type: ignore[no-untyped-call]
 
 
 def _computed(tasks: list[Task], jobs: int) -> Generator[tuple[str, float, bytes], None, None]:

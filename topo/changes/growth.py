@@ -168,8 +168,7 @@ def plan_growth(old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequen
     removed = [link for link in old.links.tolist() if tuple(link) not in stay]
     held = {tuple(sorted((at[a], at[b]))) for a, b in stay}
     added = [(a, b) for a, b in grown.links.tolist() if (a, b) not in held]
-    names = _Names(old, grown, places)
-    works = _order(old, was, at, [(a, b) for a, b in removed], added, names)
+    works = _order(old, grown, was, at, [(a, b) for a, b in removed], added, places)
     return Growth(old, _adopt(old, grown, was), was, tuple(works), len(stay))
 
 
@@ -316,36 +315,19 @@ def _moved(target: Fabric, moved_to: NDArray[np.int64]) -> Fabric:
     )
 
 
-class _Names:
-    """Labels of the ports of the grown fabric, and of the old ports that it lacks."""
-
-    def __init__(self, old: Fabric, grown: Fabric, places: tuple[Sequence[str], Sequence[str]] | None) -> None:
-        self.old, self.grown, self.places = old, grown, places
-
-    def work(self, step: int, do: str, cable: Cable, old: Cable | None = None, cut: tuple[str, ...] = ()) -> Work:
-        """Return the change that plugs a cable, or unplugs it if ``old`` has its ports in the old fabric."""
-        fabric, ports = (self.grown, cable) if old is None else (self.old, old)
-        names = [self.grown.port_label(port) if port < self.grown.n_ports else self.old.port_label(
-            port - self.grown.n_ports) for port in cable]  # fmt: skip
-        stand = self.places[old is None] if self.places is not None and self.places[old is None] else None
-        where = [stand[fabric.port_node[port]] if stand is not None else "" for port in ports]
-        length = _length(fabric, ports[0])
-        return Work(step, do, names[0], names[1], where[0], where[1], None if length != length else length, cut)
-
-
 def _order(
     old: Fabric,
+    grown: Fabric,
     was: NDArray[np.int32],
     at: Mapping[int, int],
     removed: Sequence[Cable],
     added: Sequence[Cable],
-    names: _Names,
+    places: tuple[Sequence[str], Sequence[str]] | None,
 ) -> list[Work]:
     """Order the changes so that hosts stay connected, where any order allows it.
 
     A step unplugs at most one cable of each switch, of each adapter, and of each server that does not compute.
     """
-    grown = names.grown
     old_port = {port: at.get(port, grown.n_ports + port) for port in range(old.n_ports)}
     node_of = {
         **{port: int(node) for port, node in enumerate(grown.port_node.tolist())},
@@ -370,6 +352,16 @@ def _order(
     works: list[Work] = []
     step = 0
 
+    def work(do: str, cable: Cable, before: Cable | None = None, cut: tuple[str, ...] = ()) -> Work:
+        """Return the change that plugs a cable, or unplugs it if ``before`` has its ports in the old fabric."""
+        fabric, ports = (grown, cable) if before is None else (old, before)
+        a, b = (grown.port_label(port) if port < grown.n_ports else old.port_label(port - grown.n_ports)
+                for port in cable)  # fmt: skip
+        stand = places[before is None] if places else ()
+        a_place, b_place = (stand[fabric.port_node[port]] if stand else "" for port in ports)
+        length = _length(fabric, ports[0])
+        return Work(step, do, a, b, a_place, b_place, None if length != length else length, cut)
+
     def plug() -> None:
         nonlocal waiting
         ready = [cable for cable in waiting if not occupied & set(cable)]
@@ -377,7 +369,7 @@ def _order(
         for cable in ready:
             live.add(cable)
             occupied.update(cable)
-            works.append(names.work(step, "plug", cable))
+            works.append(work("plug", cable))
 
     step += bool(waiting)
     plug()
@@ -395,7 +387,7 @@ def _order(
             occupied.difference_update(cable)
             busy |= ends
             unplugged_now += 1
-            works.append(names.work(step, "unplug", cable, was_of[cable]))
+            works.append(work("unplug", cable, was_of[cable]))
         if not unplugged_now:  # every removal disconnects hosts: take those that disconnect fewest
             least = min(len(live.disconnected_by(cable)) for cable in out)
             for cable in out:
@@ -407,7 +399,7 @@ def _order(
                 occupied.difference_update(cable)
                 busy |= occupies(cable)
                 hosts = tuple(sorted(grown.label(node) for node in cut))
-                works.append(names.work(step, "unplug", cable, was_of[cable], hosts))
+                works.append(work("unplug", cable, was_of[cable], hosts))
         out = later
         plug()
         live.disconnected -= live.largest()
