@@ -50,8 +50,6 @@ NAMED_ADAPTERS = 8
 class Changes(Shown):
     """What leads from a plan to a fabric, or to a larger plan: cables to see to, one a row, and what follows."""
 
-    _made_by = "`plan.diff` or `plan.grow`"
-
     listed: Table
     found: bool
     """Whether there is anything to change."""

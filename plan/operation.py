@@ -26,8 +26,6 @@ SAVING = 0.05
 class Operated(Shown):
     """What `operate` returns: the run, and whether it came to its end."""
 
-    _made_by = "`plan.operate`"
-
     run: ClusterRun
     finished: bool
     notes: tuple[str, ...]

@@ -59,8 +59,6 @@ class Finalist:
 class Optimum(Shown):
     """What `optimise` returns: the search, its best designs with their tables, and what each need costs."""
 
-    _made_by = "`plan.optimise`"
-
     search: Search
     finalists: tuple[Finalist, ...] = ()
     trade_offs: Tradeoffs | None = None

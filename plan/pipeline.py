@@ -83,8 +83,6 @@ class Options:
 class Plan(Shown):
     """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty."""
 
-    _made_by = "`plan.build` or `plan.check`"
-
     name: str
     cluster: Cluster | None = None
     """None for a fabric without a spec."""

@@ -46,8 +46,6 @@ ucc.env      export each line
 class RankOrders(Shown):
     """What `order_ranks` returns: for each algorithm the order in which it has the least contention."""
 
-    _made_by = "`plan.order_ranks`"
-
     job: JobNodes
     orders: tuple[RankOrder, ...]
     size_bytes: float

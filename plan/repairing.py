@@ -23,8 +23,6 @@ from topo import Column, Finding, Shown, Table, find_missing
 class Repaired(Shown):
     """What `repair` returns: new tables with their proof, beside the old ones, and the order of updates."""
 
-    _made_by = "`plan.repair`"
-
     plan: Plan
     """Of what is left, with the new tables."""
     repair: Repair

@@ -43,8 +43,6 @@ LINKS = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_util
 class Simulated(Shown):
     """What `simulate` returns: the simulation, and what held its jobs back."""
 
-    _made_by = "`plan.simulate`"
-
     simulation: Simulation
     inputs: Mapping[str, Any]
     """What it was made from, as plain values."""

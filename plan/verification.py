@@ -51,8 +51,6 @@ class Answers:
 class Verified(Shown):
     """What `verify` returns: the proof of the tables, a bound for any others, and the answers."""
 
-    _made_by = "`plan.verify`"
-
     routed: Routed
     proof: Proof
     bounds: Bounds

@@ -35,7 +35,9 @@ SHOWN_CLASSES = 12
 @click.option("--workload", "-w", help="Workload: a YAML file, or a preset such as allreduce or three-jobs.")
 @click.option("--flows", type=FILE, help="Single flows: CSV with start_s,src,dst,bytes[,sl].")
 @routing_options
-@click.option("--latency-ns", type=NANOSECONDS, default=0.0, show_default=True, help="Of each message.")
+@click.option(
+    "--latency-ns", type=NANOSECONDS, default=0.0, show_default=True, help="Latency added to each message, in ns."
+)
 @click.option(
     "--hop-latency-ns",
     type=NANOSECONDS,
@@ -176,7 +178,7 @@ def show_simulation(played: Simulated) -> None:
         show_table(table)
     print_text(
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
-        "hottest: that of the fullest link; as hot: links with the same; peak: the fullest moment of any link"
+        "hottest: that of the fullest link; as hot: links equally loaded; peak: the fullest moment of any link"
     )
     if not (outcome.network.message_latency_s or outcome.network.hop_latency_s.any()):
         print_text(

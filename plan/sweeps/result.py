@@ -27,8 +27,6 @@ FEW = 4
 class Points(Shown):
     """What `sweep` returns: every point with its parameters, and its figures or its error."""
 
-    _made_by = "`plan.sweep`"
-
     documents: tuple[Mapping[str, Any], ...]
     """Of each point that is there, ``point`` by parameter and ``figures`` by name, or ``error``."""
     parameters: tuple[str, ...]
