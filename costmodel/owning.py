@@ -12,7 +12,7 @@ from costmodel.power import Power
 from costmodel.price import Cost
 from topo.amounts import Check, Sum, listed, sums_to_dict
 from topo.cluster import Cluster
-from topo.cluster_spec import Budget, Owning
+from topo.cluster_spec import ClusterBudget, Owning
 from topo.counts import Counts
 from topo.errors import DesignError, plural
 from topo.table import Shown, Table
@@ -152,7 +152,7 @@ class Quote(Shown):
         }
 
 
-def check_budget(budget: Budget, power: Power, switches: int) -> tuple[Check, ...]:
+def check_budget(budget: ClusterBudget, power: Power, switches: int) -> tuple[Check, ...]:
     """Compare planned power and switches with a budget; a check for each limit that the budget states."""
     found = []
     if budget.power is not None:

@@ -5,6 +5,12 @@ Verbs
     ``route``  tables for any fabric, proven and measured, and written for OpenSM if asked
     ``check``  the same without tables
     ``optimise``  the cheapest design for given needs, with what its tables give
+    ``verify``  anybody's tables, proven on any fabric, with answers to questions
+    ``draw``  a fabric, its racks or its floor as a picture
+    ``export_files``  one of the formats that `build` writes
+    ``simulate``  a workload or single flows, played on a routed fabric
+    ``operate``  a queue of jobs over hours or days
+    ``order_ranks``  the order of ranks that suits the tables of a fabric
     ``diff``  a real fabric beside its plan, cable by cable
     ``grow``  the way from a plan to a larger one
     ``repair``  new tables after failures, and the order in which to write them
@@ -12,11 +18,21 @@ Verbs
 
 Results
     ``Plan``  everything that follows from a spec or a fabric
-    ``Options``  what is asked of a plan besides its spec or fabric
+    ``Verified``  what `verify` returns
+    ``Drawn``  what `draw` returns
+    ``Simulated``  what `simulate` returns
+    ``Operated``  what `operate` returns
+    ``RankOrders``  what `order_ranks` returns
     ``Optimum``  what `optimise` returns
     ``Changes``  what `diff` and `grow` return
     ``Repaired``  what `repair` returns
     ``Points``  what `sweep` returns
+
+What is given besides a spec or fabric
+    ``Options``  of a plan: engine, lanes, end ports, seed
+    ``RoutingFiles``  files that say how a fabric is routed
+    ``RoleFiles``  files that say what hosts are for
+    ``Questions``  what to answer for tables besides their proof
 """
 
 import lazy_loader

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from plan.folder import check_replaceable, write_folder
 from plan.inputs import RoleFiles, digest, give_roles, read_cluster, read_fabric_argument, read_traffic
-from plan.pipeline import BUILD, CHECK, ROUTE, Options, Plan, Progress, run, silent
+from plan.pipeline import BUILD, CHECK, ROUTE, Options, Plan, Progress, run_passes, silent
 from topo import Cluster, Fabric
 
 
@@ -47,7 +47,7 @@ def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed:
     if output is not None:
         check_replaceable(Path(output))
     step("reading")
-    plan = run(replace(_plan_of(spec), options=Options(seed=seed)), BUILD, step)
+    plan = run_passes(replace(_plan_of(spec), options=Options(seed=seed)), BUILD, step)
     if output is not None:
         _write(plan, output, step)
     return plan
@@ -80,7 +80,7 @@ def check(spec: str | Path | Cluster, *, step: Progress = silent) -> Plan:
     >>> checked.counts.switches, checked.verdict.holds, checked.routed
     (4, True, ())
     """
-    return run(_plan_of(spec), CHECK, step)
+    return run_passes(_plan_of(spec), CHECK, step)
 
 
 def route(
@@ -146,7 +146,7 @@ def route(
     if traffic is not None:
         options = replace(options, traffic=read_traffic(traffic, Path(source), options.seed))
     sha256 = digest(Path(source)) if source else None
-    plan = run(Plan(name or fabrics[0].name, None, fabrics, str(source), sha256, options), ROUTE, step)
+    plan = run_passes(Plan(name or fabrics[0].name, None, fabrics, str(source), sha256, options), ROUTE, step)
     if output is not None:
         _write(plan, output, step, routed=True)
     return plan

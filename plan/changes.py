@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,10 @@ from plan import building
 from plan.folder import check_replaceable, write_folder
 from plan.inputs import SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument
 from plan.pipeline import Progress, silent
-from plan.render.crew import format_crew_page
+from plan.render.html import render_page
 from routing import Routed, route
 from topo import (
     Cluster,
-    Column,
     Differences,
     Fabric,
     FormatError,
@@ -42,24 +42,13 @@ from topo import (
 
 HALF = 0.5
 """Share of the cables below which a plan is hardly the one of the fabric."""
-FIRST = 8
+NAMED_ADAPTERS = 8
 """Adapters that are named of many."""
 
 
 @dataclass(frozen=True, eq=False)
 class Changes(Shown):
-    """What leads from a plan to a fabric, or to a larger plan: cables to see to, one a row, and what follows.
-
-    Examples
-    --------
-    >>> import plan, topo
-    >>> fabric = topo.preset("lab-20").fabric
-    >>> changes = plan.diff(fabric, fabric.without(fabric.inner[:1]))
-    >>> changes.found, changes.differences.found[0].kind
-    (True, 'missing')
-    """
-
-    _made_by = "`plan.diff` or `plan.grow`"
+    """What leads from a plan to a fabric, or to a larger plan: cables to see to, one a row, and what follows."""
 
     listed: Table
     found: bool
@@ -171,7 +160,7 @@ def diff(
     if output is not None:
         step("writing")
         drawing = draw(wanted, found.marks, title=table.title, unit="differences", marked=True)
-        files = {"differences.csv": table.to_csv(), "differences.html": format_crew_page(found)}
+        files = {"differences.csv": table.to_csv(), "differences.html": _crew_page(found)}
         write_folder(Path(output), files | {"differences.svg": drawing.svg})
     if adopt is not None:
         source = "" if isinstance(planned, Fabric) else planned
@@ -300,6 +289,13 @@ def _fabric(given: str | Path | Fabric, subnet: str | None = None) -> Fabric:
     return given if isinstance(given, Fabric) else read_fabric_argument(Path(given), subnet, merged=True)
 
 
+def _crew_page(found: Differences) -> str:
+    """Return the page that a crew takes along: differences rack by rack, with boxes to tick."""
+    racks = groupby(found.found, key=lambda one: one.rack.partition(" ")[0])
+    return render_page("plan.render", "crew.html", "crew.css", title=found.table.title,
+                       racks=[(rack, list(rows)) for rack, rows in racks])  # fmt: skip
+
+
 def _short(found: Differences) -> Table:
     """Return the differences without what is too long for a terminal, and without racks where none is known."""
     hidden = {"planned", "found", *([] if any(one.rack for one in found.found) else ["rack"])}
@@ -312,29 +308,28 @@ def _titled(name: str, table: Table) -> Table:
 
 def _steps(growth: Growth) -> Table:
     """Return how many cables are unplugged and plugged in each step, and whom that cuts off."""
-    counts = np.zeros((growth.steps, 2), int)
-    cut: list[set[str]] = [set() for _ in range(growth.steps)]
+    rows: list[list[Any]] = [[step + 1, 0, 0, set[str]()] for step in range(growth.steps)]
     for work in growth.works:
-        counts[work.step - 1, int(work.do == "plug")] += 1
-        cut[work.step - 1] |= {*work.cut}
-    columns = (Column("step", range(1, growth.steps + 1)), Column("unplug", counts[:, 0].tolist()),
-               Column("then plug", counts[:, 1].tolist()),
-               Column("cut off", [" ".join(sorted(names)) for names in cut]))  # fmt: skip
-    return Table(f"cables of {growth.grown.name}, step by step", columns)
+        row = rows[work.step - 1]
+        row[2 if work.do == "plug" else 1] += 1
+        row[3] |= {*work.cut}
+    listed = [(*row[:3], " ".join(sorted(row[3]))) for row in rows]
+    return Table.of_rows(
+        f"cables of {growth.grown.name}, step by step", ("step", "unplug", "then plug", "cut off"), listed
+    )
 
 
 def _together(growths: Sequence[Growth]) -> Table:
     """Return the works of several subnets in one table, with the subnet of each."""
-    names = ("subnet", "step", "do", "a", "b")
     rows = [(growth.grown.name, work.step, work.do, work.a, work.b) for growth in growths for work in growth.works]
-    return Table(f"from {growths[0].old.name} to {growths[0].grown.name} and {len(growths) - 1} more",
-                 tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names)))  # fmt: skip
+    title = f"from {growths[0].old.name} to {growths[0].grown.name} and {len(growths) - 1} more"
+    return Table.of_rows(title, ("subnet", "step", "do", "a", "b"), rows)
 
 
 def _remarks(growth: Growth) -> list[str]:
     lines = [f"{growth.grown.name}: {growth}".replace("<Growth ", "").replace(">", "")]
     if growth.cut:
-        names = ", ".join(growth.cut[:FIRST]) + (", ... (all: -o)" if len(growth.cut) > FIRST else "")
+        names = ", ".join(growth.cut[:NAMED_ADAPTERS]) + (", ... (all: -o)" if len(growth.cut) > NAMED_ADAPTERS else "")
         lines.append(f"{plural(len(growth.cut), 'adapter')} cut off for a step, since no order spares them: {names}")
     return lines
 
@@ -343,8 +338,7 @@ def _entries(growths: Sequence[Growth], routed: Sequence[tuple[Routed, Routed]])
     """Return how many entries of the tables change, subnet by subnet, of those that both plans have."""
     rows = [(growth.grown.name, *count_changes(growth, *pair)) for growth, pair in zip(growths, routed, strict=False)]
     names = ("subnet", "switches", "of", "entries", "of them")
-    return Table("tables that change, of switches and LIDs that stay",
-                 tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names)))  # fmt: skip
+    return Table.of_rows("tables that change, of switches and LIDs that stay", names, rows)
 
 
 def places(cluster: Cluster, subnet: int) -> list[str]:
@@ -363,10 +357,7 @@ def list_moved(old: Cluster, target: Cluster, growths: Sequence[Growth]) -> Tabl
         before, after = places(old, subnet), places(target, subnet)
         rows += [(growth.grown.label(node), before[was], after[node]) for node, was in enumerate(growth.was.tolist())
                  if before and after and was >= 0 and before[was] != after[node]]  # fmt: skip
-    names = ("node", "from", "to")
-    return Table(
-        "moved to another place", tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names))
-    )
+    return Table.of_rows("moved to another place", ("node", "from", "to"), rows)
 
 
 def count_changes(growth: Growth, before: Routed, after: Routed) -> tuple[int, int, int, int]:
@@ -394,10 +385,7 @@ def walk_of(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
 def _walk_of_folder(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
     """Return as `walk_of` what the list of cables of a built plan says; every other row of racks is walked backwards.
 
-    Raises
-    ------
-    FormatError
-        When there is such a file and it is another than `plan build` writes.
+    FormatError for a file that is another than `plan build` writes.
     """
     if not path.is_file():
         return None
@@ -417,8 +405,8 @@ def _walk_of_folder(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
 
     rank = {rack: number for number, rack in enumerate(sorted({rack for rack, _ in place.values()}, key=order))}
     found = []
-    for node, first in enumerate(fabric.port_offset[:-1].tolist()):
-        guids = fabric.port_guid[first : int(fabric.port_offset[node + 1])].tolist()
+    for node in range(fabric.n_nodes):
+        guids = fabric.port_guid[fabric.ports_of(node)].tolist()
         rack, unit = next((place[name] for guid in guids if (name := f"0x{guid:016x}") in place), ("", ""))
         found.append((rank.get(rack, len(rank)), f"{rack} U{unit}" if rack else ""))
     return found

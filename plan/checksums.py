@@ -47,10 +47,7 @@ class Strangers:
 def read_sums(folder: Path) -> dict[str, str]:
     """Return the digest of each file that a folder's `MARK` lists, by path relative to the folder; none outside of it.
 
-    Raises
-    ------
-    HeddleError
-        When it cannot be read.
+    HeddleError if it cannot be read.
     """
     try:
         text = (folder / MARK).read_text(encoding="utf-8", errors="replace")
@@ -114,10 +111,7 @@ def _edition(folder: Path) -> bytes | None:
 def folders_in(folder: Path, *, but: str | None = None) -> dict[Path, list[str]]:
     """Return a folder and all below it with the names of what each holds and is no folder.
 
-    Parameters
-    ----------
-    but : str, optional
-        What the names of folders at the top begin with that are left out.
+    Folders at the top whose names begin with ``but`` are left out.
     """
     found = {}
     for place, folders, files in os.walk(folder):

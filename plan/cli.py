@@ -24,35 +24,33 @@ import click
 from click.shell_completion import shell_complete
 
 from plan.commands.options import COMPLETE, Number
-from plan.limits import impose
-from plan.render.errors import print_error
-from plan.render.terminal import printable, spelled
-from plan.signals import UNDIVIDED, watching
+from plan.render.terminal import print_error, printable, spelled
+from plan.signals import UNDIVIDED, impose, watching
 from topo import HeddleError, did_you_mean
 
 COMMANDS: dict[str, str] = {
     "init": "plan.commands.spec",
     "check": "plan.commands.spec",
     "build": "plan.commands.build",
-    "route": "plan.commands.route",
-    "collect": "plan.commands.collect",
+    "route": "plan.commands.build",
+    "collect": "plan.commands.scripts",
     "diff": "plan.commands.diff",
     "repair": "plan.commands.repair",
     "verify": "plan.commands.verify",
     "simulate": "plan.commands.simulate",
     "operate": "plan.commands.operate",
     "ranks": "plan.commands.ranks",
-    "explain": "plan.commands.explain",
+    "explain": "plan.commands.measured",
     "sweep": "plan.commands.sweep",
-    "calibrate": "plan.commands.calibrate",
+    "calibrate": "plan.commands.measured",
     "cost": "plan.commands.cost",
     "compare": "plan.commands.cost",
     "optimise": "plan.commands.cost",
     "draw": "plan.commands.draw",
-    "report": "plan.commands.report",
+    "report": "plan.commands.export",
     "export": "plan.commands.export",
     "schema": "plan.commands.spec",
-    "completion": "plan.commands.completion",
+    "completion": "plan.commands.scripts",
 }
 """Module of each command, in the order of the help; the function is called as the command is."""
 

@@ -1,9 +1,13 @@
-"""Writes one file: whole or not at all, and never over an input or what somebody else put there."""
+"""Writes one file: whole or not at all, and never over an input or what somebody else put there.
+
+A drawing is written as the kind of file that its name asks for: SVG as it is, PNG and PDF by CairoSVG.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,21 +16,10 @@ from topo import Finding, HeddleError, SpecError
 
 
 def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", magic: bytes = b"") -> None:
-    """Refuse a place for a file before any long work begins.
+    """Refuse a place for a file before any long work begins: HeddleError if it cannot be written, or must stay.
 
-    Parameters
-    ----------
-    path : Path
-        Of the file to write.
-    inputs : iterable of Path
-        What the command reads, which must not be written over.
-    kind, magic : str, bytes
-        Where they are given, only a file of this kind is replaced, such as an SVG, which is known by its first bytes.
-
-    Raises
-    ------
-    HeddleError
-        When the path cannot be written, or the file there must not be replaced.
+    ``inputs`` are what the command reads, which must not be written over. With ``kind`` and ``magic``, only a file of
+    this kind is replaced, such as an SVG, which is known by its first bytes.
     """
     if magic and path.exists() and not _begins_with(path, magic):
         found = f"something that is no {kind}"
@@ -41,33 +34,15 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", m
         raise HeddleError(f"{path}: cannot be written ({reason}); name another file")
 
 
-KINDS = {
-    ".html",
-    ".svg",
-    ".png",
-    ".pdf",
-    ".jpg",
-    ".csv",
-    ".xlsx",
-    ".json",
-    ".yaml",
-    ".yml",
-    ".conf",
-    ".dot",
-    ".graphml",
+SUFFIXES = {
+    *[".html", ".svg", ".png", ".pdf", ".jpg", ".csv", ".xlsx", ".json", ".yaml", ".yml", ".conf", ".dot", ".graphml"]
 }
 """Suffixes that say what is in a file."""
 
 
 def check_suffix(path: Path, suffix: str) -> None:
-    """Refuse a name that says that another kind of file is in it.
-
-    Raises
-    ------
-    SpecError
-        When it ends like a file of another kind; any other name will do.
-    """
-    if path.suffix.lower() in KINDS - {suffix}:
+    """Refuse a name that ends like a file of another kind; any other will do."""
+    if path.suffix.lower() in SUFFIXES - {suffix}:
         expected = f"one that ends in {suffix}"
         raise SpecError([Finding(str(path), f"the name of a {path.suffix} file", expected, "Nothing else is written.")])
 
@@ -84,17 +59,8 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
     """Write a file: out of sight first, then put in its place, so that an older one is there until the new one is.
 
     A link is followed. What is no regular file, such as a pipe, is written to directly. So is a file in a folder that
-    may not be written to, once the whole of the new one is known.
-
-    Parameters
-    ----------
-    new : bool
-        Whether nothing may be there yet.
-
-    Raises
-    ------
-    HeddleError
-        When something is there and must not be, or nothing can be written.
+    may not be written to, once the whole of the new one is known. HeddleError if nothing can be written, or something
+    is there and the file must be ``new``.
     """
     try:
         if new and there(path):
@@ -117,3 +83,29 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         reason = getattr(error, "strerror", None) or error
         raise HeddleError(f"{path}: cannot be written ({reason}); name another file") from None
+
+
+MAGIC = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+"""How a file of each kind begins."""
+SHARP = 2.0
+"""Pixels of a PNG for each unit of the drawing, for screens and paper of today."""
+MOST_PIXELS = 16_000
+"""Along the longer side of a PNG: Cairo has no larger surfaces, and viewers get slow before that."""
+SIZE = re.compile(r'<svg[^>]* width="(\d+)" height="(\d+)"')
+
+
+def as_kind(svg: str, suffix: str) -> str | bytes:
+    """Return a drawing as a file of this suffix, one of `MAGIC`; HeddleError if the library Cairo is missing."""
+    if suffix == ".svg":
+        return svg
+    try:
+        import cairosvg
+    except OSError:  # a package of Python that opens a library of the system
+        raise HeddleError("plan: PNG and PDF need the library Cairo: apt-get install libcairo2") from None
+    # CairoSVG would paint the white around letters over the letters.
+    plain = re.sub(r"paint-order:stroke;[^}]*", "", svg).encode()
+    if suffix == ".pdf":
+        return bytes(cairosvg.svg2pdf(bytestring=plain))
+    size = SIZE.search(svg)
+    longer = max(map(int, size.groups())) if size else MOST_PIXELS
+    return bytes(cairosvg.svg2png(bytestring=plain, scale=min(SHARP, MOST_PIXELS / longer)))

@@ -16,18 +16,9 @@ from topo import HeddleError
 def check_replaceable(folder: Path, *others: Path, keep_plan: bool = False) -> None:
     """Refuse a place that an output folder may not be written to, before any long work begins.
 
-    Parameters
-    ----------
-    others : Path
-        What it may not be: the folder that later runs read again, or another that is written.
-    keep_plan : bool
-        Whether a plan that is there must stay, because what is written is none.
-
-    Raises
-    ------
-    HeddleError
-        When the place is a file, a folder that Heddle did not make, one with files of others in it, the folder that
-        the command runs in, or where nothing can be written.
+    HeddleError for a file, a folder that Heddle did not make, one with files of others in it, one of ``others`` (which
+    the command reads, or writes otherwise), the folder that the command runs in, a place where nothing can be written,
+    and, with ``keep_plan``, a plan, because what is written is none.
     """
     if any(
         folder.absolute() == other.absolute() or (other.exists() and folder.resolve() == other.resolve())
@@ -93,24 +84,14 @@ def _is_mounted(folder: Path) -> bool:
 
 
 def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
-    """Make a new folder out of sight and put it in its place; an older plan there is replaced.
+    """Make a new folder of files, by their paths in it, out of sight, and put it in its place instead of an older plan.
 
     Whatever ends this early, a signal or a full disk, leaves the older plan in its place. After a kill -9 or a power
     loss the older or the newer one is there, whole; a hidden folder may be left beside it, which the next plan that is
     written there removes. A folder that cannot be renamed, such as a mount point, is the exception: if a kill -9 comes
     in the instant when files change places, it has no `MARK` until the next plan puts the older one back.
 
-    Parameters
-    ----------
-    folder : Path
-        The output folder.
-    files : mapping of str to content
-        By path relative to the folder.
-
-    Raises
-    ------
-    HeddleError
-        As `check_replaceable`, and when the device is full or fails.
+    HeddleError as `check_replaceable`, and if the device is full or fails.
     """
     if astray := sorted(name for name in files if Path(name).is_absolute() or ".." in Path(name).parts):
         raise HeddleError(f"{folder}: found a file {astray[0]!r} to write, outside the folder")

@@ -15,7 +15,7 @@ from topo import Finding, HeddleError, SpecError, did_you_mean, plural
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
-    from routing import Demand, EndpointSet, Routed
+    from routing import Demand, Routed
     from topo import Catalog, Cluster, Fabric
 
 SPEC_SUFFIXES = (".yaml", ".yml")
@@ -27,10 +27,7 @@ POLICY = "qos-policy.conf"
 def check_name(path: Path) -> None:
     """Refuse the name of what is no file and cannot become one: it is too long, or a link to itself.
 
-    Raises
-    ------
-    HeddleError
-        With the reason; what else is wrong with it is told when it is read or written.
+    What else is wrong with it is told when it is read or written.
     """
     try:
         path.stat()
@@ -42,19 +39,9 @@ def check_name(path: Path) -> None:
 
 
 def find_preset(folder: str, name: str, option: str) -> Path:
-    """Return a file that is given by a preset's name, or by its path.
+    """Return a file that ``option`` gives by the name of a preset (in this folder below configs), or by its path.
 
-    Parameters
-    ----------
-    folder : str
-        Of the presets, below that of configs.
-    name, option : str
-        What was given, and by which option.
-
-    Raises
-    ------
-    SpecError
-        When it is neither.
+    SpecError if it is neither.
     """
     from topo import config_root
 
@@ -73,17 +60,8 @@ def find_preset(folder: str, name: str, option: str) -> Path:
 def read_fabric_argument(path: Path, subnet: str | None = None, *, merged: bool = False) -> Fabric:
     """Read a fabric out of a spec (``.yaml``), out of a folder of `plan build`, or out of a dump of a real one.
 
-    Parameters
-    ----------
-    subnet : str, optional
-        Which subnet of a spec or folder that has several.
-    merged : bool, optional
-        Whether chips of a switch of XDR are one; see `topo.read_fabric`.
-
-    Raises
-    ------
-    HeddleError
-        When the file cannot be read, or it is not clear which subnet is meant.
+    ``subnet`` is that of a spec or folder that has several; ``merged`` as `topo.read_fabric` takes it. HeddleError if a
+    file cannot be read, or it is not clear which subnet is meant.
     """
     from topo import read_fabric
 
@@ -99,17 +77,9 @@ def read_fabric_argument(path: Path, subnet: str | None = None, *, merged: bool 
 
 
 def read_cluster(spec: str | Path | Cluster) -> Cluster:
-    """Return the cluster of a spec, whose engine must be one that there is.
+    """Return the cluster of a YAML file, or of a preset (a string without a suffix); its engine must be known.
 
-    Parameters
-    ----------
-    spec : str, Path or Cluster
-        A YAML file; a string without a suffix is the name of a preset.
-
-    Raises
-    ------
-    SpecError
-        When the spec cannot be read, or anything in it is wrong.
+    SpecError if anything in the spec is wrong.
     """
     import topo
     from routing import ENGINES
@@ -142,19 +112,11 @@ def catalog_of(path: Path) -> Catalog:
 
 
 def check_servers(folder: Path, catalog: Catalog) -> None:
-    """Refuse a folder whose servers a catalog knows as others, or not at all; their prices and power may differ.
-
-    Raises
-    ------
-    HeddleError
-        When it is one, or does not say what its servers are.
-    """
-    from plan.documents import servers_sha256
-
+    """Refuse a folder whose servers a catalog knows as others, or not at all; their prices and power may differ."""
     path = folder / PLAN_FILE
     try:
         planned = json.loads(path.read_text(encoding="utf-8"))["inputs"]["servers_sha256"]
-        known = servers_sha256(catalog, planned)
+        known = catalog.servers_sha256(planned)
         other = [name for name, digest in sorted(planned.items()) if known.get(name) != digest]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise HeddleError(f"{path}: found no servers_sha256 of its inputs; expected what `plan build` wrote") from None
@@ -169,15 +131,7 @@ def check_servers(folder: Path, catalog: Catalog) -> None:
 def read_plan(path: Path) -> Plan:
     """Read a spec, a folder that `plan build` or `plan route` wrote, or a real fabric, with all its subnets.
 
-    Returns
-    -------
-    Plan
-        Of a spec with its cluster, of a folder with its tables; no pass has run yet.
-
-    Raises
-    ------
-    HeddleError
-        When a file cannot be read.
+    The plan of a spec has its cluster, that of a folder its tables; no pass has run yet.
     """
     from plan.pipeline import Plan
 
@@ -201,15 +155,24 @@ class RoleFiles:
 
 
 @dataclass(frozen=True)
-class TableOptions:
-    """What says which tables are made."""
+class Questions:
+    """What is asked of tables besides their proof; parts of the fabric by name.
 
-    engine: str | None = None
-    lanes: int | None = None
-    lmc: int | None = None
-    endpoints: EndpointSet = "hca"
-    traffic: str | None = None
-    """CSV file of a demand, or a workload by file or name of a preset."""
+    Examples
+    --------
+    >>> import plan
+    >>> plan.Questions(over=("leaf0:21",)).adaptive
+    False
+    """
+
+    paths: tuple[tuple[str, str], ...] = ()
+    """Pairs of end ports, each asked in both directions, to all LIDs."""
+    over: tuple[str, ...] = ()
+    """Links, whose pairs are listed."""
+    without: tuple[str, ...] = ()
+    """Switches and links that fail, each alone."""
+    adaptive: bool = False
+    """Whether to prove groups of ports around the tables."""
 
 
 @dataclass(frozen=True)
@@ -238,28 +201,13 @@ def files_of_folder(path: Path, subnet: str | None) -> RoutingFiles:
 def read_routed_argument(
     path: Path, given: RoutingFiles = RoutingFiles(), step: Callable[[str], None] = lambda text: None
 ) -> Routed:
-    """Read a fabric and the tables that it is routed by.
+    """Read a fabric and the tables that it is routed by; the notes of the fabric say what was skipped in all files.
 
     Tables that are not given are those of the folder; a spec is routed as it says. Lanes that are not given are those
     of the folder's ``opensm.conf`` or of the spec's traffic classes; a dump of a fabric has one. The policy likewise is
     that of the folder's ``qos-policy.conf`` or of the spec's traffic classes.
 
-    Parameters
-    ----------
-    given : RoutingFiles
-        What the user says of it.
-    step : callable
-        Progress callback, called as ``step(message)``.
-
-    Returns
-    -------
-    Routed
-        The notes of its fabric say what was skipped in all of the files.
-
-    Raises
-    ------
-    HeddleError
-        When a file cannot be read, there are no tables, or it is not clear which subnet is meant.
+    HeddleError if a file cannot be read, there are no tables, or it is not clear which subnet is meant.
     """
     import routing
     from routing.opensm import read_lanes, read_levels, read_lfts
@@ -302,14 +250,8 @@ def read_routed_argument(
 def read_traffic(name: str, fabric: Path, seed: int) -> Callable[[Routed], Demand]:
     """Return what finds the demand of a CSV file or a workload on a routed fabric.
 
-    Parameters
-    ----------
-    name : str
-        A file that ends in ``.csv``, or a workload by file or name of a preset: what it sends in all, in bytes.
-    fabric : Path
-        What the fabric was read from, which may bring a catalog.
-    seed : int
-        Of the workload.
+    ``name`` is a file that ends in ``.csv``, or a workload by file or name of a preset (``seed`` is its seed): what it
+    sends in all, in bytes. ``fabric`` is what the fabric was read from, which may bring a catalog.
     """
 
     def demand(routed: Routed) -> Demand:
@@ -349,18 +291,9 @@ def give_roles(
 ) -> Fabric:
     """Return a fabric with what its hosts are for; its notes say which rules and port GUIDs fit no adapter.
 
-    Parameters
-    ----------
-    rules : Path, optional
-        Rules over node descriptions, as `topo.dumps.roles.read_role_rules` reads them.
-    compute, storage : Path, optional
-        Port GUIDs of such hosts, one a line, as OpenSM is given them; they overrule the rules. With a list of those
-        that compute, the others that would do so are there for management.
-
-    Raises
-    ------
-    FormatError
-        When a file cannot be read.
+    ``rules`` are over node descriptions, as `topo.read_role_rules` reads them. ``compute`` and ``storage`` list port
+    GUIDs of such hosts, as OpenSM is given them; they overrule the rules. With a list of those that compute, the others
+    that would do so are there for management.
     """
     from topo import FormatError, Kind, Role, apply_guids, apply_rules, read_guid_list, read_role_rules
 
@@ -385,13 +318,7 @@ def give_roles(
 
 
 def give_lids(fabric: Fabric, path: Path) -> Fabric:
-    """Return a fabric with the LIDs of OpenSM's ``guid2lid``, for tables that name LIDs and nothing else.
-
-    Raises
-    ------
-    FormatError
-        When the file cannot be read.
-    """
+    """Return a fabric with the LIDs of OpenSM's ``guid2lid``, for tables that name LIDs and nothing else."""
     import numpy as np
 
     from routing.opensm import read_guid2lid
@@ -403,13 +330,7 @@ def give_lids(fabric: Fabric, path: Path) -> Fabric:
 
 
 def subnet_folders(path: Path) -> dict[str, Path]:
-    """Return the folder of each subnet of a folder that `plan build` or `plan route` wrote; one alone has no name.
-
-    Raises
-    ------
-    HeddleError
-        When it is another folder.
-    """
+    """Return the folder of each subnet of a folder that `plan build` or `plan route` wrote; one alone has no name."""
     if not (path / PLAN_FILE).is_file():
         raise HeddleError(f"{path}: found a folder without {PLAN_FILE}; expected one that `plan build` wrote")
     if (path / FABRIC_FILE).is_file():

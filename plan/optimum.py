@@ -21,11 +21,9 @@ import routing
 import simulate
 import topo
 from costmodel import Needs, Search, job_windows, read_needs
-from plan.files import write_file
+from plan.files import as_kind, write_file
 from plan.pipeline import Progress, silent
-from plan.render.pictures import as_kind
-from plan.render.spec import format_spec
-from topo import Check, Column, Finding, HeddleError, Shown, SpecError, Table, Verdict
+from topo import Check, Finding, HeddleError, Shown, SpecError, Table, Verdict
 
 if TYPE_CHECKING:
     from costmodel import Design, Tradeoffs
@@ -59,20 +57,7 @@ class Finalist:
 
 @dataclass(frozen=True, eq=False)
 class Optimum(Shown):
-    """What `optimise` returns: the search, its best designs with their tables, and what each need costs.
-
-    Examples
-    --------
-    >>> import costmodel, plan
-    >>> found = plan.optimise(costmodel.Needs.model_validate({
-    ...     "name": "pod", "nodes": {"gpu": {"model": "pcie-a100", "count": 60}},
-    ...     "job": {"nodes": 60}, "switches": ["QM8700"],
-    ... }))
-    >>> found.verdict.name, found.search.winner.switches
-    ('HOLDS', 3)
-    """
-
-    _made_by = "`plan.optimise`"
+    """What `optimise` returns: the search, its best designs with their tables, and what each need costs."""
 
     search: Search
     finalists: tuple[Finalist, ...] = ()
@@ -187,7 +172,7 @@ def optimise(
         catalog = None if asked.catalog is None else os.path.relpath(asked.catalog, output.parent)
         catalog = tables.name if tables is not None else catalog
         spec = found.winner.spec.model_copy(update={"catalog": catalog} if catalog else {})
-        write_file(output, format_spec(spec, f"For {asked.name}: {found.winner.name}, {found.certificate}"), new=True)
+        write_file(output, spec.to_yaml(f"For {asked.name}: {found.winner.name}, {found.certificate}"), new=True)
         written.append(output)
         if tables is not None:
             tables.mkdir()
@@ -201,14 +186,13 @@ def optimise(
 
 
 def judge_finalists(designs: Sequence[Design], needs: Needs) -> list[Finalist]:
-    """Route designs by `auto`, prove and measure their tables, and play the jobs, in processes side by side.
-
-    Raises
-    ------
-    HeddleError
-        When a design cannot be routed.
-    """
-    asked = [(design.name, _spec(design, needs), needs.job.sizes, needs.job.with_storage) for design in designs]
+    """Route designs by `auto`, prove and measure their tables, and play the jobs, in processes side by side."""
+    catalog = {"catalog": needs.catalog} if needs.catalog else {}
+    asked = [
+        (design.name, design.spec.model_dump(mode="json", exclude_unset=True) | catalog, needs.job.sizes,
+         needs.job.with_storage)
+        for design in designs
+    ]  # fmt: skip
     if len(asked) < 2:
         return [_judge(*each) for each in asked]
     with ProcessPoolExecutor(min(WORKERS, len(asked)), mp_context=get_context("spawn")) as pool:
@@ -223,8 +207,7 @@ def finalists_table(found: Sequence[Finalist]) -> Table:
          f"{each.fullest_link:.2f} x mean", f"{each.effective_bisection:.1%}", f"{each.jobs:.1%}", each.worst_job)
         for each in found
     ]  # fmt: skip
-    columns = (Column(name, values) for name, values in zip(names, zip(*rows, strict=True), strict=True))
-    return Table("what the tables of finalists give", tuple(columns))
+    return Table.of_rows("what the tables of finalists give", names, rows)
 
 
 def judge_tables(needs: Needs, cluster: Cluster) -> list[Check]:
@@ -246,11 +229,6 @@ def _routed(fabric: Fabric) -> tuple[Routed, Proof, Quality]:
     tables = routing.route(fabric, "auto")
     proof = routing.prove(tables)
     return tables, proof, routing.measure(tables, proof=proof)
-
-
-def _spec(design: Design, needs: Needs) -> dict[str, Any]:
-    catalog = {"catalog": needs.catalog} if needs.catalog else {}
-    return {**design.spec.model_dump(mode="json", exclude_unset=True), **catalog}
 
 
 def _judge(name: str, spec: dict[str, Any], sizes: dict[int, float], with_storage: bool) -> Finalist:

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 import costmodel
 import routing
 from costmodel import Bill, Quote
-from plan.documents import catalog_sha256, servers_sha256, subnet_document
 from topo import (
     Cabling,
     Check,
     Cluster,
-    Column,
     Counts,
     Fabric,
     Finding,
@@ -46,11 +44,11 @@ if TYPE_CHECKING:  # to load it takes a quarter of a second, and not all passes 
     from routing.quality import Quality
     from routing.studies import Bounds, FailureStudy, Multipath
 
-Progress = Callable[[str], None]
-"""Called with a message when something begins that takes time."""
+Progress = Callable[..., None]
+"""Called with a message when something begins that takes time, and with how much of it is done (0 to 1) if known."""
 
 
-def silent(message: str) -> None:
+def silent(message: str, done: float | None = None) -> None:
     """Say nothing of the progress."""
 
 
@@ -83,16 +81,7 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Plan(Shown):
-    """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty.
-
-    Examples
-    --------
-    >>> import plan, topo
-    >>> plan.check(topo.preset("lab-20"))
-    <Plan lab-20: 4 switches, 20 hosts; holds>
-    """
-
-    _made_by = "`plan.build` or `plan.check`"
+    """Everything that follows from a spec, or from a fabric without one; what no pass has found yet is empty."""
 
     name: str
     cluster: Cluster | None = None
@@ -137,6 +126,12 @@ class Plan(Shown):
         """The limits of the spec, each with its verdict."""
         return self.quote.checks if self.quote else ()
 
+    @property
+    def planned(self) -> Cluster:
+        """The cluster of a plan that has a spec."""
+        assert self.cluster is not None
+        return self.cluster
+
     def _brief(self) -> str:
         words = {Verdict.HOLDS: "holds", Verdict.EXCEEDED: "refused", Verdict.CANNOT_TELL: "cannot be judged"}
         parts = plural(sum(fabric.n_switches for fabric in self.fabrics), "switch", "switches")
@@ -148,8 +143,7 @@ class Plan(Shown):
         """The verdict, why it is refused, and every budget."""
         rows = [("verdict", str(self.verdict)), *((refusal.where, refusal.found) for refusal in self.refusals)]
         rows += [(check.what, check.text) for check in self.budget]
-        names, texts = zip(*rows, strict=True)
-        return Table(self.name, (Column("of", names), Column("value", texts)))
+        return Table.of_rows(self.name, ("of", "value"), rows)
 
     def _shown(self) -> tuple[Table, ...]:
         known = (self.counts, *self.routed, *self.proofs, *self.qualities, self.quote and self.quote.cost)
@@ -186,8 +180,16 @@ class Plan(Shown):
                 "balance": max((quality.balance for quality in qualities), default=None),
             },
             "subnets": [
-                subnet_document(*subnet)
-                for subnet in zip(self.routed, proofs, qualities, self.bounds, self.multipaths, strict=True)
+                {
+                    **routed.to_dict(),
+                    "proof": proof_document(routed.fabric, proof),
+                    "quality": quality.to_dict(),
+                    "bounds": bounds.to_dict(),
+                    "multipath": multipath and multipath.to_dict(),
+                }
+                for routed, proof, quality, bounds, multipath in zip(
+                    self.routed, proofs, qualities, self.bounds, self.multipaths, strict=True
+                )
             ],
             "without_tables": [fabric.name for fabric in self.fabrics[len(self.subnets) :]],
             "disconnected": sum(proof.disconnected for proof in proofs),
@@ -197,10 +199,10 @@ class Plan(Shown):
             "owning": owning and owning.to_dict(),
             "inputs": {
                 "spec_sha256": cluster and cluster.sha256,
-                "catalog_sha256": cluster and catalog_sha256(cluster.catalog),
+                "catalog_sha256": cluster and cluster.catalog.sha256,
                 "servers_sha256": {}
                 if cluster is None
-                else servers_sha256(cluster.catalog, (name for fabric in self.fabrics for name in fabric.models)),
+                else cluster.catalog.servers_sha256(name for fabric in self.fabrics for name in fabric.models),
                 "fabric_sha256": self.fabric_sha256,
                 "seed": self.options.seed,
             },
@@ -228,6 +230,16 @@ class Plan(Shown):
     def of(self, fabric: Fabric) -> str:
         """Return which subnet is meant, for messages: nothing where there is one."""
         return f" {fabric.name}" if len(self.fabrics) > 1 else ""
+
+
+def proof_document(fabric: Fabric, proof: Proof) -> dict[str, Any]:
+    """Return the figures of a proof with examples of missing pairs and a credit loop: where, what and why."""
+    return {
+        **proof.to_dict(),
+        "examples": [example.to_dict() for example in proof.examples],
+        "credit_loop": [fabric.channel_label(channel) for channel in proof.loop],
+        "undelivered_loop": [fabric.channel_label(channel) for channel in proof.undelivered_loop],
+    }
 
 
 @dataclass(frozen=True)
@@ -262,22 +274,10 @@ def adding(*adds: str, needs: str, refines: str = "") -> Callable[[Callable[[Pla
     return lambda make: Pass(make, tuple(needs.split()), adds, tuple(refines.split()))
 
 
-def run(plan: Plan, passes: Sequence[Pass], step: Progress = silent) -> Plan:
-    """Let each pass add what it finds.
+def run_passes(plan: Plan, passes: Sequence[Pass], step: Progress = silent) -> Plan:
+    """Let each of some passes, such as those of `BUILD`, add what it finds to a plan with a cluster or with fabrics.
 
-    Parameters
-    ----------
-    plan : Plan
-        With a cluster, or with fabrics.
-    passes : sequence of callable
-        Such as `BUILD`.
-    step : callable
-        Progress callback, called as ``step(message)``.
-
-    Raises
-    ------
-    HeddleError
-        When a pass cannot do its work: a design that cannot be built, a fabric that an engine does not take.
+    HeddleError if one cannot do its work: a design that cannot be built, a fabric that an engine does not take.
     """
     for make in passes:
         plan = make(plan, step)
@@ -288,8 +288,7 @@ def run(plan: Plan, passes: Sequence[Pass], step: Progress = silent) -> Plan:
 def compile_fabrics(plan: Plan, step: Progress) -> Plan:
     """Compile the spec: one fabric a subnet."""
     step("compiling")
-    assert plan.cluster is not None
-    return replace(plan, fabrics=plan.cluster.fabrics)
+    return replace(plan, fabrics=plan.planned.fabrics)
 
 
 @adding("routed", needs="fabrics")
@@ -349,19 +348,17 @@ def measure_quality(plan: Plan, step: Progress) -> Plan:
 @adding("layout", needs="cluster")
 def place_racks(plan: Plan, step: Progress) -> Plan:
     """Find a place in the room for every device."""
-    assert plan.cluster is not None
-    if plan.cluster.spec.floor is not None:
+    if plan.planned.spec.floor is not None:
         step("placing")
-    return replace(plan, layout=plan.cluster.layout)
+    return replace(plan, layout=plan.planned.layout)
 
 
 @adding("cablings", needs="cluster", refines="fabrics routed")
 def choose_cables(plan: Plan, step: Progress) -> Plan:
     """Choose a cable for every link, by the length of its route through the room; fabrics then know the lengths."""
-    assert plan.cluster is not None
-    fabrics = plan.cluster.cabled
+    fabrics = plan.planned.cabled
     routed = tuple(replace(old, fabric=fabric) for old, fabric in zip(plan.routed, fabrics, strict=False))
-    return replace(plan, cablings=plan.cluster.cablings, fabrics=fabrics, routed=routed)
+    return replace(plan, cablings=plan.planned.cablings, fabrics=fabrics, routed=routed)
 
 
 @adding(needs="fabrics", refines="refusals")
@@ -376,8 +373,7 @@ def judge_reach(plan: Plan, step: Progress) -> Plan:
 def fail_parts(plan: Plan, step: Progress) -> Plan:
     """Let every switch, link and rack fail alone, and count the ports in use."""
     step("failing each part")
-    assert plan.cluster is not None
-    losses = find_losses(plan.fabrics, plan.cluster.catalog, plan.layout)
+    losses = find_losses(plan.fabrics, plan.planned.catalog, plan.layout)
     return replace(plan, losses=losses, ports=count_ports(plan.fabrics))
 
 
@@ -394,11 +390,9 @@ def count_parts(plan: Plan, step: Progress) -> Plan:
 def price_parts(plan: Plan, step: Progress) -> Plan:
     """Price what is bought, count what it draws, and hold both against the budget."""
     step("pricing")
-    assert plan.cluster is not None
     assert plan.bill is not None
-    owning = costmodel.own(plan.cluster) if plan.cluster.spec.owning else None
-    quote = Quote(plan.cluster, plan.bill, plan.bill.price(), owning)
-    return replace(plan, quote=quote)
+    owning = costmodel.own(plan.planned) if plan.planned.spec.owning else None
+    return replace(plan, quote=Quote(plan.planned, plan.bill, plan.bill.price(), owning))
 
 
 @adding("advice", needs="routed proofs")

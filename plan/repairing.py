@@ -12,7 +12,7 @@ import numpy as np
 import routing
 from plan.folder import check_replaceable, write_folder
 from plan.inputs import RoutingFiles, read_fabric_argument, read_routed_argument
-from plan.pipeline import STUDY, Plan, Progress, run, silent
+from plan.pipeline import STUDY, Plan, Progress, run_passes, silent
 from routing import Routed
 from routing.opensm import read_lfts
 from routing.repairs import Repair, Updates
@@ -21,17 +21,7 @@ from topo import Column, Finding, Shown, Table, find_missing
 
 @dataclass(frozen=True, eq=False)
 class Repaired(Shown):
-    """What `repair` returns: new tables with their proof, beside the old ones, and the order of updates.
-
-    Examples
-    --------
-    >>> import plan, topo, routing
-    >>> repaired = plan.repair(routing.route(topo.preset("lab-20").fabric), down=["leaf0:21"])
-    >>> repaired.plan.proofs[0].missing, len(repaired.worth)
-    (0, 2)
-    """
-
-    _made_by = "`plan.repair`"
+    """What `repair` returns: new tables with their proof, beside the old ones, and the order of updates."""
 
     plan: Plan
     """Of what is left, with the new tables."""
@@ -139,7 +129,7 @@ def repair(
     left = chosen.after.fabric
     source = left.name if isinstance(fabric, Routed) else str(fabric)
     plan = Plan(left.name, None, (left,), source, routed=(chosen.after,), refusals=tuple(replugged))
-    plan = run(plan, STUDY, step)
+    plan = run_passes(plan, STUDY, step)
     step("measuring")
     worth = compare_tables({"as loaded": replace(holding, fabric=left)} | states, plan)
     repaired = Repaired(plan, chosen, updates, worth, routing.prove(whole).max_load, notes)
@@ -153,13 +143,9 @@ def repair(
 
 
 def compare_tables(states: Mapping[str, Routed], plan: Plan) -> Table:
-    """Return what tables are worth side by side, each named; what changes is counted from the first.
+    """Return what named tables are worth side by side; what changes is counted from the first.
 
-    Parameters
-    ----------
-    states : mapping of str to Routed
-    plan : Plan
-        That of the last, whose tables are proven and measured there.
+    ``plan`` is that of the last, whose tables are proven and measured there.
     """
     *others, _ = states.values()
     proofs = [*(routing.prove(one) for one in others), *plan.proofs]

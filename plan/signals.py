@@ -1,4 +1,4 @@
-"""Ends the command when a signal asks for it, whatever it is doing.
+"""Ends the command when a signal asks for it, or its budget of CPU seconds or memory is used up.
 
 Python runs a signal's handler between two instructions of the main thread. A kernel that works for minutes holds it up,
 and an exception that a handler raises can come out of Numba's dispatcher as a different one, or be lost in a callback.
@@ -11,6 +11,7 @@ This is sound because all that the command writes is whole or is not there at ev
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import sys
@@ -19,7 +20,7 @@ from contextlib import contextmanager, suppress
 from threading import RLock, Thread
 from time import monotonic
 
-from topo import HeddleError
+from topo import HeddleError, budgets
 
 GRACE_S = 0.9
 """How long a command may take to leave off by itself after a signal, where it asks for that, or to end a whole step."""
@@ -114,3 +115,33 @@ def _tidy(number: int) -> None:
         if sys.stderr.isatty():
             os.write(2, b"\r\x1b[K\x1b[?25h")  # no line of progress stays, and the cursor comes back
         os.write(2, f"plan: {shown}\n".encode())
+
+
+GIB = 2**30
+LEAST = GIB // 4
+"""Bytes of memory without which libraries end, or hang, as they are imported."""
+
+
+def impose(cpu_s: int | None = None, memory_gib: float | None = None) -> None:
+    """Let this process take no more than its budget; limits of the shell that are lower stay.
+
+    Beyond its seconds of CPU of all threads (the budget `command-cpu` when left out) it gets SIGXCPU, by which
+    `watching` ends it; beyond its memory (`command-memory`), MemoryError. HeddleError if the shell allows less memory
+    than any command needs.
+    """
+    # NumPy's and SciPy's threads would take 40 MB for each core of the machine, and nothing here is work for them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    cpu = budgets()["command-cpu"].limit if cpu_s is None else cpu_s
+    memory = budgets()["command-memory"].limit if memory_gib is None else int(memory_gib * GIB)
+    limits = (
+        (resource.RLIMIT_CPU, cpu, 0),
+        (resource.RLIMIT_DATA, memory, LEAST),
+        (resource.RLIMIT_AS, resource.RLIM_INFINITY, 4 * LEAST),  # what libraries map counts, too
+    )
+    for kind, most, least in limits:
+        soft, hard = resource.getrlimit(kind)
+        limit = min((given for given in (most, soft, hard) if given != resource.RLIM_INFINITY), default=most)
+        if limit != resource.RLIM_INFINITY and limit < least:
+            found = f"found a limit of {limit // 2**20:,} MiB on memory; expected {least // 2**20:,} or more"
+            raise HeddleError(f"plan: {found}. See `ulimit -a` of the shell")
+        resource.setrlimit(kind, (limit, hard))

@@ -1,78 +1,213 @@
-"""A simulation: a workload is played on a routed fabric, and becomes figures and files."""
+"""``plan.simulate``: a workload or single flows, played on a routed fabric, as figures, charts and files."""
 
 from __future__ import annotations
 
 import io
 import json
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plan.render.tables import print_text, show_table
+from plan.files import check_writable, write_file
+from plan.folder import check_replaceable, write_folder
+from plan.inputs import RoutingFiles, catalog_of, check_servers, find_preset, read_routed_argument
+from plan.pipeline import Progress, silent
 from plan.staging import Content
-from simulate import Outcome, Simulation, draw_ports, find_saturation
-from simulate.engines import Saturation
-from topo import Column, Table, format_csv, format_seconds, plural
+from simulate import Network, Outcome, Simulation, draw_ports, find_bottlenecks, find_saturation, play, read_workload
+from simulate.engines import DeadlockError, Saturation
+from simulate.workload import (
+    bare_flows,
+    check_parquet,
+    format_as_goal,
+    format_flows_csv,
+    format_trace_csv,
+    format_trace_parquet,
+    read_flows_csv,
+)
+from topo import HeddleError, Shown, Table, format_csv, hop_latencies
+
+if TYPE_CHECKING:
+    from simulate import PacketModel
+    from simulate.workload import Bottlenecks
 
 LINKS = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation")
 """Columns of ``links.csv``."""
-SHOWN = 12
-"""Classes of links that are shown to a person; ``--json`` has all."""
 
 
-def simulation_document(simulation: Simulation, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what ``simulation.json`` holds.
+@dataclass(frozen=True, eq=False)
+class Simulated(Shown):
+    """What `simulate` returns: the simulation, and what held its jobs back."""
+
+    simulation: Simulation
+    inputs: Mapping[str, Any]
+    """What it was made from, as plain values."""
+    bottlenecks: Bottlenecks | None = None
+    """None unless asked for."""
+    notes: tuple[str, ...] = ()
+    """What was skipped in what was read."""
+
+    @cached_property
+    def saturation(self) -> Saturation | None:
+        """Where packets stood still; None for fluid flows."""
+        return find_saturation(self.simulation.outcome) if self.simulation.outcome.congestion else None
+
+    @property
+    def table(self) -> Table:
+        """Jobs, one a row."""
+        return self.simulation.table
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``simulation.json`` holds."""
+        return {
+            **self.simulation.to_dict(),
+            "inputs": dict(self.inputs),
+            "versions": {name: version(name) for name in ("heddle-fabric", "numba", "numpy")},
+            **({"why": self.bottlenecks.to_dict()} if self.bottlenecks else {}),
+        }
+
+
+def simulate(
+    fabric: str | Path,
+    workload: str | None = None,
+    *,
+    flows: str | Path | None = None,
+    given: RoutingFiles | None = None,
+    engine: str | PacketModel = "fluid",
+    latency_ns: float = 0.0,
+    hop_latency_ns: float | None = None,
+    host_gbps: float | None = None,
+    alone: bool = False,
+    why: bool = False,
+    seed: int = 0,
+    trace: str | Path | None = None,
+    goal: str | Path | None = None,
+    output: str | Path | None = None,
+    step: Progress = silent,
+) -> Simulated:
+    """Play a workload or single flows on a routed fabric.
 
     Parameters
     ----------
-    inputs
-        What the simulation was made from, as plain values.
+    fabric : str or Path
+        A spec, which is routed as it says; a folder of a plan; or a real fabric with its tables.
+    workload : str, optional
+        A YAML file, or the name of a preset; or else ``flows``, a CSV file of single flows.
+    given : RoutingFiles, optional
+        How the fabric is routed.
+    engine : str or PacketModel
+        ``fluid``, or packets.
+    latency_ns, hop_latency_ns : float, optional
+        Of each message, and of each link on a path; where the latter is left out, 0 for fluid flows, and for packets
+        that of switches in the catalog and of cables in the floor plan.
+    host_gbps : float, optional
+        Highest rate at which a port of a host can send.
+    alone, why : bool
+        Whether to play each job alone too, and whether to find the bottleneck of each.
+    seed : int
+        Of random mappings.
+    trace, goal : str or Path, optional
+        Files to write: every flow (.csv or .parquet), the traffic as a GOAL schedule.
+    output : str or Path, optional
+        Folder to write for a workload; CSV file for flows, each with its time of end.
+    step : callable
+        Progress callback, called as ``step(message)``.
+
+    Raises
+    ------
+    HeddleError
+        When a file cannot be read or must not be replaced, or the traffic does not fit the fabric; a
+        `simulate.engines.DeadlockError` when packets wait in a circle, which ``output`` then draws.
+
+    Examples
+    --------
+    >>> import plan, topo
+    >>> spec = topo.config_root() / "lab-20.yaml"
+    >>> f"{plan.simulate(spec, 'allreduce').simulation.outcome.makespan_s * 1e3:.1f} ms"
+    '14.6 ms'
+
+    See Also
+    --------
+    simulate.play : the simulation alone
     """
-    return {
-        **simulation.to_dict(),
-        "inputs": dict(inputs),
-        "versions": {name: version(name) for name in ("heddle-fabric", "numba", "numpy")},
-    }
+    source, given = Path(fabric), given or RoutingFiles()
+    folder = None if output is None or flows is not None else Path(output)
+    read = [source, *(Path(file) for file in (flows, given.tables, given.lanes, given.policy, given.roles) if file)]
+    written = [Path(file) for file in (trace, goal, output if folder is None else None) if file is not None]
+    for file in written:
+        check_writable(file, read)
+    if len({file.absolute() for file in written}) < len(written):
+        raise HeddleError(f"{written[0]}: two files would be written there; name another file for one of them")
+    if folder is not None:
+        check_replaceable(folder, keep_plan=True)
+    if trace is not None and Path(trace).suffix == ".parquet":
+        check_parquet()
+    path = Path(flows) if flows is not None else find_preset("workloads", workload or "", "--workload")
+    routed = read_routed_argument(source, given, step)
+    if engine == "fluid":
+        hop_latency_ns = hop_latency_ns or 0.0
+    network = Network.of(
+        routed,
+        message_latency_s=latency_ns * 1e-9,
+        hop_latency_s=hop_latencies(routed.fabric, catalog_of(source))
+        if hop_latency_ns is None
+        else hop_latency_ns * 1e-9,
+        host_gbps=host_gbps or float("inf"),
+    )
+    step("placing the workload")
+    if flows is not None:
+        traffic = bare_flows(read_flows_csv(path, routed.fabric), str(path))
+    else:
+        catalog = catalog_of(source)
+        traffic = read_workload(path, routed.fabric, seed, catalog)
+        if source.is_dir() and traffic.looks_inside:
+            check_servers(source, catalog)
+        named = [path.parent / beside for job in traffic.jobs if (beside := getattr(job.spec, "file", None))]
+        for target in written:
+            check_writable(target, [path, *named])
+    as_goal = None if goal is None else format_as_goal(traffic, routed.fabric)
+    try:
+        simulation = play(network, traffic, engine=engine, alone=alone, step=step)
+    except DeadlockError as error:
+        if folder is not None:
+            write_folder(folder, {"deadlock.svg": error.deadlock.draw().svg})
+        raise
+    inputs = {"fabric": source.name, "traffic": path.name, "latency_ns": latency_ns,
+              "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed}  # fmt: skip
+    bottlenecks = find_bottlenecks(simulation, step=step) if why else None
+    played = Simulated(simulation, inputs, bottlenecks, routed.fabric.notes)
+    step("writing")
+    if trace is not None:
+        form = format_trace_parquet if Path(trace).suffix == ".parquet" else format_trace_csv
+        write_file(Path(trace), form(simulation.workload, simulation.outcome))
+    if goal is not None and as_goal is not None:
+        write_file(Path(goal), as_goal)
+    if folder is not None:
+        write_folder(folder, simulation_files(played, path.stem))
+    elif output is not None:
+        write_file(Path(output), format_flows_csv(routed.fabric, traffic.flows, simulation.outcome.finish_s))
+    return played
 
 
-def simulation_files(simulation: Simulation, document: Mapping[str, Any], name: str) -> dict[str, Content]:
-    """Return the files of the output folder, by path relative to it.
-
-    Parameters
-    ----------
-    document
-        What ``simulation.json`` holds.
-    name
-        What its report calls it.
-    """
+def simulation_files(played: Simulated, name: str) -> dict[str, Content]:
+    """Return the files of the output folder by path relative to it; ``name`` is what its report calls it."""
     from plan.report.document import Report, simulation_page  # which most runs do without
     from plan.report.page import format_report
 
-    page = simulation_page(simulation, name)
-    spread = {} if simulation.outcome.congestion is None else {"congestion.svg": _spread(simulation).draw().svg}
+    outcome = played.simulation.outcome
     return {
-        **spread,
-        "report.html": format_report(Report([], [page])),
-        "simulation.json": json.dumps(document, indent=2) + "\n",
-        "links.csv": _format_links(simulation.outcome),
-        **({} if simulation.outcome.timeline is None else {"timeline.npz": _format_timeline(simulation.outcome)}),
-        "timeline.svg": simulation.draw().svg,
-        "link-load.svg": draw_ports(simulation.outcome).svg,
+        **({} if played.saturation is None else {"congestion.svg": played.saturation.draw().svg}),
+        "report.html": format_report(Report([], [simulation_page(played.simulation, name)])),
+        "simulation.json": json.dumps(played.to_dict(), indent=2) + "\n",
+        "links.csv": format_csv(LINKS, outcome.channels.texts()),
+        **({} if outcome.timeline is None else {"timeline.npz": _format_timeline(outcome)}),
+        "timeline.svg": played.simulation.draw().svg,
+        "link-load.svg": draw_ports(outcome).svg,
     }
-
-
-@cache
-def _spread(simulation: Simulation) -> Saturation:
-    """Return where the packets of a simulation stood still."""
-    return find_saturation(simulation.outcome)
-
-
-def _format_links(outcome: Outcome) -> str:
-    """Return the load of each channel that carried anything, lane by lane, the hottest first."""
-    return format_csv(LINKS, outcome.channels.texts())
 
 
 def _format_timeline(outcome: Outcome) -> bytes:
@@ -96,54 +231,3 @@ def _format_timeline(outcome: Outcome) -> bytes:
             load_bytes_s=outcome.timeline.lane_bytes_s[:, used],
         )
     return out.getvalue()
-
-
-def show_simulation(simulation: Simulation) -> None:
-    """Print what a person wants to know of a simulation."""
-    outcome, fabric = simulation.outcome, simulation.outcome.network.fabric
-    routed = {"": "", "file": ", on the tables that were read"}
-    engine = routed.get(outcome.network.tables.engine, f", routed by {outcome.network.tables.engine}")
-    ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
-    print_text(f"{plural(outcome.n_flows, 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
-    if outcome.rounds is not None:
-        print_text(
-            f"one round of {plural(len(outcome.flows), 'message')} was simulated for all {outcome.n_rounds:,}, which "
-            "are proven to be alike"
-        )
-    for table in (simulation.table, simulation.flow_table, _link_table(simulation)):
-        show_table(table)
-    if outcome.congestion is not None:
-        for table in (outcome.congestion.table, _spread(simulation).table):
-            show_table(table)
-    if outcome.network.devices.names:
-        show_table(outcome.inside)
-    print_text(
-        "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
-        "hottest: that of the fullest link; as hot: links with the same; peak: the fullest moment of any link"
-    )
-    if not (outcome.network.message_latency_s or outcome.network.hop_latency_s.any()):
-        print_text(
-            "latencies are zero, which makes collectives of many steps too fast: set --latency-ns and --hop-latency-ns"
-        )
-    if len(simulation.outcome.link_classes) > SHOWN:
-        print_text(f"{len(simulation.outcome.link_classes) - SHOWN} cooler classes of links are not shown")
-
-
-def _link_table(simulation: Simulation) -> Table:
-    """Return the load of the hottest classes of links."""
-    fabric, links = simulation.outcome.network.fabric, simulation.outcome.link_classes[:SHOWN]
-    return Table(
-        "links by what they join and lane, hottest first",
-        (
-            Column("from", [item.sender.name.lower() for item in links]),
-            Column("to", [item.receiver.name.lower() for item in links]),
-            Column("lane", [item.lane for item in links]),
-            Column("links used", [item.used for item in links]),
-            Column("links in class", [item.channels for item in links]),
-            Column("mean", [item.mean for item in links], digits=".1%"),
-            Column("hottest", [item.max for item in links], digits=".1%"),
-            Column("as hot", [item.as_hot for item in links]),
-            Column("peak", [item.peak for item in links], digits=".0%"),
-            Column("hottest link", [fabric.channel_label(item.hottest) for item in links]),
-        ),
-    )

@@ -134,13 +134,7 @@ def make_file(path: Path, content: Content) -> str:
 
 
 def put_file(made: Path, path: Path, *, new: bool = False) -> None:
-    """Put a file in its place, with the mode of an older one there.
-
-    Raises
-    ------
-    FileExistsError
-        When it must be new and something is there.
-    """
+    """Put a file in its place, with the mode of an older one; FileExistsError if there is one and it must be new."""
     with UNDIVIDED:
         if not new:
             if path.exists():

@@ -13,8 +13,8 @@ import routing
 import simulate
 import topo
 from plan.cli import run
-from plan.export.p2p import HEADER
-from plan.simulation import LINKS, simulation_files
+from plan.export.p2p import P2P_HEADER
+from plan.simulation import LINKS, Simulated, simulation_files
 from plan.sweeps.summary import intervals, sensitivities, table_of_points
 
 PAGE = "docs/reference/files.md"
@@ -68,12 +68,12 @@ def test_every_column_of_what_other_commands_write_is_documented(repository: Pat
     for name, table in written.items():
         header = next(csv.reader([table.to_csv().splitlines()[0]]))
         assert [column for column in header if column not in ("seed", "cost.total")] == pages[name], name
-    assert set(HEADER) == set(pages["exports/p2p.xlsx"])
+    assert set(P2P_HEADER) == set(pages["exports/p2p.xlsx"])
     flows = simulate.workload.bare_flows(simulate.Flows.of(*fabric.ends(role="compute")[:2], 1e6), "one")
     for engine in ("fluid", "packets"):
         network = simulate.Network.of(routed, hop_latency_s=1e-7)
         simulation = simulate.play(network, flows, engine=engine)
-        files = simulation_files(simulation, {}, "one")
+        files = simulation_files(Simulated(simulation, {}), "one")
         arrays = set(np.load(io.BytesIO(files["timeline.npz"])))
         assert arrays == set(pages["timeline.npz"]) - ({"filled_packets"} if engine == "fluid" else set())
         assert files["links.csv"].splitlines()[0].split(",") == pages["links.csv"]

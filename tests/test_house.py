@@ -81,16 +81,10 @@ def test_tests_mirror_the_packages(repository: Path) -> None:
 
 
 NAMED_TWICE = {
-    "topo": "Budget Cable Count DEVICES GUIDS HEAD KINDS LETTER LINE MAX_PORTS NAME PORT Position RATE Row "
-    "SHOWN SPEED SPEEDS SWITCH TYPES WIDTHS",
     "routing": "BLOCK Bools EFFORT ENTRY Floats Int32s Ints LESS MAX_ROOTS MOST_PAIRS NOWHERE Net NextHops ROUNDS "
     "route",
-    "simulate": "COLLECTIVES COLUMNS CONNECTION Collective DAY_S ENTRY FEW FIRST_BIN_S FIRST_ROOM GBYTE HEAD Job "
-    "LINK MAGIC MAX_NUMBER MAX_SIZE NOW NUMBER PERCENTILES Process Records SHARE State UNITS all_to_all "
-    "halving_doubling link_followers schedule schedule_roots",
-    "plan": "COLOURS FIRST FORMATS HEADER KINDS MARK MOST PLACE README SPELLED run",
 }
-"""Names that still mean several things in a package: the list may only shrink. `costmodel` has none."""
+"""Names that still mean several things in a package: the list may only shrink, and other packages have none."""
 
 
 def top_level_names(path: Path) -> set[str]:

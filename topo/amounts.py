@@ -170,8 +170,6 @@ class Check:
 def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:
     """Return sums by name as plain values: the middle of what is known, null where nothing is, and which lack an item.
 
-    Examples
-    --------
     >>> sums_to_dict({"network": Sum(Range(600, 700)), "total": Sum(Range(600, 700), ("4 x dgx-b200",))})
     {'network': 650.0, 'total': 650.0, 'ranges': {'network': [600, 700], 'total': [600, 700]}, 'at_least': ['total']}
     """
@@ -185,8 +183,6 @@ def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:
 def listed(names: Iterable[str], shown: int = 4) -> str:
     """Return names as text, the first of them if there are many.
 
-    Examples
-    --------
     >>> listed("abcdef")
     'a, b, c, d and 2 more'
     """

@@ -10,7 +10,7 @@ from hashlib import blake2b
 import numpy as np
 
 from topo.errors import DesignError
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import MAX_PORTS, Fabric, Kind, Role
 from topo.speeds import LinkSpeed
 
 MAX_END_PORTS = 300_000
@@ -200,8 +200,8 @@ class FabricBuilder:
     def _add(
         self, name: str, kind: Kind, role: Role, level: int, zone: int, model: str, host: int, guid: int, ports: int
     ) -> int:
-        if ports > 254:  # an LFT entry is a byte, and 255 says that there is no path
-            raise DesignError(f"{name} would have {ports} ports; a forwarding table can name at most 254")
+        if ports > MAX_PORTS:
+            raise DesignError(f"{name} would have {ports} ports; a forwarding table can name at most {MAX_PORTS}")
         self._end_ports += 1 if kind == Kind.SWITCH else ports
         if self._end_ports > MAX_END_PORTS:
             raise DesignError(
@@ -218,7 +218,7 @@ class FabricBuilder:
                 raise DesignError(f"two nodes of {self.name} have the {what} {shown}; each must have its own")
 
 
-SWITCH = "sw-"
+SWITCH_PREFIX = "sw-"
 """Prefix of the names of switches that would have the name of a group of servers."""
 
 
@@ -226,36 +226,19 @@ def distinct_names(fabrics: Sequence[Fabric], cluster: str, groups: Iterable[str
     """Return the planned subnets of a cluster with unique names of switches, which differ in more than a number.
 
     The first subnet that has a ``leaf0`` keeps the name. In another subnet the switch is called by the subnet,
-    ``storage-leaf0``; where servers are called ``leaf0`` it is ``sw-leaf0``. GUIDs do not change.
-
-    Parameters
-    ----------
-    fabrics : sequence of Fabric
-        The subnets.
-    cluster : str
-        Name of the cluster, with which the names of all subnets begin.
-    groups : iterable of str
-        Groups of servers, with whose names those of servers begin: ``gpu`` of ``gpu0042``.
+    ``storage-leaf0``; where servers are called ``leaf0`` (their names begin with those of ``groups``) it is
+    ``sw-leaf0``. The names of all subnets begin with that of the ``cluster``. GUIDs do not change.
     """
     taken = set(groups)
     renamed = []
     for fabric in fabrics:
         own = fabric.name.removeprefix(cluster).lstrip("-")
-        stems = {_stem(fabric.label(switch)) for switch in range(fabric.n_switches)}
+        stems = {fabric.label(switch).rstrip("0123456789") for switch in range(fabric.n_switches)}
         prefix = f"{own}-" if own and stems & taken else ""
         while any(prefix + stem in taken for stem in stems):
-            prefix = SWITCH + prefix
+            prefix = SWITCH_PREFIX + prefix
         taken |= {prefix + stem for stem in stems}
-        renamed.append(_with_prefix(fabric, prefix) if prefix else fabric)
+        switches = (name.replace("MF0;", f"MF0;{prefix}", 1) for name in fabric.names[: fabric.n_switches])
+        names = (*switches, *fabric.names[fabric.n_switches :])
+        renamed.append(replace(fabric, names=names) if prefix else fabric)
     return tuple(renamed)
-
-
-def _stem(name: str) -> str:
-    """Return a name without the number at its end: ``leaf`` of ``leaf07``."""
-    return name.rstrip("0123456789")
-
-
-def _with_prefix(fabric: Fabric, prefix: str) -> Fabric:
-    """Return the fabric with a prefix before the name of each switch, within its NodeDescription."""
-    switches = (name.replace("MF0;", f"MF0;{prefix}", 1) for name in fabric.names[: fabric.n_switches])
-    return replace(fabric, names=(*switches, *fabric.names[fabric.n_switches :]))

@@ -329,13 +329,7 @@ def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) ->
 
 
 def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] | None = None) -> ClusterSpec:
-    """Return what a document says of a cluster whose hardware is in ``catalog``.
-
-    Raises
-    ------
-    SpecError
-        With every finding, at its line and column.
-    """
+    """Return what a document says of a cluster with this hardware; a SpecError has every finding."""
     nodes = document.value.get("nodes") if isinstance(document.value, dict) else None
     context = {
         "switch": list(catalog.switches),
@@ -412,14 +406,7 @@ def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> l
             further = group.role == Role.COMPUTE and model.storage_adapter_model
             adapter = catalog.hca(network.adapter or further or model.adapter_model)
             count = network.adapters[group.name]
-            more: dict[str, Any] = {
-                "adapters": count,
-                "device": device,
-                "adapter_model": adapter.name,
-                "device_name": adapter.device,
-                "speed": adapter.speed,
-            }
-            hung[-1].append(replace(group, **more))
+            hung[-1].append(group.with_adapters(adapter, count, device))
             used[group.name] = device + count + _for_storage(network.network, group, catalog)
     return hung
 

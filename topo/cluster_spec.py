@@ -5,6 +5,7 @@ A spec says what is wanted; it holds no derived number.
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from typing import Annotated
 
@@ -60,7 +61,7 @@ class Routing(SpecModel):
     """LID mask control: each adapter port gets 2^lmc LIDs, each with its own paths."""
 
 
-class Budget(SpecModel):
+class ClusterBudget(SpecModel):
     """What the plan may take at most; a plan that takes more is refused."""
 
     power: Watts | None = None
@@ -116,7 +117,7 @@ class ClusterSpec(SpecModel):
     """Engine and LIDs."""
     traffic: Annotated[tuple[TrafficClass, ...], Field(max_length=16, strict=False)] = ()
     """Classes of traffic; without any, everything travels on one lane."""
-    budget: Budget = Budget()
+    budget: ClusterBudget = ClusterBudget()
     """Limits of the plan."""
     spares: Spares = Spares()
     """Spare parts to buy."""
@@ -131,3 +132,13 @@ class ClusterSpec(SpecModel):
             if times > 1:
                 raise mismatch(f"another {what} for each class", f"{times} classes with {what} {value}")
         return traffic
+
+    def to_yaml(self, comment: str = "") -> str:
+        """Return the YAML of what was set, which reads back as the same spec; ``comment`` goes above it."""
+        from ruamel.yaml import YAML
+
+        yaml, out = YAML(), io.StringIO()
+        yaml.default_flow_style, yaml.width = False, 120
+        out.writelines(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
+        yaml.dump(self.model_dump(mode="json", exclude_unset=True), out)
+        return out.getvalue()

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topo.catalog.load import Catalog
 from topo.errors import plural
@@ -101,7 +100,7 @@ def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:
         management_nodes=server_roles.count(Role.MANAGEMENT),
         aggregation_nodes=sum(int(np.count_nonzero(fabric.kind == Kind.AGGREGATION)) for fabric in fabrics),
         host_ports=sum(len(fabric.ends()) for fabric in fabrics),
-        links=sum(len(fabric.links) - int(np.count_nonzero(_is_inside(fabric))) for fabric in fabrics),
+        links=sum(len(fabric.links) - int(np.count_nonzero(fabric.is_internal)) for fabric in fabrics),
         cables=cables,
     )
 
@@ -119,8 +118,3 @@ def _servers(fabrics: list[Fabric]) -> tuple[list[int], list[str]]:
             other = servers.setdefault(fabric.hosts[host], found)
             servers[fabric.hosts[host]] = (min(found[0], other[0]), max(found[1], other[1]))
     return [role for role, _ in servers.values()], [model for _, model in servers.values()]
-
-
-def _is_inside(fabric: Fabric) -> NDArray[np.bool_]:
-    """(L,) bool, the links that lead to an aggregation node, which is inside its switch."""
-    return np.asarray((fabric.kind[fabric.port_node[fabric.links]] == Kind.AGGREGATION).any(axis=1))

@@ -63,8 +63,6 @@ class Finding:
 def spell_out(items: Sequence[object], noun: str = "findings") -> list[str]:
     """Return one text for each of the first `MOST_FINDINGS` items, and one that counts the rest.
 
-    Examples
-    --------
     >>> from topo.errors import spell_out
     >>> spell_out(range(1_025))[-2:]
     ['19', '1,005 more findings']
@@ -140,8 +138,6 @@ class DesignError(HeddleError):
 class Findings:
     """Collects the findings of a design, so that one error reports all of them.
 
-    Examples
-    --------
     >>> findings = Findings()
     >>> for key in ("tree", "storage"):
     ...     with findings.under(key):

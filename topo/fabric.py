@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MAX_UNICAST_LID = 0xBFFF
 """Highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.3); 49,151 fit in one subnet."""
 
+MAX_PORTS = 254
+"""Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
+
 MAX_LMC = 7
 """Highest LID mask control (likewise, volume 1, 4.1.3): 128 LIDs a port."""
 
@@ -254,6 +257,11 @@ class Fabric(Shown):
         """(L', 2) int32, the rows of `links` that join two switches."""
         return frozen(self.links[self.is_inner[self.links[:, 0]]])
 
+    @cached_property
+    def is_internal(self) -> NDArray[np.bool_]:
+        """(L,) bool, whether a link leads to an aggregation node, which is inside its switch."""
+        return frozen((self.kind[self.port_node[self.links]] == Kind.AGGREGATION).any(axis=1))
+
     def ends(
         self, role: Role | str | None = None, zone: int | None = None, *, kind: Kind | None = Kind.HCA
     ) -> NDArray[np.int32]:
@@ -383,6 +391,23 @@ class Fabric(Shown):
         peer[far[far >= 0]] = -1
         peer[ports] = -1
         return replace(self, peer=peer)
+
+    def ports_of(self, node: int) -> range:
+        """Port ids of a node, in panel order."""
+        return range(int(self.port_offset[node]), int(self.port_offset[node + 1]))
+
+    def model_of(self, node: int) -> str:
+        """Name of the hardware model of a node; empty where it is unknown."""
+        return self.models[self.model[node]] if self.model[node] >= 0 else ""
+
+    def server_of(self, node: int) -> str:
+        """Name of the server that an adapter sits in; that of the node itself where it sits in none."""
+        return self.hosts[self.host[node]] if self.host[node] >= 0 else self.label(node)
+
+    def server_model_of(self, node: int) -> str:
+        """Name of the model of the server that an adapter sits in; empty where it is unknown."""
+        model = self.host_model[self.host[node]] if self.host[node] >= 0 else -1
+        return self.models[model] if model >= 0 else ""
 
     def port_id(self, node: int, number: int) -> int:
         """Id of port ``number`` (from 1) of a node."""

@@ -13,16 +13,10 @@ LARGEST = 2**31 - 1
 def components(n: int, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.int32]:
     """Return the (n,) component of each node of an undirected graph, numbered by their first nodes.
 
-    Each tree of nodes that point to a lower one of their component hooks onto a lower tree beside it, until there is
-    none; at least half of the trees with neighbours go each time (Shiloach and Vishkin, 1982).
+    ``a`` and ``b`` are (E,) the nodes that each edge joins. Each tree of nodes that point to a lower one of their
+    component hooks onto a lower tree beside it, until there is none; at least half of the trees with neighbours go each
+    time (Shiloach and Vishkin, 1982).
 
-    Parameters
-    ----------
-    a, b
-        (E,) the nodes that each edge joins.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> components(5, np.array([3, 4]), np.array([1, 3])).tolist()
     [0, 1, 2, 1, 1]
@@ -40,16 +34,9 @@ def components(n: int, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArra
 def max_flow_gbps(
     links: NDArray[np.integer], rate: NDArray[np.float64], sends: NDArray[np.float64], receives: NDArray[np.float64]
 ) -> float:
-    """Return the largest total rate from senders to receivers (max-flow min-cut, Ford and Fulkerson 1956).
+    """Return the largest total rate in Gb/s from senders to receivers (max-flow min-cut, Ford and Fulkerson 1956).
 
-    Parameters
-    ----------
-    links : (L, 2) int
-        Nodes at both ends of each link.
-    rate : (L,) float64
-        Gb/s that each link carries in each direction.
-    sends, receives : (N,) float64
-        Gb/s that each node can send and receive.
+    ``links`` (L, 2) are nodes, ``rate`` (L,) Gb/s in each direction, ``sends`` and ``receives`` (N,) Gb/s of each node.
     """
     from scipy.sparse import coo_array  # takes a quarter of a second, and few ask
     from scipy.sparse.csgraph import maximum_flow

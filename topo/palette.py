@@ -12,13 +12,13 @@ PAPER, GROUND, EDGE = "#ffffff", "#f7f8fa", "#c9d0d7"
 HOSTS = {Role.COMPUTE: "#3978b8", Role.STORAGE: "#c77d0a", Role.MANAGEMENT: "#717880"}
 """Of hosts by what they are for."""
 SWITCHES = {Role.LEAF: "#e4efdf", Role.SPINE: "#e1e8f5", Role.CORE: "#efe4f4", Role.JOINT: "#fae8c8"}
-"""Fill of switches by role; others have `SWITCH`."""
-SWITCH = "#eceff2"
+"""Fill of switches by role; others have `OTHER_SWITCH`."""
+OTHER_SWITCH = "#eceff2"
 
 DEVICES = HOSTS | {Role.LEAF: "#0f7b6c", Role.SPINE: "#8e5bb5", Role.CORE: "#4b2e6f", Role.JOINT: "#c2527f"}
 """Of what stands in racks; others are `PLAIN`."""
 
-SPEEDS = (PLAIN, "#0f7b6c", "#8e5bb5", "#b0742a")
+SPEED_SHADES = (PLAIN, "#0f7b6c", "#8e5bb5", "#b0742a")
 """Of links, from the fastest of a drawing down; slower ones than the fourth look like it."""
 LOADS: tuple[tuple[float, str, str], ...] = (
     (0.0, UNUSED, "unused"),

@@ -68,13 +68,7 @@ class LinkSpeed:
 
 
 def parse_link_speed(text: str) -> LinkSpeed:
-    """Read ``4xHDR``, ``HDR`` (four lanes), ``HDR100`` (two lanes of HDR) and the like.
-
-    Raises
-    ------
-    ValueError
-        When the text names no link speed.
-    """
+    """Read ``4xHDR``, ``HDR`` (four lanes), ``HDR100`` (two lanes of HDR); ValueError for other text."""
     match = re.fullmatch(r"(?:(\d+)x)?([A-Z]+(?:10)?)(100|200|400)?", text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a link speed; expected one like 4xHDR, NDR or HDR100")
@@ -90,8 +84,6 @@ def parse_link_speed(text: str) -> LinkSpeed:
 def is_link_speed(text: str) -> bool:
     """Whether a text is a link speed as bills write it, such as ``4xHDR``.
 
-    Examples
-    --------
     >>> is_link_speed("4xHDR"), is_link_speed("HDR")
     (True, False)
     """

@@ -43,8 +43,6 @@ class Brief:
         HeddleError
             When it is no such object.
 
-        Examples
-        --------
         >>> import topo
         >>> topo.Cluster.given(topo.preset("lab-20").fabric)
         Traceback (most recent call last):
@@ -155,6 +153,24 @@ class Table(Brief):
             made.append(Column(name, [read(row) for row in objects], *format_))
         return cls(title, tuple(made))
 
+    @classmethod
+    def of_rows(
+        cls, title: str, names: Sequence[str], rows: Iterable[Sequence[Any]], digits: Sequence[str] = ()
+    ) -> Table:
+        """Return the table of some rows, with the names of its columns and, if given, their `Column.digits`.
+
+        Examples
+        --------
+        >>> from topo.table import Table
+        >>> Table.of_rows("moved", ("node", "to"), [("leaf0", "R01-02 U40")])
+        <Table moved: 1 row of node, to>
+        """
+        values = list(zip(*rows, strict=True)) or [()] * len(names)
+        forms = digits or [""] * len(names)
+        return cls(
+            title, tuple(Column(*column) for column in zip(names, values, [""] * len(names), forms, strict=True))
+        )
+
     def __post_init__(self) -> None:
         if len({len(column.values) for column in self.columns}) > 1:
             raise ValueError(f"table {self.title!r} has columns of unequal length")
@@ -213,8 +229,6 @@ class Record:
     def to_dict(self) -> Any:
         """Return the fields as plain values, ready for JSON.
 
-        Examples
-        --------
         >>> import topo
         >>> topo.preset("lab-20").counts.to_dict()["switches"]
         4
@@ -265,8 +279,6 @@ def _is_number(value: Any) -> bool:
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: results, dataclasses and mappings as objects, arrays and tuples as lists.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> plain({"load": np.array([1, 2]), "mean": np.float64(1.5), "ends": ("leaf0", None)})
     {'load': [1, 2], 'mean': 1.5, 'ends': ['leaf0', None]}

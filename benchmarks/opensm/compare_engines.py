@@ -25,7 +25,7 @@ import numpy as np
 from tournament import EQUAL, FIGURES, lead, ours, report, worth
 
 import routing
-from plan.opensm_lab.comparison import Contender, compare_with_opensm
+from plan.opensm_lab.trials import Contender, compare_with_opensm
 from routing.lanes.classes import DATA_LANES
 from topo.cluster import parse, read
 from topo.dumps.fabric_file import read_fabric

@@ -25,7 +25,7 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[2] / 
 
 import routing
 from helpers.random_fabrics import draw
-from plan.opensm_lab.comparison import Contender, compare_with_opensm
+from plan.opensm_lab.trials import Contender, compare_with_opensm
 from routing.lanes.classes import DATA_LANES
 from topo.errors import HeddleError
 from topo.fabric import Fabric

@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 
 from trees import three_level_tree
 
-from plan.opensm_lab.comparison import LIMIT_S, LISTS, PEERS
 from plan.opensm_lab.ibsim import as_simulated, simulated
+from plan.opensm_lab.trials import LIMIT_S, LISTS, PEERS
 from routing.engines.base import ENGINES
 from routing.opensm.files import opensm_files
 from routing.proof import prove

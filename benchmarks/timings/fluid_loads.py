@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables, assign_lids
-from simulate.traffic.flows import Flows, chain
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import chain
 from simulate.traffic.network import Network
 from topo.builder import FabricBuilder
 from topo.fabric import Role

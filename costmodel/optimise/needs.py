@@ -16,7 +16,7 @@ from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Price, PricePoint, Source
 from topo.catalog.tables import DATE
 from topo.cluster import catalog_folders
-from topo.cluster_spec import Budget, NodeGroup, Owning
+from topo.cluster_spec import ClusterBudget, NodeGroup, Owning
 from topo.errors import Finding, SpecError, did_you_mean, plural
 from topo.fabric import Role
 from topo.files.text import config_root
@@ -196,7 +196,7 @@ class Needs(SpecModel):
     the energy that it draws over those years. There are no defaults."""
     network_price: Annotated[float, Field(gt=0, strict=False)] | None = None
     """Maximum price of switches and cables, in that currency."""
-    budget: Budget = Budget()
+    budget: ClusterBudget = ClusterBudget()
     """Limits on power and switches."""
     floor: FloorPlan | None = None
     """The floor, as in a cluster's spec: all devices must fit, within the power of racks and feeds."""

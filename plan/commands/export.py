@@ -1,17 +1,22 @@
-"""``plan export``: one of the formats that `plan build` writes, alone."""
+"""``plan export`` and ``plan report``: one format of a plan alone, and several plans and simulations on one page."""
 
 from __future__ import annotations
 
-import os
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from plan.commands.options import FILE, as_json, print_json, role_options
 from plan.inputs import RoleFiles
 from plan.render.progress import progress
-from topo import HeddleError, did_you_mean, plural
+from topo import HeddleError, plural
+
+if TYPE_CHECKING:
+    from plan.report.document import PlanPage, SimulationPage
 
 
 @click.command(short_help="Write one of the formats that `plan build` writes.")
@@ -30,7 +35,7 @@ def export(
     that `plan route` accepts, with the roles of hosts from --roles, --cn-guids and --io-guids. A single file goes to
     standard output unless -o is given.
     """
-    from plan.export.registry import EXPORTS
+    from plan.export.registry import EXPORTS, export_files
 
     if only_list:
         listed = {entry.name: {"files": ", ".join(entry.files), "purpose": entry.purpose} for entry in EXPORTS.values()}
@@ -42,27 +47,13 @@ def export(
         return
     if fabric is None or format is None:
         raise click.UsageError("expected FABRIC and FORMAT, or --list")
-    if format not in EXPORTS:
-        hint = did_you_mean(format, EXPORTS)
-        raise HeddleError(f"FORMAT: found {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
-    from plan.files import check_suffix, check_writable, write_file
-    from plan.folder import check_replaceable, write_folder
-    from plan.staging import chunks
-
     with progress(quiet=as_json or not sys.stderr.isatty()) as step:
-        step("reading")
-        files = EXPORTS[format].files_of(fabric, step, hosts)
+        files = export_files(fabric, format, output, hosts=hosts, step=step)
         if output is None and (as_json or len(files) > 1):
             raise HeddleError(f"{format}: found {plural(len(files), 'file')} to write; name a place for them with -o")
-        if output is not None and len(files) > 1:
-            check_replaceable(output, keep_plan=True)
-            top = os.path.commonpath([Path(name).parent for name in files])
-            write_folder(output, {os.path.relpath(name, top): content for name, content in files.items()})
-        elif output is not None:
-            check_writable(output, [fabric])
-            check_suffix(output, Path(*files).suffix)
-            write_file(output, *files.values())
     if output is None:
+        from plan.staging import chunks
+
         whole = b"".join(chunks(*files.values()))
         if sys.stdout.isatty() and b"\0" in whole:
             raise HeddleError(f"{format}: found a terminal to write a binary file to; name a file with -o")
@@ -72,3 +63,44 @@ def export(
         print_json({"format": format, "output": str(output), "files": sorted(files)})
     else:
         click.echo(f"wrote {output}", err=True)
+
+
+Page = TypeVar("Page", "PlanPage", "SimulationPage")
+
+
+@click.command()
+@click.argument("folders", type=FILE, nargs=-1, required=True, metavar="OUT...")
+@click.option("-o", "--output", type=FILE, default=Path("report.html"), show_default=True, help="File to write.")
+@as_json
+def report(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
+    """Show plans and simulations on one page.
+
+    OUT are folders of `plan build`, `plan route`, `plan simulate` or `plan operate`. Each contains its own report.html;
+    this command joins several. The page is a single file that loads nothing from a network.
+    """
+    from plan.files import check_suffix, check_writable, write_file
+    from plan.report.document import Report
+    from plan.report.page import format_report, read_report
+
+    check_suffix(output, ".html")
+    check_writable(output, kind="page", magic=b"<!doctype html>")
+    with progress(quiet=as_json) as step:
+        step("reading")
+        found = {folder: read_report(folder) for folder in folders}
+        times = Counter(plan.name for one in found.values() for plan in one.plans)
+        times += Counter(play.name for one in found.values() for play in one.simulations)
+
+        def named(folder: Path, page: Page) -> Page:
+            return page if times[page.name] == 1 else replace(page, name=f"{page.name} ({folder})")
+
+        together = Report(
+            [named(folder, plan) for folder, one in found.items() for plan in one.plans],
+            [named(folder, play) for folder, one in found.items() for play in one.simulations],
+        )
+        step("writing")
+        write_file(output, format_report(together))
+    if as_json:
+        plans = [{"name": plan.name, "verdict": plan.verdict} for plan in together.plans]
+        print_json({"file": str(output), "plans": plans, "simulations": [one.name for one in together.simulations]})
+    else:
+        click.echo(f"wrote {output}; open it in a browser", err=True)

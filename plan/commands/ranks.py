@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from plan.commands.options import FILE, Number, as_json, fabric_argument, print_json, print_notes, routing_options
-from plan.inputs import check_name
 from plan.render.progress import progress
-from topo import HeddleError, SpecError, plural
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
-    from simulate.traffic import RankOrder
-    from topo import Table
 
 ALGORITHMS = ("ring", "tree", "halving-doubling", "all-to-all")
+"""Those of `plan.order_ranks`: spelled out, since help does not load the simulation."""
 
 
 @click.command(short_help="Order the ranks of a job for the tables of a fabric.")
@@ -54,94 +49,28 @@ def ranks(
     """
     if (output is None) != (ranks_per_node is None):
         raise click.UsageError("expected both or neither of --output and --ranks-per-node, which its files need")
-    if output is not None:
-        from plan.folder import check_replaceable
-
-        check_replaceable(output)
     with progress(quiet=as_json) as step:
-        from plan.inputs import read_routed_argument
-        from simulate import Network, order_ranks
-        from simulate.traffic import JobNodes
+        from plan import ranking
 
-        routed = read_routed_argument(fabric, given, step)
-        with about(nodes):
-            job = JobNodes.of(routed.fabric, read_nodes(nodes), adapters)
-        network = Network.of(routed, lane_weights=1)
-        orders = []
-        for algorithm in algorithms or ALGORITHMS:
-            step(f"ordering for {algorithm}")
-            orders.append(order_ranks(network, job.ends, algorithm, size_bytes=gigabytes * 1e9, names=job.names))
-    if output is not None and ranks_per_node is not None:
-        from plan.export.ranks import rank_files
-        from plan.folder import write_folder
-
-        files = {
-            f"{order.algorithm}/{name}": text
-            for order in orders
-            for name, text in rank_files(order, job.adapters, ranks_per_node).items()
-        }
-        write_folder(output, files)
-    print_notes(routed.fabric.notes)
-    if as_json:
-        print_json(
-            {"nodes": list(job.names), "adapters": list(job.adapters), "orders": [one.to_dict() for one in orders]}
+        found = ranking.order_ranks(
+            fabric,
+            nodes,
+            algorithms or ALGORITHMS,
+            adapters=adapters,
+            size_bytes=gigabytes * 1e9,
+            given=given,
+            output=output,
+            ranks_per_node=ranks_per_node or 1,
+            step=step,
         )
+    print_notes(found.notes)
+    if as_json:
+        print_json(found.to_dict())
         return
     from plan.render.tables import show_table
 
-    show_table(order_table(orders, gigabytes))
-    if output is None:
-        for order in orders:
-            click.echo(f"{order.algorithm}: {','.join(order.names)}")
-    else:
+    show_table(found.table)
+    for order in found.orders if output is None else ():
+        click.echo(f"{order.algorithm}: {','.join(order.names)}")
+    if output is not None:
         click.echo(f"written to {output}")
-
-
-def read_nodes(text: str) -> list[str]:
-    """Return the names of a hostlist, or of a file with one or a hostlist a line.
-
-    Raises
-    ------
-    HeddleError
-        When it is neither, or names less than two nodes.
-    """
-    from topo import budgets, expand, read_text
-
-    lines = [text]
-    if "/" in text or (len(text) < 256 and Path(text).is_file()):
-        check_name(Path(text))
-        lines = [line.partition("#")[0] for line in read_text(Path(text), budgets()["nodes-bytes"]).splitlines()]
-    names = expand(",".join(filter(None, (line.strip().removesuffix(",") for line in lines))))
-    if len(names) < 2:
-        raise HeddleError(f"found {plural(len(names), 'name')}; expected two nodes at least")
-    return names
-
-
-@contextmanager
-def about(nodes: str) -> Iterator[None]:
-    """Let what is wrong with the nodes of a job begin with what was given."""
-    try:
-        yield
-    except SpecError:  # of a file, which it names
-        raise
-    except HeddleError as error:
-        raise HeddleError(f"--nodes {nodes[:100]}: {error}") from None
-
-
-def order_table(orders: Sequence[RankOrder], gigabytes: float) -> Table:
-    """Return one row for each algorithm."""
-    from topo import Column, Table
-
-    return Table(
-        f"{len(orders[0].names):,} nodes, {orders[0].rails} of the adapter ports of each, a buffer of {gigabytes:g} GB",
-        (
-            Column("algorithm", [order.algorithm for order in orders]),
-            Column("fullest link, as given", [order.before.worst for order in orders]),
-            Column("in this order", [order.after.worst for order in orders]),
-            Column("mean of steps, as given", [float(order.before.fullest.mean()) for order in orders], digits=".2f"),
-            Column("mean, in this order", [float(order.after.fullest.mean()) for order in orders], digits=".2f"),
-            Column("time, as given", [order.before.time_s for order in orders], "s", "time"),
-            Column("time, in this order", [order.after.time_s for order in orders], "s", "time"),
-            Column("none takes less than", [order.bound_s for order in orders], "s", "time"),
-        ),
-    )

@@ -39,7 +39,6 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
             scheduler=scheduler,
             again=again,
             step=step,
-            tell=lambda done, of: step(f"{of:,} points", done / of),
             stop=lambda: bool(stopped),
         )
     if as_json:

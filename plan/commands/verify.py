@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,14 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from plan.commands.options import FILE, as_json, bundle, endpoints_option, fabric_argument, print_json, print_notes
-from plan.loss_study import Questions, answer
+from plan.inputs import Questions
 from plan.render.progress import progress
 from plan.render.terminal import printable
-from topo import HeddleError, RoutingError, plural
+from topo import plural
 
 if TYPE_CHECKING:
-    from routing import RoutingTables
-    from topo import Fabric
+    from plan.verification import Answers
+    from routing import EndpointSet
+    from topo import Table
+
+SHOWN_PAIRS = 20
+"""Pairs that are shown of many."""
 
 
 @click.command(short_help="Prove any forwarding tables on any fabric.")
@@ -57,7 +60,7 @@ if TYPE_CHECKING:
 def verify(
     fabric: Path,
     lfts: Path | None,
-    endpoints: str,
+    endpoints: EndpointSet,
     lids: Path | None,
     lanes: Path | None,
     policy: Path | None,
@@ -80,82 +83,68 @@ def verify(
 
     Exit status 1: a pair is missing, a credit loop is found, or an entry differs from --expect.
     """
-    from plan.inputs import files_of_folder, give_lids, read_fabric_argument
-
-    of_folder = None
-    if lfts is None:
-        if not fabric.is_dir():
-            raise click.UsageError(f"LFTS is missing: name the tables of {fabric}; only a folder of a plan has its own")
-        of_folder = files_of_folder(fabric, subnet)
-        lfts, lanes, policy = of_folder.tables, lanes or of_folder.lanes, policy or of_folder.policy
-        assert lfts is not None
-    if policy is not None and lanes is None:
+    if lfts is None and not fabric.is_dir():
+        raise click.UsageError(f"LFTS is missing: name the tables of {fabric}; only a folder of a plan has its own")
+    if policy is not None and lanes is None and lfts is not None:
         raise click.UsageError("--policy says the service level of each path; --lanes must say the lane of each level")
     with progress(quiet=as_json) as step:
-        step("reading the fabric")
-        source = read_fabric_argument(fabric, subnet)
-        if lids is not None:
-            source = give_lids(source, lids)
-        import routing
-        from routing.lanes import apply_policy
-        from routing.opensm import read_lanes, read_levels, read_lfts
+        from plan import verification
 
-        step("reading the tables")
-        read = read_lfts(lfts, source)
-        tables = read.tables
-        if policy is not None:
-            # A policy of classes gives no level to a path: tables that it suits are judged on one lane.
-            with suppress(RoutingError) if of_folder else nullcontext():
-                levels = read_levels(policy, source, tables)
-                tables = levels if isinstance(levels, routing.RoutingTables) else apply_policy(source, tables, levels)
-        if lanes is not None and (of_folder is None or tables.path_sl is not None):
-            tables = replace(tables, sl2vl=read_lanes(lanes).sl2vl)
-        count, odd = 0, []
-        if expect is not None:
-            step("comparing")
-            wanted = read_lfts(expect, source).tables
-            entries = routing.repairs.differing_entries(source, wanted, tables)
-            count = len(entries)
-            odd = [describe_entry(source, wanted, tables, *pair) for pair in entries[:10].tolist()]
-        step("proving")
-        routed = routing.Routed(source, tables)
-        proof = routing.prove(routed, endpoints)  # click checks it
-        step("bounding")
-        bounds = routing.studies.bound(source, proof.ends, reached=0 if tables.lmc else proof.max_load)
-        step("answering")
-        answers = answer(routed, asked, endpoints)  # type: ignore[arg-type]
-    print_notes((*source.notes, *read.notes))
-    if not proof.pairs:
-        raise HeddleError(
-            f"{fabric}: found {plural(len(proof.ends), 'end port')} ({endpoints}); expected at least two, or there is "
-            "nothing to prove. Is the file whole?"
+        found = verification.verify(
+            fabric,
+            lfts,
+            endpoints=endpoints,
+            lids=lids,
+            lanes=lanes,
+            policy=policy,
+            expect=expect,
+            subnet=subnet,
+            asked=asked,
+            step=step,
         )
+    print_notes(found.notes)
     if as_json:
-        from plan.documents import proof_document
-
-        judged = proof_document(source, proof) | {"bounds": bounds.to_dict()}
-        compared = {} if expect is None else {"differing": count, "differing_examples": odd}
-        print_json(judged | compared | answers.to_dict())
+        print_json(found.to_dict())
     else:
-        from plan.render.views import show_answers, show_proof
+        from plan.render.views import show_proof
 
-        show_proof(routed, proof, bounds, brief=answers.given)
-        show_answers(answers)
-        if expect is not None:
-            click.echo(f"{plural(count, 'entry', 'entries')} not as in {expect}")
-        for text in odd:
+        show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given)
+        show_answers(found.answers)
+        if found.differing is not None:
+            click.echo(f"{plural(found.differing, 'entry', 'entries')} not as in {expect}")
+        for text in found.examples:
             click.echo(printable(f"not as expected: {text}"))
-    if not proof.holds or count:
+    if not found.holds:
         raise click.exceptions.Exit(1)
 
 
-def describe_entry(fabric: Fabric, wanted: RoutingTables, found: RoutingTables, switch: int, end: int) -> str:
-    """Return one line for an entry that is not as expected."""
-    from routing import NO_PATH, end_label
+def show_answers(answers: Answers) -> None:
+    """Print what a user asked; of pairs the first ones."""
+    from plan.render.tables import print_text, show_table
 
-    ports = []
-    for tables in (wanted, found):
-        lid = int(tables.lid[end])
-        port = int(tables.lft[switch, lid]) if 0 < lid < tables.lft.shape[1] else NO_PATH
-        ports.append("nothing" if port == NO_PATH else f"port {port}")
-    return f"{fabric.label(switch)} to {end_label(fabric, end)}: {ports[1]}; expected {ports[0]}"
+    for path in answers.paths:
+        print_text(path.table.title)
+        show_table(replace(path.table, title=""))
+    for use in answers.over:
+        show_table(use.table)
+        _show_first(use.pair_table)
+    for study in answers.without:
+        show_table(study.table)
+        show_table(study.lost_table)
+        _show_first(study.pair_table)
+        print_text(f"of the {len(study.lost):,} lost pairs, {study.lost_for_good:,} stay disconnected")
+    if answers.adaptive:
+        show_table(answers.adaptive.table)
+
+
+def _show_first(table: Table) -> None:
+    """Print the first rows of a table, and how many there are."""
+    from plan.render.tables import print_text, show_table
+    from topo import Table
+
+    if not len(table):
+        return
+    columns = tuple(replace(column, values=column.values[:SHOWN_PAIRS]) for column in table.columns)
+    show_table(Table(table.title if len(table) <= SHOWN_PAIRS else f"{table.title}, the first {SHOWN_PAIRS}", columns))
+    if len(table) > SHOWN_PAIRS:
+        print_text(f"and {len(table) - SHOWN_PAIRS:,} more; --json lists all")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plan.checksums import of_one_plan, read_sums
 from plan.inputs import RoleFiles, give_roles, read_plan, subnet_folders
-from plan.pipeline import COMPILE, Pass, Plan, Progress, prove_tables, route_subnets, run, silent
+from plan.pipeline import COMPILE, Pass, Plan, Progress, prove_tables, route_subnets, run_passes, silent
 from plan.staging import Content
 from topo import HeddleError
 
@@ -48,12 +48,7 @@ class Export:
     def files_of(self, path: Path, step: Progress = silent, hosts: RoleFiles | None = None) -> Files:
         """Return the files of this format; files that are already in an output folder are copied unchanged.
 
-        Files that say what hosts are for are of use for a real fabric.
-
-        Raises
-        ------
-        HeddleError
-            When the input cannot be read, or the format needs a spec.
+        ``hosts`` is of use for a real fabric. HeddleError if the input cannot be read, or the format needs a spec.
         """
         given = None if hosts is None else (hosts.roles, hosts.cn_guids, hosts.io_guids)
         if path.is_dir() and not any(given or ()) and (files := of_one_plan(self._written)(path)):
@@ -64,7 +59,7 @@ class Export:
         if plan.cluster is None and not set(self.passes) <= {*COMPILE, route_subnets, prove_tables}:
             raise HeddleError(f"{path}: found a fabric; expected a spec, or a folder of `plan build`, for {self.name}")
         left = [each for each in self.passes if not (each.adds and getattr(plan, each.adds[0]))]
-        files = self.make(run(plan, left, step))
+        files = self.make(run_passes(plan, left, step))
         if not files:
             raise HeddleError(f"{path}: found Ethernet only; expected a fabric with a subnet manager, for {self.name}")
         return files

@@ -23,7 +23,7 @@ from costmodel import NETWORK, SERVERS, SPARE, Cost, Line, Power
 from plan.export.base import Export
 from plan.pipeline import DESIGN, Plan
 from plan.render.tables import Formula, add_sheet
-from topo import Catalog, Column, Layout, Sum, Table, format_csv
+from topo import Catalog, Layout, Sum, Table, format_csv
 
 CSV = ("kind", "item", "place", "count", "unit", "unit_price_low", "unit_price_high", "low", "high", "source")
 CREATED = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
@@ -100,7 +100,7 @@ def _summary(name: str, cost: Cost, power: Power, layout: Layout | None) -> Tabl
         rows.append(("racks in use", "", None, layout.n_racks, None, ""))
     rows += [("unknown", "", None, None, None, gap) for gap in cost.gaps]
     names = (name, "unit", "how sure", "amount", "up to", "note")
-    return _table("Summary", names, rows, ("", "", "", ",", ",", ""))
+    return Table.of_rows("Summary", names, rows, ("", "", "", ",", ",", ""))
 
 
 def _add_bill(book: Workbook, name: str, catalog: Catalog, cost: Cost, total: Any) -> None:
@@ -142,7 +142,7 @@ def _computed(title: str, names: Sequence[str], catalog: Catalog, rows: Sequence
             amounts.append(Formula(f'=IF({cell}="","",{count}*{cell})', "" if value is None else line.count * value))
         about = catalog.describe(line.item)
         cells.append((line.kind, line.item, about, line.place, line.count, low, high, *amounts, source))
-    return _table(title, names, cells, DIGITS)
+    return Table.of_rows(title, names, cells, DIGITS)
 
 
 def _cables(catalog: Catalog, cost: Cost) -> Table:
@@ -157,7 +157,7 @@ def _cables(catalog: Catalog, cost: Cost) -> Table:
         length = catalog.cables[item].length_m if item in catalog.cables else None
         cells.append((kind, item, catalog.describe(item), length, used, spare, total))
     names = ("kind", "item", "description", "length, m", "in use", "spare", "to order")
-    return _table("Cables", names, cells, ("", "", "", "", ",", ",", ","))
+    return Table.of_rows("Cables", names, cells, ("", "", "", "", ",", ",", ","))
 
 
 def _racks(layout: Layout) -> Table:
@@ -174,12 +174,7 @@ def _racks(layout: Layout) -> Table:
         least = "at least" if watts.missing else None
         cells.append((layout.rack_name(rack), used, layout.floor.rack_units, least, known, shown))
     names = ("rack", "units in use", "of", "power", "W", "devices, from below")
-    return _table("Racks", names, cells, ("", ",", ",", "", ",", ""))
-
-
-def _table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]], digits: Sequence[str]) -> Table:
-    values = list(zip(*rows, strict=True)) or [()] * len(names)
-    return Table(title, tuple(Column(*column) for column in zip(names, values, [""] * len(names), digits, strict=True)))
+    return Table.of_rows("Racks", names, cells, ("", ",", ",", "", ",", ""))
 
 
 def _add_total(
@@ -228,11 +223,10 @@ def _bom_csv(plan: Plan, subnet: int) -> str:
 
 
 def _bom_xlsx(plan: Plan, subnet: int) -> bytes:
-    assert plan.quote is not None and plan.cluster is not None
-    return format_bom_xlsx(plan.name, plan.cluster.catalog, plan.quote.cost, plan.quote.power, plan.layout)
+    assert plan.quote is not None
+    return format_bom_xlsx(plan.name, plan.planned.catalog, plan.quote.cost, plan.quote.power, plan.layout)
 
 
-FORMATS = (
-    Export("bom-csv", "the bill of materials, each price with its source", DESIGN, {"bom.csv": _bom_csv}),
-    Export("bom-xlsx", "the bill as a workbook with formulas, power, cables, racks", DESIGN, {"bom.xlsx": _bom_xlsx}),
-)
+BOM_CSV = Export("bom-csv", "the bill of materials, each price with its source", DESIGN, {"bom.csv": _bom_csv})
+BOM_XLSX = Export("bom-xlsx", "the bill as a workbook with formulas, power, cables, racks", DESIGN,
+                  {"bom.xlsx": _bom_xlsx})  # fmt: skip

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from plan.export.base import Export
 from plan.export.cable_schedule import HEADER, rows_of
-from plan.pipeline import COMPILE, PLACE, Plan
+from plan.pipeline import COMPILE, PLACE
 from plan.render.html import render_page
 from topo import Cabling, Catalog, Fabric, Layout, draw_each_rack, draw_floor
 
@@ -107,13 +107,7 @@ def _racks(fabrics: Sequence[Fabric], layout: Layout) -> Iterable[Rack]:
         yield Rack(layout.rack_name(rack), f"{place}; {watts} W at most", fronts[rack].svg)
 
 
-def _book(plan: Plan, subnet: int) -> str:
-    assert plan.cluster is not None
-    catalog = plan.cluster.catalog
-    return format_cable_book(plan.name, rows_of(plan), catalog, plan.fabrics, plan.layout, plan.cablings or ())
-
-
-FORMATS = (
-    Export("cable-book", "every cable to print: racks with their elevations, bundles, labels", (*COMPILE, *PLACE),
-           {"cable-book.html": _book}),
-)  # fmt: skip
+CABLE_BOOK = Export("cable-book", "every cable to print: racks with their elevations, bundles, labels",
+                    (*COMPILE, *PLACE), {"cable-book.html": lambda plan, subnet: format_cable_book(
+                        plan.name, rows_of(plan), plan.planned.catalog, plan.fabrics, plan.layout,
+                        plan.cablings or ())})  # fmt: skip

@@ -88,15 +88,14 @@ def cable_rows(
 
 def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None, cabling: Cabling | None) -> End:
     node = int(fabric.port_node[port])
-    host = int(fabric.host[node])
     rack, unit, name = -1, 0, ""
     if layout is not None:
         device = int(layout.node_device[subnet][node])
         rack, unit = int(layout.rack[device]), int(layout.unit[device])
         name = layout.rack_name(rack)
     return End(
-        device=fabric.hosts[host] if host >= 0 else fabric.label(node),
-        adapter=fabric.names[node].partition(" ")[2] if host >= 0 else "",
+        device=fabric.server_of(node),
+        adapter=fabric.names[node].partition(" ")[2] if fabric.host[node] >= 0 else "",
         number=int(fabric.port_number[port]),
         port=front.labels[port],
         optic=cabling.optic_of(port) if cabling else "",
@@ -109,11 +108,8 @@ def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | 
 
 def rows_of(plan: Plan) -> Iterator[tuple[str | int, ...]]:
     """Return the rows of the schedule of a plan."""
-    assert plan.cluster is not None
-    return cable_rows(plan.fabrics, plan.cluster.catalog, plan.layout, plan.cablings)
+    return cable_rows(plan.fabrics, plan.planned.catalog, plan.layout, plan.cablings)
 
 
-FORMATS = (
-    Export("cables", "every cable with both its ends, for the crew that pulls it", (*COMPILE, *PLACE),
-           {"cables.csv": lambda plan, subnet: format_csv(HEADER, rows_of(plan))}),
-)  # fmt: skip
+CABLES = Export("cables", "every cable with both its ends, for the crew that pulls it", (*COMPILE, *PLACE),
+                {"cables.csv": lambda plan, subnet: format_csv(HEADER, rows_of(plan))})  # fmt: skip

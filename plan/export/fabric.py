@@ -20,11 +20,9 @@ def _ibnetdiscover(plan: Plan, subnet: int) -> str:
     return format_ibnetdiscover(replace(plan.fabrics[subnet], lmc=tables.lmc), tables.lid)
 
 
-FORMATS = (
-    Export("fabric", "the fabric with all that is known of it, to be read back", (*COMPILE, route_subnets, *PLACE),
-           {"fabric.json": _fabric}, each_subnet=True),
-    Export("ibnetdiscover", "the fabric as ibnetdiscover prints it, with LIDs", (*COMPILE, route_subnets),
-           {"fabric.ibnetdiscover": _ibnetdiscover}, each_subnet=True),
-    Export("opensm", "what OpenSM loads: tables, options, lists", (*COMPILE, route_subnets),
-           {"opensm/": lambda plan, subnet: opensm_files(plan.routed[subnet])}, each_subnet=True),
-)  # fmt: skip
+FABRIC = Export("fabric", "the fabric with all that is known of it, to be read back",
+                (*COMPILE, route_subnets, *PLACE), {"fabric.json": _fabric}, each_subnet=True)  # fmt: skip
+IBNETDISCOVER = Export("ibnetdiscover", "the fabric as ibnetdiscover prints it, with LIDs", (*COMPILE, route_subnets),
+                       {"fabric.ibnetdiscover": _ibnetdiscover}, each_subnet=True)  # fmt: skip
+OPENSM = Export("opensm", "what OpenSM loads: tables, options, lists", (*COMPILE, route_subnets),
+                {"opensm/": lambda plan, subnet: opensm_files(plan.routed[subnet])}, each_subnet=True)  # fmt: skip

@@ -51,11 +51,10 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-FORMATS = (
-    Export("graphml", "a graph for Gephi, yEd and igraph, with the load of each link",
-           (*COMPILE, route_subnets, prove_tables),
-           {"exports/fabric.graphml": lambda plan, subnet: format_graphml(
-               plan.fabrics[subnet], plan.proofs[subnet].load)}, each_subnet=True),
-    Export("dot", "a graph for Graphviz", COMPILE,
-           {"exports/fabric.dot": lambda plan, subnet: format_dot(plan.fabrics[subnet])}, each_subnet=True),
-)  # fmt: skip
+GRAPHML = Export("graphml", "a graph for Gephi, yEd and igraph, with the load of each link",
+                 (*COMPILE, route_subnets, prove_tables),
+                 {"exports/fabric.graphml": lambda plan, subnet: format_graphml(
+                     plan.fabrics[subnet], plan.proofs[subnet].load)}, each_subnet=True)  # fmt: skip
+DOT = Export("dot", "a graph for Graphviz", COMPILE,
+             {"exports/fabric.dot": lambda plan, subnet: format_dot(plan.fabrics[subnet])},
+             each_subnet=True)  # fmt: skip

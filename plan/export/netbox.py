@@ -12,9 +12,8 @@ import re
 from collections.abc import Sequence
 
 from plan.export.base import Export
-from plan.export.systems import adapter_parts, host_devices, system_name, system_type
-from plan.export.text import yaml_text
-from plan.pipeline import COMPILE, PLACE, Plan
+from plan.export.names import adapter_parts, host_devices, system_name, system_type, yaml_text
+from plan.pipeline import COMPILE, PLACE
 from topo import SPEEDS, Cabling, Catalog, Fabric, Kind, Layout, Panel, Role, backplane, format_csv, panels
 
 README = """\
@@ -27,7 +26,7 @@ next file. Importing all files again changes nothing.
 ROOM = "room"
 MANUFACTURER = "NVIDIA"
 SERVERS = "Server"
-COLOURS = {Role.LEAF: "2196f3", Role.SPINE: "3f51b5", Role.CORE: "673ab7", Role.JOINT: "e91e63",
+ROLE_COLOURS = {Role.LEAF: "2196f3", Role.SPINE: "3f51b5", Role.CORE: "673ab7", Role.JOINT: "e91e63",
            Role.COMPUTE: "4caf50", Role.STORAGE: "ff9800", Role.MANAGEMENT: "9e9e9e"}  # fmt: skip
 ETHERNET = {
     (1.0, "RJ45"): "1000base-t",
@@ -85,7 +84,7 @@ def netbox_files(
     files |= {f"device-types/{_slug(kind)}.yaml": text for kind, text in sorted(types.items())}
     for role in roles:
         name = role.name.lower()
-        row = (name.title(), name, COLOURS.get(role, "607d8b"), "false")
+        row = (name.title(), name, ROLE_COLOURS.get(role, "607d8b"), "false")
         files[f"roles/{name}.csv"] = format_csv(("name", "slug", "color", "vm_role"), [row])
     if layout is not None:
         racks = [layout.rack_name(rack) for rack in range(layout.n_racks)]
@@ -105,10 +104,10 @@ def _type(fabric: Fabric, node: int, devices: dict[str, list[str]], catalog: Cat
     """Return the device type of a switch or server; a switch with split ports is of a type of its own."""
     if fabric.kind[node] == Kind.SWITCH:
         kind = system_type(fabric, node, devices)
-        model = catalog.switches.get(fabric.models[fabric.model[node]])
-        ports = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
+        model = catalog.switches.get(fabric.model_of(node))
+        ports = len(fabric.ports_of(node))
         return kind if model is None or ports == model.chip_ports else f"{kind} as {ports} ports"
-    return _server(fabric, node)
+    return fabric.server_model_of(node) or "server"
 
 
 Adapters = dict[str, dict[str, tuple[str, str]]]
@@ -121,17 +120,10 @@ def _adapters(fabrics: Sequence[Fabric]) -> Adapters:
     for fabric in fabrics:
         for node in range(fabric.n_switches, fabric.n_nodes):
             if fabric.kind[node] == Kind.HCA:
-                model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+                server = fabric.server_model_of(node) or "server"
                 device, generation = adapter_parts(fabric, node)[1], SPEEDS[fabric.speed[fabric.port_offset[node]]]
-                found.setdefault(_server(fabric, node), {})[device] = model, generation
+                found.setdefault(server, {})[device] = fabric.model_of(node), generation
     return found
-
-
-def _server(fabric: Fabric, node: int) -> str:
-    """Return the model of the server that an adapter is in."""
-    host = int(fabric.host[node])
-    model = int(fabric.host_model[host]) if host >= 0 else -1
-    return fabric.models[model] if model >= 0 else "server"
 
 
 def _adapter_type(name: str, generation: str, catalog: Catalog) -> str:
@@ -154,8 +146,8 @@ def _switch_types(name: str, ports: int, catalog: Catalog) -> list[str]:
 
 def _device_type(fabric: Fabric, node: int, kind: str, front: Panel, adapters: Adapters, catalog: Catalog) -> str:
     """Return a device type as YAML; that of a model is the same whatever a cluster uses of it."""
-    ports = range(int(fabric.port_offset[node]), int(fabric.port_offset[node + 1]))
-    switch = catalog.switches.get(fabric.models[fabric.model[node]])
+    ports = fabric.ports_of(node)
+    switch = catalog.switches.get(fabric.model_of(node))
     server = catalog.nodes.get(kind)
     hardware = switch or server
     if fabric.kind[node] == Kind.SWITCH:
@@ -220,12 +212,6 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _files(plan: Plan, subnet: int) -> dict[str, str]:
-    assert plan.cluster is not None
-    return netbox_files(plan.fabrics, plan.cluster.catalog, plan.name, plan.layout, plan.cablings)
-
-
-FORMATS = (
-    Export("netbox", "NetBox: device types, racks, devices and cables to import", (*COMPILE, *PLACE),
-           {"exports/netbox/": _files}),
-)  # fmt: skip
+NETBOX = Export("netbox", "NetBox: device types, racks, devices and cables to import", (*COMPILE, *PLACE),
+                {"exports/netbox/": lambda plan, subnet: netbox_files(
+                    plan.fabrics, plan.planned.catalog, plan.name, plan.layout, plan.cablings)})  # fmt: skip

@@ -15,13 +15,12 @@ from datetime import datetime
 from xlsxwriter import Workbook
 
 from plan.export.base import Export
-from plan.export.systems import adapter_parts, system_name
-from plan.pipeline import COMPILE, PLACE, Plan
+from plan.export.names import adapter_parts, system_name
+from plan.pipeline import COMPILE, PLACE
 from plan.render.tables import add_sheet
 from topo import (
     SPEEDS,
     Catalog,
-    Column,
     Fabric,
     Kind,
     Layout,
@@ -34,7 +33,7 @@ from topo import (
     panels,
 )
 
-HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
+P2P_HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
 """The manual prints the sixth as a second ``Name`` over values that are units; we take it for a slip."""
 
 FIXED_DATE = datetime(2020, 1, 1)
@@ -49,9 +48,7 @@ def format_p2p_xlsx(name: str, fabrics: Sequence[Fabric], catalog: Catalog, layo
         for part, rows in zip(
             ("hosts to switches", "switches to switches"), _rows(fabrics, catalog, layout), strict=True
         ):
-            values = list(zip(*rows, strict=True)) or [()] * len(HEADER)
-            table = Table(part, tuple(Column(*column) for column in zip(HEADER, values, strict=True)))
-            add_sheet(book, part, table, title=name, line=False)
+            add_sheet(book, part, Table.of_rows(part, P2P_HEADER, rows), title=name, line=False)
     return out.getvalue()
 
 
@@ -118,13 +115,7 @@ def _number(device: str) -> int:
     return (device_number(device) or 0) + 1
 
 
-def _sheet(plan: Plan, subnet: int) -> bytes:
-    assert plan.cluster is not None
-    return format_p2p_xlsx(plan.name, plan.fabrics, plan.cluster.catalog, plan.layout)
-
-
-FORMATS = (
-    Export("p2p", "the sheet of UFM's Cable Validation Tool", (*COMPILE, *PLACE),
-           {"exports/p2p.xlsx": _sheet,
-            "exports/hca_mapping.csv": lambda plan, subnet: format_hca_mapping(plan.fabrics)}),
-)  # fmt: skip
+P2P = Export("p2p", "the sheet of UFM's Cable Validation Tool", (*COMPILE, *PLACE),
+             {"exports/p2p.xlsx": lambda plan, subnet: format_p2p_xlsx(
+                 plan.name, plan.fabrics, plan.planned.catalog, plan.layout),
+              "exports/hca_mapping.csv": lambda plan, subnet: format_hca_mapping(plan.fabrics)})  # fmt: skip

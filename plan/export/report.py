@@ -7,7 +7,5 @@ from plan.pipeline import BUILD
 from plan.report.document import Report, page_of
 from plan.report.page import format_report
 
-FORMATS = (
-    Export("report", "one page for people: the answer, fabric, racks, bill, failures, proof", BUILD,
-           {"report.html": lambda plan, subnet: format_report(Report([page_of(plan)], []))}),
-)  # fmt: skip
+REPORT = Export("report", "one page for people: the answer, fabric, racks, bill, failures, proof", BUILD,
+                {"report.html": lambda plan, subnet: format_report(Report([page_of(plan)], []))})  # fmt: skip

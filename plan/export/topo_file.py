@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plan.export.base import Export
-from plan.export.systems import adapter_parts, host_devices, system_name, system_port, system_type, word_of
+from plan.export.names import adapter_parts, host_devices, port_name, system_name, system_type, word_of
 from plan.pipeline import COMPILE
 from topo import SPEEDS, Catalog, Fabric, Kind, device_id, device_number
 
@@ -39,12 +39,11 @@ def _format(fabric: Fabric, arrow: Callable[[int], str]) -> str:
     for switch in range(fabric.n_switches):
         lines.append("")
         lines.append(f"{system_type(fabric, switch, devices)} {system_name(fabric, switch)}")
-        for port in range(int(fabric.port_offset[switch]), int(fabric.port_offset[switch + 1])):
-            peer = int(fabric.peer[port])
-            if peer > port and fabric.kind[fabric.port_node[peer]] != Kind.AGGREGATION:
-                far = system_port(fabric, peer, devices)
-                here = system_port(fabric, port, devices)
-                lines.append(f"   {here.port} {arrow(port)} {far.type} {far.system} {far.port}")
+        for port in fabric.ports_of(switch):
+            peer, far = int(fabric.peer[port]), int(fabric.peer_node[port])
+            if peer > port and fabric.kind[far] != Kind.AGGREGATION:
+                there = f"{system_type(fabric, far, devices)} {system_name(fabric, far)} {port_name(fabric, peer)}"
+                lines.append(f"   {port_name(fabric, port)} {arrow(port)} {there}")
     return "\n".join(lines) + "\n"
 
 
@@ -58,7 +57,7 @@ def ibnl_files(fabric: Fabric, catalog: Catalog | None = None) -> dict[str, str]
         kind = system_type(fabric, node, devices)
         if f"{kind}.ibnl" in files:
             continue
-        ports = int(fabric.port_offset[node + 1] - fabric.port_offset[node])
+        ports = len(fabric.ports_of(node))
         chip = device_id(fabric, node, catalog)
         lines = [f"TOPSYSTEM {kind}", ""]
         if fabric.kind[node] == Kind.SWITCH:
@@ -76,10 +75,9 @@ def ibnl_files(fabric: Fabric, catalog: Catalog | None = None) -> dict[str, str]
     return files
 
 
-FORMATS = (
-    Export("topo", "the cabling for UFM and ibdiagnet", COMPILE,
-           {"exports/fabric.topo": lambda plan, subnet: format_topo(plan.fabrics[subnet])}, each_subnet=True),
-    Export("ibdm", "the cabling for the open-source ibdm", COMPILE,
-           {"exports/fabric.ibdm.topo": lambda plan, subnet: format_ibdm_topo(plan.fabrics[subnet]),
-            "exports/ibnl/": lambda plan, subnet: ibnl_files(plan.fabrics[subnet])}, each_subnet=True),
-)  # fmt: skip
+TOPO = Export("topo", "the cabling for UFM and ibdiagnet", COMPILE,
+              {"exports/fabric.topo": lambda plan, subnet: format_topo(plan.fabrics[subnet])},
+              each_subnet=True)  # fmt: skip
+IBDM = Export("ibdm", "the cabling for the open-source ibdm", COMPILE,
+              {"exports/fabric.ibdm.topo": lambda plan, subnet: format_ibdm_topo(plan.fabrics[subnet]),
+               "exports/ibnl/": lambda plan, subnet: ibnl_files(plan.fabrics[subnet])}, each_subnet=True)  # fmt: skip

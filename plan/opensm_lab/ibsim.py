@@ -95,12 +95,8 @@ def _umad2sim() -> Path | None:
 def as_simulated(fabric: Fabric) -> Fabric:
     """Return the fabric as ibsim makes it: an adapter's port GUID is its node GUID + port number, LIDs are unknown.
 
-    ibsim takes no notice of the port GUIDs in its file. Node, port and end port numbers stay what they are.
-
-    Raises
-    ------
-    ToolError
-        When two port GUIDs would be the same.
+    ibsim takes no notice of the port GUIDs in its file. Node, port and end port numbers stay what they are. ToolError
+    if two port GUIDs would be the same.
     """
     adapter = fabric.kind[fabric.port_node] != Kind.SWITCH
     number = np.where(adapter, fabric.port_number, 0).astype(np.uint64)
@@ -113,21 +109,10 @@ def as_simulated(fabric: Fabric) -> Fabric:
 
 @contextmanager
 def simulated(fabric: Fabric, folder: Path, *, timeout_s: float = 120.0) -> Iterator[SimulatedSubnet]:
-    """Simulate a fabric with ibsim as long as the block lasts.
+    """Simulate a fabric with ibsim, and its files in this folder, as long as the block lasts.
 
-    Parameters
-    ----------
-    fabric : Fabric
-        With at least one adapter that is plugged in at its port 1: OpenSM runs there.
-    folder : Path
-        Folder of the run's own, for the simulator's and OpenSM's files.
-    timeout_s : float
-        How long ibsim may take until it is ready.
-
-    Raises
-    ------
-    ToolError
-        When a program is missing, or ibsim does not take the fabric.
+    At least one adapter must be plugged in at its port 1: OpenSM runs there. ToolError if a program is missing, or
+    ibsim does not take the fabric or is not ready after ``timeout_s``.
     """
     if missing := missing_tools():
         raise ToolError(f"not installed: {', '.join(missing)}")
@@ -207,13 +192,7 @@ class SimulatedSubnet:
         self.console.flush()
 
     def run(self, command: Sequence[str], *, timeout_s: float = 120.0) -> str:
-        """Run a program on the subnet and return what it prints.
-
-        Raises
-        ------
-        ToolError
-            When it takes too long or fails.
-        """
+        """Run a program on the subnet and return what it prints; ToolError if it takes too long or fails."""
         return _run(command, self.folder, self.environment, timeout_s)
 
     def ibnetdiscover(self) -> str:
@@ -229,23 +208,10 @@ class SimulatedSubnet:
         options: Sequence[str] = (),
         timeout_s: float = 600.0,
     ) -> OpensmRun:
-        """Sweep the subnet once with a real OpenSM.
+        """Sweep the subnet once with a real OpenSM, whose engine has no fallback.
 
-        Parameters
-        ----------
-        engine : str
-            Routing engine; without a fallback, so a run that returns has its tables from this engine.
-        files : mapping of str to bytes
-            Files for OpenSM, whole or in chunks, under their names in `OPTION`; ``guid2lid`` goes into its cache.
-        options : sequence of str
-            More of OpenSM's options.
-        timeout_s : float
-            How long the sweep may take.
-
-        Raises
-        ------
-        ToolError
-            When the engine does not put tables on all switches, or OpenSM fails or takes too long.
+        ``files`` are for OpenSM, whole or in chunks, under their names in `OPTION`; ``guid2lid`` goes into its cache.
+        ToolError if the engine does not put tables on all switches, or OpenSM fails or takes longer than ``timeout_s``.
         """
         folders = {name: self.folder / name for name in ("files", "cache", "dumps")}
         for folder in folders.values():
@@ -286,23 +252,10 @@ def _run(
     keep: Callable[[bytes], bool] = lambda line: True,
     any_status: bool = False,
 ) -> str:
-    """Run a program and return what it prints.
+    """Run a program and return those lines of its output that ``keep`` wants.
 
-    Parameters
-    ----------
-    timeout_s
-        How long it may take.
-    stop
-        Polled while the program runs; it is ended early once this is true.
-    keep
-        Says which lines of its output to keep.
-    any_status
-        Whether to accept every exit status; otherwise only 0.
-
-    Raises
-    ------
-    ToolError
-        When the program takes too long, or leaves with another status.
+    It is ended early once ``stop``, which is polled, is true. ToolError if it takes longer than ``timeout_s``, or
+    leaves with another status than 0 (unless ``any_status`` will do).
     """
     end = ""
 
@@ -354,10 +307,7 @@ def _seconds(stamp: str) -> float:
 def run_ibdmchk(run: OpensmRun, *, timeout_s: float = 900.0) -> IbdmchkReport:
     """Let ibdmchk walk all paths of a run and look for credit loops on one lane.
 
-    Raises
-    ------
-    ToolError
-        When it gives no verdict in time. Its exit status says nothing: it crashes after its report.
+    ToolError if it gives no verdict in time. Its exit status says nothing: it crashes after its report.
     """
     names = {"-s": "opensm-subnet.lst", "-f": "opensm.fdbs", "-m": "opensm.mcfdbs"}
     command = ["ibdmchk", *(text for option, name in names.items() for text in (option, str(run.folder / name)))]

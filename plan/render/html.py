@@ -11,15 +11,10 @@ import topo
 
 
 def render_page(package: str, template: str, *styles_and_scripts: str, **values: Any) -> str:
-    """Return a page out of a template of a package.
+    """Return a page out of a template of a package; ``values`` are what else it names.
 
-    Parameters
-    ----------
-    styles_and_scripts : str
-        Files of the package that stand inside the page. The template has the text of each by the last part of its name
-        (``css``), and by ``css_hash`` the hash by which a Content Security Policy lets it in.
-    values
-        What else the template names.
+    The template has the text of each of the package's styles and scripts by the last part of its name (``css``), and by
+    ``css_hash`` the hash by which a Content Security Policy lets it in.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

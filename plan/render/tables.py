@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from topo import Table
 
-COLOURS = {"green": ("proven", "holds:", "as planned", "the cheapest"), "yellow": ("no price",),
+VERDICT_COLOURS = {"green": ("proven", "holds:", "as planned", "the cheapest"), "yellow": ("no price",),
            "red": ("REFUSED", "FAILS", "NOT AS PLANNED")}  # fmt: skip
 """Words of verdicts that are coloured on a terminal."""
 
@@ -40,7 +40,7 @@ def text(words: str) -> Text:
     from rich.text import Text
 
     found = Text(printable(words))
-    for colour, verdicts in COLOURS.items():
+    for colour, verdicts in VERDICT_COLOURS.items():
         found.highlight_words(verdicts, colour)
     return found
 
@@ -53,14 +53,9 @@ def print_text(words: str, *, wrap: bool = True) -> None:
 
 
 def show_table(table: Table, name: str = "", hide: Sequence[str] = ()) -> None:
-    """Print a table: numbers to the right, units behind the headings.
+    """Print a table: numbers to the right, units behind the headings, ``name`` before its title.
 
-    Parameters
-    ----------
-    name : str
-        What stands before its title.
-    hide : sequence of str
-        Names of columns that are too long for a terminal.
+    Columns of the names in ``hide`` are too long for a terminal.
     """
     from rich.table import Table as TerminalTable
 
@@ -105,16 +100,9 @@ def add_sheet(
 ) -> Worksheet:
     """Add a table to a workbook as a sheet, numbers as numbers and text as text, whatever the text begins with.
 
-    It can be filtered by its header, which stays in sight and stands on each printed page.
-
-    Parameters
-    ----------
-    widths : sequence of int
-        Of the columns, in characters; as the text needs when left out. Text is wrapped in those of `WRAPPED` or more.
-    title : str
-        What stands on each printed page before the name.
-    line : bool
-        Whether there is a line below the header.
+    It can be filtered by its header, which stays in sight and stands on each printed page, where ``title`` stands
+    before the name. ``widths`` of the columns are in characters, as the text needs when left out; text is wrapped in
+    those of `WRAPPED` or more. ``line`` says whether there is a line below the header.
     """
     sheet = book.add_worksheet(name)
     top = {"valign": "top"}

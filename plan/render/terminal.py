@@ -1,10 +1,16 @@
-"""What a person sees on a terminal."""
+"""What a person sees on a terminal: text that steers nothing, and errors with the line of the file they are about."""
 
 from __future__ import annotations
 
 import errno
+import os
+import re
 import sys
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,3 +46,67 @@ def spelled(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
     text = error.object[error.start : error.end]
     return "".join(SPELLED.get(char, ascii(char)[1:-1]) for char in text), error.end
+
+
+PLACED_MESSAGE = re.compile(r"(?P<where>(?P<path>.+?):(?P<line>\d+):(?P<column>\d+): )(?P<text>.*)")
+"""A message that begins with the place that it is about."""
+MEANT = re.compile(r"""\"[^\"]*\"?|'[^']*'?|(?:[^\s,:{}\[\]]|:(?=[^\s,{}\[\]])| (?=[^\s,:{}\[\]#]))+|.|$""")
+"""What carets stand under, from the column of a message."""
+LONGEST = 100
+"""Characters of a line that are shown."""
+MOST_READ = 1_000_000
+"""Bytes of a line, and lines of a file, that are looked at."""
+
+
+def print_error(message: str) -> None:
+    """Print a message on standard error, in colour on a terminal that has colours, unless NO_COLOR is set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    click.echo(format_error(message), err=True, color=False if plain else None)
+
+
+def format_error(message: str) -> str:
+    """Return a message as a person reads it, with the line of the file below whatever begins with its place.
+
+    What could steer a terminal is spelled out; colours are those of ANSI, which `click.echo` takes away again.
+    """
+    return "\n".join(shown for line in message.split("\n") for shown in _format_line(line))
+
+
+def _format_line(line: str) -> list[str]:
+    found = PLACED_MESSAGE.fullmatch(line)
+    where, text = (found["where"], found["text"]) if found else ("", line)
+    words = re.sub("`[^`]+`", lambda name: click.style(name.group(), fg="cyan"), printable(text))
+    excerpt = quote_line(Path(found["path"]), int(found["line"]), int(found["column"])) if found else None
+    return [click.style(printable(where), bold=True) + words, *(excerpt or [])]
+
+
+def quote_line(path: Path, number: int, column: int) -> list[str] | None:
+    """Return a line of a file with carets under what begins at a column, both counted from 1.
+
+    A long line is cut around the column. None where the file does not have it (any more) or can be read only once.
+    """
+    try:
+        if not path.is_file() or not 0 < number <= MOST_READ:
+            return None
+        with path.open(encoding="utf-8", errors="replace") as file:
+            line = next(islice(iter(lambda: file.readline(MOST_READ), ""), number - 1, None), "").rstrip("\r\n")
+    except (OSError, ValueError):
+        return None
+    at = column - 1
+    if not line or not 0 <= at <= len(line):
+        return None
+    begin = max(0, min(at - LONGEST // 2, len(line) - LONGEST))
+    end = begin + LONGEST
+    meant = MEANT.match(line, at, end)
+    from rich.cells import cell_len
+
+    def spell(part: str) -> str:
+        return printable(part.replace("\t", " "))
+
+    before = ("..." if begin else "") + spell(line[begin:at])
+    after = spell(line[at:end]) + ("..." if end < len(line) else "")
+    carets = "^" * max(1, cell_len(spell(meant.group() if meant else "")))
+    margin = f"{number:5} | "
+    bar = click.style(" " * (len(margin) - 2) + "| ", fg="blue")
+    under = " " * cell_len(before) + click.style(carets, fg="red", bold=True)
+    return [click.style(margin, fg="blue") + before + after, bar + under]

@@ -8,23 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plan.render.errors import print_error
 from plan.render.tables import print_text, show_facts, show_table
+from plan.render.terminal import print_error
 from topo import Column, Table, Verdict, compress, plural
 
 if TYPE_CHECKING:
     from costmodel import Quote
-    from plan.loss_study import Answers
-    from plan.opensm_lab.comparison import Contender
-    from plan.opensm_lab.rehearsal import Rehearsal
+    from plan.opensm_lab.trials import Contender, Rehearsal
     from plan.pipeline import Plan
     from routing import Proof, Routed
     from routing.quality import Quality
     from routing.studies import Bounds, FailureStudy
     from topo import Check, Counts, Fabric, PortUse
-
-FIRST = 20
-"""Pairs that are shown of many."""
 
 
 def show_plan(plan: Plan) -> None:
@@ -214,33 +209,6 @@ def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = Fa
         least = f"at least {bounds.max_load:,} pairs (because {bounds.why})"
         print_text(f"most loaded link: {proof.max_load:,}{lids} {least}")
     show_faults(fabric, proof)
-
-
-def show_answers(answers: Answers) -> None:
-    """Print what a user asked; of pairs the first ones."""
-    for path in answers.paths:
-        print_text(path.table.title)
-        show_table(replace(path.table, title=""))
-    for use in answers.over:
-        show_table(use.table)
-        _show_first(use.pair_table)
-    for study in answers.without:
-        show_table(study.table)
-        show_table(study.lost_table)
-        _show_first(study.pair_table)
-        print_text(f"of the {len(study.lost):,} lost pairs, {study.lost_for_good:,} stay disconnected")
-    if answers.adaptive:
-        show_table(answers.adaptive.table)
-
-
-def _show_first(table: Table) -> None:
-    """Print the first rows of a table, and how many there are."""
-    if not len(table):
-        return
-    columns = tuple(replace(column, values=column.values[:FIRST]) for column in table.columns)
-    show_table(Table(table.title if len(table) <= FIRST else f"{table.title}, the first {FIRST}", columns))
-    if len(table) > FIRST:
-        print_text(f"and {len(table) - FIRST:,} more; --json lists all")
 
 
 def show_faults(fabric: Fabric, proof: Proof) -> None:

@@ -8,15 +8,12 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import numpy as np
-from numpy.typing import NDArray
 
 import costmodel
 import simulate
 from plan.pipeline import Plan
-from plan.render.spec import format_spec
 from plan.render.views import facts
 from topo import (
-    Column,
     Fabric,
     Layout,
     Panel,
@@ -30,7 +27,7 @@ from topo import (
     panels,
 )
 
-FIRST = ("cost", "power", "unknown")
+ASKED_FIRST = ("cost", "power", "unknown")
 """Facts that a person who signs asks for before all others."""
 
 
@@ -220,11 +217,11 @@ def page_of(plan: Plan) -> PlanPage:
         version=version("heddle-fabric"),
         verdict=plan.verdict.value,
         faults=faults + ([plan.advice] if plan.advice else []),
-        facts=sorted(facts(plan), key=lambda fact: fact[0] not in FIRST),
+        facts=sorted(facts(plan), key=lambda fact: fact[0] not in ASKED_FIRST),
         tables={name: [table_text(table) for table in tables] for name, tables in _sections(plan)},
         views=views,
         room=None if plan.layout is None else _room(plan, plan.layout),
-        spec="" if plan.cluster is None else format_spec(plan.cluster.spec),
+        spec="" if plan.cluster is None else plan.cluster.spec.to_yaml(),
         subnets=[""] if len(plan.subnets) == 1 else [fabric.name for fabric in plan.subnets],
     )
 
@@ -326,7 +323,7 @@ def _by_hand(plan: Plan) -> Table:
         )  # fmt: skip
     rows.append(("nothing was changed", "", "sha256sum --check SHA256SUMS"))
     names = ("claim", "by hand", "by command, in the folder of this plan")
-    return Table("how to check each", tuple(Column(name, [row[at] for row in rows]) for at, name in enumerate(names)))
+    return Table.of_rows("how to check each", names, rows)
 
 
 def _command(*words: str) -> str:
@@ -366,7 +363,9 @@ def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:
             part=[-1] * len(ends) if cabling is None else cabling.part.tolist(),
             length=[None if length != length else length for length in lengths.tolist()],
         ),
-        loads=[] if number >= len(plan.proofs) else [_load(ends, plan.proofs[number].load)],
+        loads=[]
+        if number >= len(plan.proofs)
+        else [Load("pairs of hosts", *plan.proofs[number].load[ends].T.tolist())],
         picture=_picture(lay_out(fabric)),
     )
 
@@ -374,10 +373,6 @@ def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:
 def _printed(fabric: Fabric, front: Panel, port: int) -> str:
     label = front.labels[port]
     return "" if label == str(fabric.port_number[port]) else label
-
-
-def _load(ends: NDArray[np.int32], load: NDArray[np.int64]) -> Load:
-    return Load("pairs of hosts", load[ends[:, 0]].tolist(), load[ends[:, 1]].tolist())
 
 
 def _picture(scene: Scene) -> Picture:

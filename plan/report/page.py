@@ -50,13 +50,7 @@ PALETTE = {
 
 
 def read_report(folder: Path) -> Report:
-    """Return what the page in a folder of ours shows.
-
-    Raises
-    ------
-    HeddleError
-        When there is none, or it was changed.
-    """
+    """Return what the page in a folder of ours shows; HeddleError if there is none, or it was changed."""
     from pydantic import TypeAdapter, ValidationError
 
     path = folder / "report.html"
@@ -87,18 +81,12 @@ def _drawings(report: Report) -> Iterator[str]:
 
 DRAWN = {"svg", "title", "desc", "g", "rect", "path", "circle", "text", "image"}
 """Elements of our drawings."""
-SPELLED = re.compile("on|src|style$", re.IGNORECASE)
+ACTIVE_ATTRIBUTES = re.compile("on|src|style$", re.IGNORECASE)
 """Attributes that do or load something, and style, which we have for colours alone."""
 
 
 def check_drawing(svg: str) -> None:
-    """Refuse what is no drawing of ours, since whoever wrote a folder might have put anything in its place.
-
-    Raises
-    ------
-    ValueError
-        When it has elements or attributes that ours have not.
-    """
+    """Raise ValueError for elements or attributes that our drawings have not: anybody might have written the folder."""
     if "<!" in svg or "<?" in svg:
         raise ValueError("found a declaration in a drawing")
     for element in ElementTree.fromstring(svg).iter():
@@ -107,7 +95,7 @@ def check_drawing(svg: str) -> None:
             key = qualified.rpartition("}")[2]
             colour = key == "style" and COLOUR.fullmatch(value)
             image = key == "href" and name == "image" and IMAGE.fullmatch(value)
-            if (SPELLED.match(key) and not colour) or (key == "href" and not image) or "url" in value.lower():
+            if (ACTIVE_ATTRIBUTES.match(key) and not colour) or (key == "href" and not image) or "url" in value.lower():
                 raise ValueError(f"found the attribute {key} in a drawing")
         if name not in DRAWN:
             raise ValueError(f"found the element {name} in a drawing")

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plan.sweeps.spec import FAILED, Point, with_values
+from plan.sweeps.spec import FAILED, Point, is_figure, with_values
 from simulate.cluster import FailureSpec
 from topo import PART_KINDS, HeddleError, ToolError, did_you_mean, unite
 
@@ -63,15 +63,10 @@ def digest_of_files(files: Sequence[Path]) -> str:
 
 def digest_of_code(stages: Sequence[str]) -> str:
     """Return a digest of the sources of the packages that matter to the stages, and of libraries."""
-    digest = hashlib.sha256(_versions())
+    digest = hashlib.sha256(json.dumps([version(name) for name in LIBRARIES]).encode())
     for package in sorted({package for stage in stages for package in PACKAGES[stage]}):
         digest.update(_sources(package))
     return digest.hexdigest()
-
-
-@cache
-def _versions() -> bytes:
-    return json.dumps([version(name) for name in LIBRARIES]).encode()
 
 
 @cache
@@ -86,12 +81,8 @@ def _sources(package: str) -> bytes:
 def compute(task: Task) -> tuple[str, float, bytes]:
     """Compute a point; return its name, the seconds that it took, and its document as JSON.
 
-    What is wrong with a point is in its document, and stops no other.
-
-    Raises
-    ------
-    ToolError
-        When this process has other code than the command, whose digest names the point.
+    What is wrong with a point is in its document, and stops no other. ToolError if this process has other code than the
+    command, whose digest names the point.
     """
     if digest_of_code(task.stages) != task.code:
         raise ToolError(
@@ -112,22 +103,19 @@ def compute(task: Task) -> tuple[str, float, bytes]:
 def figures_of(task: Task) -> dict[str, Any]:
     """Return the figures of the stages that are asked for.
 
-    Raises
-    ------
-    HeddleError
-        When the spec is refused, a design cannot be built, or a stage cannot do its work.
+    HeddleError if the spec is refused, a design cannot be built, or a stage cannot do its work.
     """
     from plan import pipeline
 
     figures: dict[str, Any] = {}
     if "design" in task.stages:
-        plan = pipeline.run(plan_of(task), pipeline.DESIGN)
+        plan = pipeline.run_passes(plan_of(task), pipeline.DESIGN)
         assert plan.counts is not None and plan.quote is not None
-        figures |= {f"counts.{name}": value for name, value in plan.counts.to_dict().items() if _is_number(value)}
+        figures |= {f"counts.{name}": value for name, value in plan.counts.to_dict().items() if is_figure(value)}
         for name, sums in (("cost", plan.quote.cost.to_dict()), ("power", plan.quote.power.to_dict())):
             lacking = sums.get("at_least", ())
             figures |= {f"{name}.{key}": None if key in lacking else value for key, value in sums.items()
-                        if value is None or _is_number(value)}  # fmt: skip
+                        if value is None or is_figure(value)}  # fmt: skip
     seed, fails = int(task.point.get("seed", 0)), any(name in FAILED for name in task.point)
     if "year" in task.stages:
         from simulate.cluster import play_year
@@ -147,7 +135,7 @@ def figures_of(task: Task) -> dict[str, Any]:
         plan = pipeline.route_subnets(plan_of(task))
     plan = replace(plan, options=replace(plan.options, seed=seed))
     if "route" in task.stages:
-        plan = pipeline.run(plan, pipeline.JUDGE)
+        plan = pipeline.run_passes(plan, pipeline.JUDGE)
         document = plan.to_dict()
         figures |= {f"{part}.{name}": value for part in ("proof", "quality") for name, value in document[part].items()}
         figures["disconnected"] = sum(proof.disconnected for proof in plan.proofs)
@@ -192,10 +180,7 @@ class Ground:
     def failed(self, point: Point, seed: int) -> Failed:
         """Return what does not work at a point; with a seed, more failures include fewer.
 
-        Raises
-        ------
-        HeddleError
-            When there is no such part, or are not so many.
+        HeddleError if there is no such part, or are not so many.
         """
         import numpy as np
 
@@ -220,13 +205,7 @@ class Ground:
 
 
 def parts_of(kind: PartKind, reach: Reach, cluster: Cluster | None, rules: FailureSpec) -> dict[str, Failed]:
-    """Return the parts of a kind.
-
-    Raises
-    ------
-    HeddleError
-        When the parts of this kind are unknown.
-    """
+    """Return the parts of a kind; HeddleError if they are unknown."""
     from topo import list_parts
 
     catalog, layout = (cluster.catalog, cluster.layout) if cluster else (None, None)
@@ -265,15 +244,9 @@ def _play(plan: Any, task: Task) -> dict[str, Any]:
     name = str(task.point.get("workload", "allreduce"))
     path = find_preset("workloads", name, "workload")
     path = path if path.is_absolute() else Path(task.folder) / path
-    (routed,) = plan.routed if len(plan.routed) == 1 else _refuse_planes(len(plan.routed))
+    if len(plan.routed) != 1:
+        raise HeddleError(f"found {len(plan.routed)} subnets; the stage play takes one")
+    (routed,) = plan.routed
     catalog = plan.cluster.catalog if plan.cluster is not None else None
     workload = read_workload(path, routed.fabric, int(task.point.get("seed", 0)), catalog)
     return {"makespan_s": float(play(Network.of(routed), workload).outcome.makespan_s)}
-
-
-def _refuse_planes(count: int) -> Any:
-    raise HeddleError(f"found {count} subnets; the stage play takes one")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -18,23 +18,14 @@ from plan.sweeps.summary import front, intervals, parquet, pictures, sensitiviti
 from simulate.cluster import FailureSpec
 from topo import HeddleError, PartKind, Reach, Shown, Table, config_root, plural
 
-MARK = "sweep.json"
+SWEEP_FILE = "sweep.json"
 FEW = 4
 """Points that are shown side by side."""
 
 
 @dataclass(frozen=True, eq=False)
 class Points(Shown):
-    """What `sweep` returns: every point with its parameters, and its figures or its error.
-
-    Examples
-    --------
-    >>> import plan
-    >>> plan.Points((), ("network.leaves",), {}, 0, None, ())
-    <Points 0 points of 0, 0 failed>
-    """
-
-    _made_by = "`plan.sweep`"
+    """What `sweep` returns: every point with its parameters, and its figures or its error."""
 
     documents: tuple[Mapping[str, Any], ...]
     """Of each point that is there, ``point`` by parameter and ``figures`` by name, or ``error``."""
@@ -105,7 +96,6 @@ def sweep(
     scheduler: str | None = None,
     again: bool = False,
     step: Progress = silent,
-    tell: Callable[[int, int], None] = lambda done, of: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Points:
     """Compute a plan for every combination of the parameters of a sweep, as far as its folder has none.
@@ -122,9 +112,8 @@ def sweep(
         Address of a Dask scheduler, such as ``tcp://head:8786``, whose workers compute instead.
     again : bool
         Whether points that have failed are tried again.
-    step, tell, stop : callable
-        Progress callback, called as ``step(message)``; told how many points there are of how many; asked whether to
-        leave off.
+    step, stop : callable
+        Progress callback, called as ``step(message, done)``; asked whether to leave off.
 
     Raises
     ------
@@ -149,8 +138,8 @@ def sweep(
     spec, base, base_file = read_sweep(Path(sweep))
     tasks = tasks_of(spec, base, base_file)
     output.mkdir(parents=True, exist_ok=True)
-    write_file(output / MARK, spec.model_dump_json(indent=1) + "\n")
-    ran = run_sweep(output, tasks, jobs=jobs, scheduler=scheduler, again=again, tell=tell, stop=stop)
+    write_file(output / SWEEP_FILE, spec.model_dump_json(indent=1) + "\n")
+    ran = run_sweep(output, tasks, jobs=jobs, scheduler=scheduler, again=again, step=step, stop=stop)
     step("summing up")
     documents = [document for task in tasks if (document := read_point(output, task.name)) is not None]
     table = table_of_points(documents)
@@ -172,15 +161,9 @@ def sweep(
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that holds anything but a sweep.
-
-    Raises
-    ------
-    HeddleError
-        When it does, or is a file.
-    """
+    """Raise HeddleError for a folder that holds anything but a sweep, and for a file."""
     if (folder.is_symlink() or folder.exists()) and not (
-        folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir()))
+        folder.is_dir() and ((folder / SWEEP_FILE).is_file() or not any(folder.iterdir()))
     ):
         raise HeddleError(
             f"{folder}: found something that is not a sweep; name a new folder, or that of a sweep, with -o"

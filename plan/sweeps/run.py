@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from plan.files import write_file
+from plan.pipeline import Progress, silent
 from plan.sweeps.point import Task, compute
 from topo import HeddleError, ToolError
 
@@ -57,13 +58,7 @@ def read_point(folder: Path, name: str) -> dict[str, Any] | None:
 
 
 def write_point(folder: Path, name: str, content: bytes) -> None:
-    """Keep a point.
-
-    Raises
-    ------
-    HeddleError
-        When it cannot be kept, for want of room on the device for example.
-    """
+    """Keep a point; HeddleError if there is no room on the device, for example."""
     path = point_file(folder, name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,36 +74,20 @@ def run_sweep(
     jobs: int = 1,
     scheduler: str | None = None,
     again: bool = False,
-    tell: Callable[[int, int], None] = lambda done, of: None,
+    step: Progress = silent,
     stop: Callable[[], bool] = lambda: False,
 ) -> Ran:
-    """Compute every point that has no file yet.
+    """Compute every point that has no file in the folder yet, in ``jobs`` processes here or on a Dask cluster.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the sweep.
-    tasks : sequence of Task
-    jobs : int
-        Processes on this machine; 1 computes in this one.
-    scheduler : str, optional
-        Address of a Dask scheduler, such as ``tcp://head:8786``, whose workers compute instead.
-    again : bool
-        Whether points that have failed are tried again.
-    tell, stop : callable
-        Told how many points there are; asked whether to leave off.
-
-    Raises
-    ------
-    ToolError
-        When the scheduler or the processes are lost again and again.
+    Points that have failed are tried ``again`` if so asked; ``stop`` is asked whether to leave off. ToolError if the
+    scheduler or the processes are lost again and again.
     """
     begin, own_s, computed = time.perf_counter(), 0.0, 0
     by_name = {task.name: task for task in tasks}
     there = {name: point for name in by_name if (point := read_point(folder, name)) is not None}
     left = {name: by_name[name] for name in by_name if name not in there or (again and "error" in there[name])}
     found, lost = len(by_name) - len(left), 0
-    tell(found, len(by_name))
+    step(f"{len(by_name):,} points", found / max(len(by_name), 1))
     while left and not stop():
         before = len(left)
         try:
@@ -118,7 +97,7 @@ def run_sweep(
                     write_point(folder, name, content)
                     del left[name]
                     own_s, computed = own_s + seconds, computed + 1
-                    tell(len(by_name) - len(left), len(by_name))
+                    step(f"{len(by_name):,} points", 1 - len(left) / len(by_name))
                     if stop():
                         break
         except HeddleError:
@@ -133,27 +112,25 @@ def run_sweep(
     return Ran(computed, found, own_s, time.perf_counter() - begin, not left)
 
 
-def _executor(scheduler: str | None) -> AbstractContextManager[Any]:
+@contextmanager
+def _executor(scheduler: str | None) -> Iterator[None]:
+    """Let joblib compute on a Dask cluster, if there is one, as long as the block lasts."""
     if scheduler is None:
-        return nullcontext()
+        yield
+        return
     try:
         from distributed import Client
     except ImportError:
         raise HeddleError("--scheduler: found no Dask; install the extra `cluster`") from None
     from joblib import parallel_config
 
-    class OnCluster(AbstractContextManager[None]):
-        def __enter__(self) -> None:
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told by the command
-            self.client = Client(scheduler, timeout=CONNECT_S, set_as_default=True)  # type: ignore[no-untyped-call]
-            self.config = parallel_config(backend="dask")
-            self.config.__enter__()
-
-        def __exit__(self, *error: object) -> None:
-            self.config.__exit__(*error)
-            self.client.close(timeout=2)  # type: ignore[no-untyped-call]
-
-    return OnCluster()
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told by the command
+    client = Client(scheduler, timeout=CONNECT_S, set_as_default=True)  # type: ignore[no-untyped-call]
+    try:
+        with parallel_config(backend="dask"):
+            yield
+    finally:
+        client.close(timeout=2)  # type: ignore[no-untyped-call]
 
 
 def _computed(tasks: list[Task], jobs: int) -> Generator[tuple[str, float, bytes], None, None]:

@@ -71,17 +71,9 @@ class SweepSpec(SpecModel):
     """Figures by which points are compared, and which way is better."""
 
     def points(self, parts: Callable[[PartKind], list[str]] = lambda kind: []) -> list[Point]:
-        """Return all points in order, each once.
+        """Return all points in order, each once; ``parts`` names the parts of a kind that the base has.
 
-        Parameters
-        ----------
-        parts
-            Names the parts of a kind that the base has.
-
-        Raises
-        ------
-        HeddleError
-            When there are more than the budget allows, or a span has neither steps nor a sample.
+        HeddleError if there are more than the budget allows, or a span has neither steps nor a sample.
         """
         given: dict[str, list[Any] | Span] = {}
         for name, values in self.parameters.items():
@@ -110,17 +102,9 @@ def _draw(values: list[Any] | Span, rng: np.random.Generator) -> Any:
 
 
 def read_sweep(path: Path) -> tuple[SweepSpec, Any, Path]:
-    """Read a sweep and its base.
+    """Return a sweep, its base as plain values (None of a dump), and the file of the base.
 
-    Returns
-    -------
-    tuple
-        The sweep; the base spec as plain values, None of a dump; and the file of the base.
-
-    Raises
-    ------
-    SpecError
-        When either is not as it must be, or a parameter is no path in the base.
+    SpecError if either is not as it must be, or a parameter is no path in the base.
     """
     sweep = validate(SweepSpec, read_yaml(path))
     check_failures(path, sweep)
@@ -140,13 +124,7 @@ def read_sweep(path: Path) -> tuple[SweepSpec, Any, Path]:
 
 
 def check_failures(path: Path, sweep: SweepSpec) -> None:
-    """Refuse a year without parts that fail, a kind of part that there is not, and `each` of anything else.
-
-    Raises
-    ------
-    SpecError
-        With what is wrong.
-    """
+    """Refuse a year without parts that fail, a kind of part that there is not, and `each` of anything else."""
     if "year" in sweep.stages and not (sweep.failures and sweep.failures.parts):
         raise SpecError([Finding(str(path), "the stage year", "`failures` with `parts` beside it")])
     for name, values in sweep.parameters.items():
@@ -167,13 +145,7 @@ def check_failures(path: Path, sweep: SweepSpec) -> None:
 
 
 def check_path(path: Path, value: Any, keys: Sequence[str]) -> None:
-    """Refuse a path whose parents are not in the base; the last key may be new.
-
-    Raises
-    ------
-    SpecError
-        With the key that is not there.
-    """
+    """Refuse a path whose parents are not in the base; the last key may be new."""
     for at, key in enumerate(keys):
         inside = isinstance(value, dict) or (isinstance(value, list) and key.isdecimal() and int(key) < len(value))
         if not inside or (at + 1 < len(keys) and isinstance(value, dict) and key not in value):
@@ -194,3 +166,8 @@ def with_values(value: Any, point: Point) -> Any:
                 inside = inside[int(key)] if isinstance(inside, list) else inside[key]
             inside[int(last) if isinstance(inside, list) else last] = new
     return changed
+
+
+def is_figure(value: object) -> bool:
+    """Whether a figure of a point is a number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import topo
+from plan.sweeps.spec import is_figure
 from topo import Axes, Column, HeddleError, Table, chart, plural
 
 Document = Mapping[str, Any]
@@ -29,21 +30,14 @@ def table_of_points(documents: Sequence[Document]) -> Table:
 def front(documents: Sequence[Document], better: Mapping[str, str]) -> list[int]:
     """Return the points that no other beats: in no figure worse than it, and in one better.
 
-    A point of which a figure is unknown is not among them.
-
-    Raises
-    ------
-    HeddleError
-        When a figure is none of those that points have, known or not.
+    A point of which a figure is unknown is not among them. HeddleError for a figure that no point has, known or not.
     """
     if not better:
         return []
-    worth = np.full((len(documents), len(better)), np.nan)
-    for row, document in enumerate(documents):
-        for column, (name, way) in enumerate(better.items()):
-            value = document.get("figures", {}).get(name)
-            if isinstance(value, (int, float)):
-                worth[row, column] = -value if way == "high" else value
+    sign = [-1.0 if way == "high" else 1.0 for way in better.values()]
+    worth = (
+        np.array([[_figure(document, name) for name in better] for document in documents]).reshape(-1, len(sign)) * sign
+    )
     there = {name for document in documents for name in document.get("figures", {})}
     if silent := [name for name in better if name not in there]:
         raise HeddleError(f"better: found {silent[0]!r}; expected a figure of the points, such as {_some(documents)}")
@@ -71,7 +65,7 @@ def sensitivities(documents: Sequence[Document]) -> Table:
     rows: list[tuple[str, list[float | None]]] = []
     for figure in figures:
         values = [document["figures"].get(figure) for document in good]
-        known = np.array([_is_figure(value) for value in values], bool)
+        known = np.array([is_figure(value) for value in values], bool)
         value = np.array([float(value) if ok else 0.0 for value, ok in zip(values, known, strict=True)])[known]
         if len(value) < 2 or not value.var() > 1e-18 * float(value @ value):
             continue
@@ -91,7 +85,7 @@ def side_by_side(documents: Sequence[Document]) -> Table:
     """Return what differs between a few points, a row each, with a column for each point."""
     rows = [(column.name, column.values) for column in table_of_points(documents).columns]
     rows = [(name, values) for name, values in rows if len({*map(str, values)}) > 1]
-    texts = [[f"{value:,.10g}" if _is_figure(value) else value for value in values] for _, values in rows]
+    texts = [[f"{value:,.10g}" if is_figure(value) else value for value in values] for _, values in rows]
     points = [Column(f"point {at + 1}", [row[at] for row in texts]) for at in range(len(documents))]
     return Table("what differs between the points", (Column("", [name for name, _ in rows]), *points))
 
@@ -113,7 +107,7 @@ def intervals(documents: Sequence[Document], prefix: str = "") -> Table:
     rows: list[dict[str, Any]] = []
     for said, group in groups.items():
         for figure in sorted({name for document in group for name in document["figures"]}):
-            values = [value for document in group if _is_figure(value := document["figures"].get(figure))]
+            values = [value for document in group if is_figure(value := document["figures"].get(figure))]
             if len(values) < 2 or len(values) < len(group) or not figure.startswith(prefix):
                 continue
             mean, count, low, high = float(np.mean(values)), len(values), None, None
@@ -160,7 +154,7 @@ def pictures(
         found["sensitivities.svg"] = chart("effect of each parameter", about, [axes]).svg.encode()
     names = list(better)[:2]
     if len(names) == 2:
-        points = np.array([[_number(document, name) for name in names] for document in documents])
+        points = np.array([[_figure(document, name) for name in names] for document in documents])
         known = np.isfinite(points).all(axis=1)
         if not known.any():
             return found
@@ -211,15 +205,6 @@ def _groups(values: Sequence[Any]) -> NDArray[np.int64]:
     return np.asarray(number).ravel().astype(np.int64)
 
 
-def _number(document: Document, name: str) -> float:
-    value = document.get("figures", {}).get(name)
-    return float(value) if isinstance(value, (int, float)) else float("nan")
-
-
-def _is_figure(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _cell(value: Any) -> Any:
     return value if value is None or isinstance(value, (int, float, str)) else json.dumps(value, sort_keys=True)
 
@@ -228,3 +213,9 @@ def _some(documents: Sequence[Document]) -> str:
     names = sorted({name for document in documents for name in document.get("figures", {})})
     why = next((str(document["error"]) for document in documents if "error" in document), "")
     return ", ".join(names[:8]) or f"none: all points failed, the first since {why}"
+
+
+def _figure(document: Document, name: str) -> float:
+    """Return a figure of a point, NaN where it has none."""
+    value = document.get("figures", {}).get(name)
+    return float(value) if isinstance(value, (int, float)) else float("nan")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.cluster.failures import FailureSpec
+from simulate.cluster.failures import DAY_S, FailureSpec
 from simulate.cluster.year import HOUR_S, draw_course
 from topo import palette
 from topo.drawing import Drawing
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 FAILED = palette.SERIES[3]
 MOST_ROWS = 40
 """Rows of a chart, those of the first jobs or the kinds of parts."""
-DAY_S = 86_400.0
 FEW = 5.0
 """The least that a scale of parts reaches, so that its numbers are whole."""
 

@@ -25,7 +25,7 @@ Tables = Literal["kept", "repaired", "anew"]
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class SteadyJob:
     """A job on its servers, and what its paths cross."""
 
     servers: NDArray[np.int64]
@@ -111,22 +111,22 @@ class Degradation:
             **{f"bandwidth.{role.name.lower()}": sent.get(role, 0.0) / was for role, was in self._sent.items() if was},
         }
 
-    def hits(self, job: Job, before: Reached, after: Reached) -> bool:
+    def hits(self, job: SteadyJob, before: Reached, after: Reached) -> bool:
         """Return whether a job loses a server, or falls apart."""
         if (after.alone & ~before.alone)[job.servers].any():
             return True
         return after.pairs < before.pairs and self.parted(job, after) and not self.parted(job, before)
 
-    def parted(self, job: Job, reached: Reached) -> bool:
+    def parted(self, job: SteadyJob, reached: Reached) -> bool:
         """Return whether some servers of a job no longer reach others, those left out that reach nobody."""
         on = np.unique(reached.on[job.servers[~reached.alone[job.servers]]], axis=0).astype(np.int64)
         return bool((on @ on.T == 0).any())
 
-    def idle(self, job: Job, reached: Reached) -> int:
+    def idle(self, job: SteadyJob, reached: Reached) -> int:
         """Return how many servers of a job cannot work: those that are cut off, or all where it has fallen apart."""
         return len(job.servers) if self.parted(job, reached) else int(reached.alone[job.servers].sum())
 
-    def cuts(self, job: Job, failed: Failed) -> bool:
+    def cuts(self, job: SteadyJob, failed: Failed) -> bool:
         """Return whether a path of a job crosses something that fails."""
         return any(
             job.links[subnet][list(failed.links.get(subnet, ()))].any()
@@ -144,14 +144,14 @@ class Degradation:
             self._bases[subnet] = prepare_repair(whole)
         return repair(self._bases[subnet], np.flatnonzero(left.peer != whole.fabric.peer)).after
 
-    def _place(self, nodes: int) -> list[Job]:
+    def _place(self, nodes: int) -> list[SteadyJob]:
         servers = np.flatnonzero(self.reach.computes)
         if self.routed:  # neighbours in the tree of the first subnet are neighbours in a job
             rank = {self._server(0, end): at for at, end in enumerate(tree_order(self.routed[0].fabric, self._ends(0)))}
             servers = np.array(sorted(servers.tolist(), key=lambda server: rank.get(server, len(rank))), np.int64)
         chunks = [servers[first : first + nodes] for first in range(0, len(servers), nodes)]
         crossed = [self._crossed(subnet, chunks) for subnet in range(len(self.routed))]
-        return [Job(chunk, *zip(*(of[at] for of in crossed), strict=True)) for at, chunk in enumerate(chunks)]
+        return [SteadyJob(chunk, *zip(*(of[at] for of in crossed), strict=True)) for at, chunk in enumerate(chunks)]
 
     def _ends(self, subnet: int) -> NDArray[np.int32]:
         return self.routed[subnet].fabric.ends(role=Role.COMPUTE)

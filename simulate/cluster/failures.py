@@ -10,7 +10,8 @@ from topo.failures.parts import PartKind
 from topo.spec.base import SpecModel, mismatch
 from topo.spec.units import Seconds
 
-YEAR_S = 365 * 86_400.0
+DAY_S = 86_400.0
+YEAR_S = 365 * DAY_S
 FLASH_CUTS = 213 * 365 / 348 / 3200
 RATES: dict[PartKind, tuple[float, str]] = {
     "link": (FLASH_CUTS, "213 flash cuts of InfiniBand links from 19 April 2023 to 31 March 2024 (An et al., SC'24, "

@@ -8,7 +8,6 @@ What a job has begun to send when it fails is still sent to its end.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -20,12 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from routing.lanes.policy import ASK
 from simulate.cluster.queue import QueuedJob
 from simulate.cluster.scheduler import Scheduler
-from simulate.engines.simpy_bridge import NetworkEnvironment
+from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.collectives.trees import zone_trees
 from simulate.traffic.placement import zone_of
 from simulate.workload.storage import BulkStorage
-
-Process = Generator[simpy.Event, Any, None]
 
 
 @dataclass

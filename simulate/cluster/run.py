@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import simpy
 
 from routing.lanes.policy import ASK
+from simulate.cluster.failures import DAY_S
 from simulate.cluster.job import JobProcess, JobRecord
 from simulate.cluster.queue import Queue
 from simulate.cluster.resumable import Arrays, ResumableEnvironment
 from simulate.cluster.scheduler import Scheduler
 from simulate.engines.outcome import LinkClass, link_classes, links_table
+from simulate.engines.simpy_bridge import Process
 from simulate.traffic.network import Network
 from simulate.workload.storage import BulkStorage, storage_adapters
 from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
 from topo.errors import Finding, HeddleError, SpecError, plural
 from topo.fabric import Role
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
-DAY_S = 86_400.0
 COPIES = 2
 """Storage servers that keep what is written, as 3FS does."""
 LOOK_S = 0.1
@@ -138,25 +137,23 @@ class ClusterRun(Shown):
     @property
     def table(self) -> Table:
         """What has become of each job so far."""
-        jobs = self.records
-        step_s = [job.step_s if job.trained_steps else None for job in jobs]
-        hours = [[None if at is None else at / 3600 for at in (job.begin_s, job.end_s)] for job in jobs]
-        factor = [job.step_s / job.compute_s if job.trained_steps else None for job in jobs]
-        return Table(
+
+        def hours(time_s: float | None) -> float | None:
+            return None if time_s is None else time_s / 3600
+
+        return Table.of(
             f"after {self.now_s / 3600:.2f} h, nodes in use {self.utilisation:.1%} of the time",
-            (
-                Column("job", [f"{job.name} (over zones)" if job.spanned_zones else job.name for job in jobs]),
-                Column("nodes", [job.nodes for job in jobs]),
-                Column("leaves", [job.leaves or None for job in jobs]),
-                Column("waited", [job.waited_s / 3600 for job in jobs], "h", ".2f"),
-                Column("began", [began for began, _ in hours], "h", ".2f"),
-                Column("ended", [ended for _, ended in hours], "h", ".2f"),
-                Column("steps", [job.steps for job in jobs]),
-                Column("step", step_s, "s", ".3f"),
-                Column("of computation", factor, digits=".2f"),
-                Column("failures", [job.failures for job in jobs]),
-                Column("checkpoints", [job.checkpoints for job in jobs]),
-            ),
+            self.records,
+            (lambda job: f"{job.name} (over zones)" if job.spanned_zones else job.name, "job"),
+            "nodes",
+            (lambda job: job.leaves or None, "leaves"),
+            (lambda job: hours(job.waited_s), "waited", "h", ".2f"),
+            (lambda job: hours(job.begin_s), "began", "h", ".2f"),
+            (lambda job: hours(job.end_s), "ended", "h", ".2f"),
+            "steps",
+            (lambda job: job.step_s if job.trained_steps else None, "step", "s", ".3f"),
+            (lambda job: job.step_s / job.compute_s if job.trained_steps else None, "of computation", "", ".2f"),
+            *("failures", "checkpoints"),
         )
 
     def play(
@@ -214,7 +211,7 @@ class ClusterRun(Shown):
         """Return all that is needed to resume from here, as arrays."""
         return {"plan": np.frombuffer(_in_full(self.queue), np.uint8), **self.env.snapshot()}
 
-    def _fail(self, rng: np.random.Generator) -> Generator[simpy.Event, Any, None]:
+    def _fail(self, rng: np.random.Generator) -> Process:
         """Let nodes fail one by one at random, each until it is repaired."""
         ends = self.scheduler.ends
         mean_s = DAY_S / (self.queue.rules.failures_a_node_day * len(ends))
@@ -229,7 +226,7 @@ class ClusterRun(Shown):
                 if job.ends is not None and end in job.ends:
                     job.fail()
 
-    def _repair(self, end: int) -> Generator[simpy.Event, Any, None]:
+    def _repair(self, end: int) -> Process:
         yield self.env.timeout(self.queue.rules.repair)
         self.scheduler.repair(end)
 

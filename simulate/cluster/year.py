@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulate.cluster.degradation import Degradation
-from simulate.cluster.failures import YEAR_S, FailingPart, FailureSpec, rate_a_year
+from simulate.cluster.failures import DAY_S, YEAR_S, FailingPart, FailureSpec, rate_a_year
 from topo.failures.parts import PartKind, Parts, unite
 from topo.failures.reach import Failed, Reached
 
@@ -38,7 +38,7 @@ class Outage(NamedTuple):
     """Time that it waited for a spare."""
 
 
-class State(NamedTuple):
+class Interval(NamedTuple):
     """The parts that are down between two events."""
 
     begin_s: float
@@ -111,7 +111,7 @@ def play_year(degradation: Degradation, parts: Mapping[PartKind, Parts], rules: 
 
 def draw_course(parts: Mapping[PartKind, Parts], rules: FailureSpec, seed: int) -> Course:
     """Draw the outages of all parts. A part that is down does not fail once more."""
-    lasted_s = rules.days * 86_400.0
+    lasted_s = rules.days * DAY_S
     lead_s = 2 * max((part.down + (part.restock or 0.0) for part in rules.parts.values()), default=0.0)
     outages: list[Outage] = []
     for number, (kind, part) in enumerate(rules.parts.items()):
@@ -160,21 +160,21 @@ class _Seen:
         reached = self.reached(down)
         return sum(self.degradation.idle(job, reached) for job in self.degradation.jobs) if down else 0
 
-    def states(self, course: Course) -> list[State]:
+    def states(self, course: Course) -> list[Interval]:
         """Return the states in order."""
         changes = [(outage.begin_s, 1, outage.part) for outage in course.outages]
         changes += [(outage.end_s, 0, outage.part) for outage in course.outages]
         down: set[PartOf] = set()
-        found: list[State] = []
+        found: list[Interval] = []
         since = 0.0
         by: PartOf | None = None
         for at, fails, part in sorted(changes):
             if since < at and at > 0 and since < course.lasted_s:
-                found.append(State(since, min(at, course.lasted_s), frozenset(down), by))
+                found.append(Interval(since, min(at, course.lasted_s), frozenset(down), by))
             (down.add if fails else down.discard)(part)
             since, by = max(at, 0.0), part if fails and at > 0 else None
         if since < course.lasted_s:
-            found.append(State(since, course.lasted_s, frozenset(down), by))
+            found.append(Interval(since, course.lasted_s, frozenset(down), by))
         return found
 
     def cost(self, course: Course, rules: FailureSpec) -> Figures:

@@ -29,15 +29,15 @@ WORD_BYTES = 4
 TICK_BYTES, OLD_TICK_BYTES = 8, 32
 CEILINGS = (1 << 32) - 1, (1 << 64) - 1
 """Where counters stop."""
-HEAD = re.compile(r"START_|Errors for |Data Counters for |# Port|## Summary|\s*GUID 0x")
+FIRST_LINE = re.compile(r"START_|Errors for |Data Counters for |# Port|## Summary|\s*GUID 0x")
 """How the first line of a file of counters begins."""
 GUID_LINE = re.compile(r"\s*GUID 0x([0-9a-fA-F]{1,16}) port (\d{1,3}):(.*)")
 COUNTER = re.compile(r"\[(PortXmit(?:Wait|Data)) == (\d{1,20})\b")
 LID_LINE = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,5}) port (\d{1,3})\b.*")
 DOTTED = re.compile(r"(PortXmit(?:Wait|Data)):\.*(\d{1,20})\s*")
-COLUMNS = {"portxmitdata": "PortXmitData", "portxmitdataext": "PortXmitData", "portxmitdataextended": "PortXmitData",
-           "portxmitwait": "PortXmitWait", "portxmitwaitext": "PortXmitWait",
-           "portxmitwaitextended": "PortXmitWait"}  # fmt: skip
+PM_INFO_COLUMNS = {
+    f"{name.lower()}{bits}": name for name in ("PortXmitData", "PortXmitWait") for bits in ("", "ext", "extended")
+}
 """Columns of PM_INFO, without case and underscores; a later one, of 64 bits, counts more."""
 
 
@@ -85,7 +85,7 @@ def are_counters(path: str | Path) -> bool:
     ...     simulate.diagnosis.are_counters(file)
     True
     """
-    return Path(path).is_file() and HEAD.match(next(iter(read_lines(path)), "")) is not None
+    return Path(path).is_file() and FIRST_LINE.match(next(iter(read_lines(path)), "")) is not None
 
 
 def read_counters(path: str | Path, routed: Routed) -> Counters:
@@ -144,7 +144,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
                 continue
             row = dict(zip(columns, (cell.strip() for cell in cells), strict=False))
             at = places.of_guid(row.get("nodeguid", ""), row.get("portnumber", row.get("portnum", "")))
-            for column, name in COLUMNS.items():
+            for column, name in PM_INFO_COLUMNS.items():
                 if at >= 0 and re.fullmatch(r"\d{1,20}|0x[0-9a-fA-F]{1,16}", text := row.get(column, "")):
                     values[name][at] = int(text, 0)
         elif match := GUID_LINE.fullmatch(line.rstrip("\n")):

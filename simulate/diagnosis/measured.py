@@ -20,7 +20,7 @@ from topo.files.csv import plain_text
 from topo.files.text import read_lines
 from topo.table import Brief
 
-UNITS = {"Gb/s": 1.0, "GB/s": 8.0, "MB/s": 8e-3, "MiB/s": 8 * 2**20 / 1e9}
+GBPS_OF_UNIT = {"Gb/s": 1.0, "GB/s": 8.0, "MB/s": 8e-3, "MiB/s": 8 * 2**20 / 1e9}
 """Gb/s of one of each unit, of which capitals matter; nccl-tests print GB/s of 10^9 bytes, ib_write_bw MiB/s."""
 MOST = 1e6
 """Gb/s of a pair, at most."""
@@ -113,9 +113,9 @@ def parse_measured(lines: Iterable[str], routed: Routed, path: str = "measured")
 
     head = cells[0]
     listed = [cell.lower() for cell in head[:2]] == ["source", "destination"]
-    scale = UNITS.get(head[2] if listed and len(head) > 2 else head[0])
+    scale = GBPS_OF_UNIT.get(head[2] if listed and len(head) > 2 else head[0])
     if scale is None or (listed and head[3:] not in ([], ["round"])) or len(head) < 2:
-        expected = "source,destination,UNIT[,round], or UNIT and names of receivers; UNIT is " + ", ".join(UNITS)
+        expected = "source,destination,UNIT[,round], or UNIT and names of receivers; UNIT is " + ", ".join(GBPS_OF_UNIT)
         raise FormatError(f"found the header {','.join(head)[:80]!r}; expected {expected}", path, rows[0][0])
     src, dst, gbps, played = [], [], [], []
     rounds: dict[str, int] = {}

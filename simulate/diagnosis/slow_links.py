@@ -12,7 +12,8 @@ gets a link identified (Markov's inequality), if the scatter is as assumed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBPS, Network, rows_of
 from topo.errors import plural
 from topo.fabric import Fabric, freeze_arrays
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 PARTS = np.geomspace(0.02, 0.95, 60)
 """Shares of its rate at which a link may run."""
@@ -72,92 +73,112 @@ class Suspect:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation(Shown):
-    """What explains measured bandwidths."""
+class Diagnosis(Shown):
+    """Suspects, and what to measure next."""
 
     fabric: Fabric
-    measured: Measured
-    should_gbps: NDArray[np.float64]
-    """(N,) expected bandwidth of each pair."""
-    scatter: float
-    """Relative standard deviation of pairs without a fault."""
     identified: tuple[Suspect, ...]
     """More likely the cause than not; those that explain most first."""
     others: tuple[Suspect, ...]
     """Possible causes, the likeliest first."""
-    unclear: int
-    """Slow pairs that nothing identified explains."""
     following: tuple[tuple[int, int], ...]
     """End ports of the most informative pairs to measure next."""
+
+    _slowed: ClassVar[str]
+    """What each suspect slows down, as the heading of a column."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
 
+    @property
+    def _title(self) -> str:
+        """What was looked at."""
+        raise NotImplementedError
+
+    @property
+    def _nothing(self) -> str:
+        """What to say when nothing is identified."""
+        raise NotImplementedError
+
+    def _plain_slowed(self, one: Suspect) -> dict[str, Any]:
+        """Return what a suspect slows down, by name."""
+        raise NotImplementedError
+
     def _brief(self) -> str:
-        if not self.identified:
-            return f"nothing explains more than scatter of {self.scatter:.1%}"
-        return "; ".join(one.describe(self.fabric) for one in self.identified[:3])
+        return "; ".join(one.describe(self.fabric) for one in self.identified[:3]) or self._nothing
 
     @property
     def table(self) -> Table:
         """Suspects, those identified first."""
-        title = f"{plural(len(self.measured.src), 'pair')}, scatter {self.scatter:.1%}"
-        return table_of_suspects(title, self.fabric, self.identified, self.others, slowed="slow pairs")
+        suspects = ((one, verdict) for rows, verdict in ((self.identified, "identified"), (self.others, "cannot tell"))
+                    for one in rows)  # fmt: skip
+        return Table.of(
+            self._title,
+            suspects,
+            (lambda row: row[0].describe(self.fabric), "suspect"),
+            (lambda row: row[1], "verdict"),
+            (lambda row: row[0].sure, "sure", "", ".3f"),
+            (lambda row: len(row[0].slowed), self._slowed),
+        )
 
     @property
     def next_table(self) -> Table:
         """Pairs to measure next, alone."""
-        return table_of_next(self.fabric, self.following)
+        pairs = [[end_label(self.fabric, end) for end in pair] for pair in self.following]
+        ends = ((itemgetter(0), "source"), (itemgetter(1), "destination"))
+        return Table.of("to measure next, one at a time", pairs, *ends)
+
+    def _shown(self) -> tuple[Table, ...]:
+        return self.table, self.next_table
+
+    def _plain(self, **more: Any) -> dict[str, Any]:
+        """Return suspects, what else is given, and pairs as plain values."""
+
+        def plain(one: Suspect) -> dict[str, Any]:
+            channels = [self.fabric.channel_label(port) for port in one.ports]
+            named = {"kind": one.kind, "channels": channels, "part": one.part, "sure": one.sure}
+            return named | self._plain_slowed(one)
+
+        return {
+            "identified": [plain(one) for one in self.identified],
+            "others": [plain(one) for one in self.others],
+            **more,
+            "next": [[end_label(self.fabric, end) for end in pair] for pair in self.following],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation(Diagnosis):
+    """What explains measured bandwidths."""
+
+    measured: Measured
+    scatter: float
+    """Relative standard deviation of pairs without a fault."""
+    unclear: int
+    """Slow pairs that nothing identified explains."""
+
+    _slowed = "slow pairs"
+
+    @property
+    def _title(self) -> str:
+        return f"{plural(len(self.measured.src), 'pair')}, scatter {self.scatter:.1%}"
+
+    @property
+    def _nothing(self) -> str:
+        return f"nothing explains more than scatter of {self.scatter:.1%}"
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """What remains unexplained."""
         return (f"{self.unclear:,} slow pairs without an explanation",) if self.unclear else ()
 
-    def _shown(self) -> tuple[Table, ...]:
-        return self.table, self.next_table
+    def _plain_slowed(self, one: Suspect) -> dict[str, Any]:
+        ends = self.measured.src, self.measured.dst
+        return {"pairs": [[end_label(self.fabric, int(end[at])) for end in ends] for at in one.slowed]}
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
-
-        def plain(one: Suspect) -> dict[str, Any]:
-            channels = [self.fabric.channel_label(port) for port in one.ports]
-            pairs = [[end_label(self.fabric, int(end[at])) for end in (self.measured.src, self.measured.dst)]
-                     for at in one.slowed]  # fmt: skip
-            return {"kind": one.kind, "channels": channels, "part": one.part, "sure": one.sure, "pairs": pairs}
-
-        return {
-            "pairs": len(self.measured.src),
-            "scatter": self.scatter,
-            "identified": [plain(one) for one in self.identified],
-            "others": [plain(one) for one in self.others],
-            "unclear": self.unclear,
-            "next": [[end_label(self.fabric, end) for end in pair] for pair in self.following],
-        }
-
-
-def table_of_suspects(
-    title: str, fabric: Fabric, identified: tuple[Suspect, ...], others: tuple[Suspect, ...], *, slowed: str
-) -> Table:
-    """Return the suspects, those identified first; `slowed` heads the count of what each slows down."""
-    rows = [*identified, *others]
-    return Table(
-        title,
-        (
-            Column("suspect", [one.describe(fabric) for one in rows]),
-            Column("verdict", ["identified" if at < len(identified) else "cannot tell" for at in range(len(rows))]),
-            Column("sure", [one.sure for one in rows], digits=".3f"),
-            Column(slowed, [len(one.slowed) for one in rows]),
-        ),
-    )
-
-
-def table_of_next(fabric: Fabric, pairs: tuple[tuple[int, int], ...]) -> Table:
-    """Return pairs to measure next, alone, as a table."""
-    ends = zip(*pairs, strict=True) if pairs else ((), ())
-    columns = (Column(name, [end_label(fabric, end) for end in part])
-               for name, part in zip(("source", "destination"), ends, strict=True))  # fmt: skip
-    return Table("to measure next, one at a time", tuple(columns))
+        return {"pairs": len(self.measured.src), "scatter": self.scatter, **self._plain(unclear=self.unclear)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +247,7 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
     unclear = int(np.count_nonzero(left < -FAR * scatter))
     pairs = pairs_between(routed, [*identified, *others], following, measured)
     identified.sort(key=lambda one: -len(one.slowed) * one.sure)
-    return Explanation(fabric, measured, together, scatter, tuple(identified), tuple(others), unclear, pairs)
+    return Explanation(fabric, tuple(identified), tuple(others), pairs, measured, scatter, unclear)
 
 
 def walk_pairs(network: Network, measured: Measured) -> tuple[Crossings, NDArray[np.float64]]:

@@ -24,15 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from routing.names import end_label
 from routing.routed import Routed
 from simulate.diagnosis.counters import Counters
 from simulate.diagnosis.measured import Measured
-from simulate.diagnosis.slow_links import Suspect, pairs_between, table_of_next, table_of_suspects, walk_pairs
+from simulate.diagnosis.slow_links import Diagnosis, Suspect, pairs_between, walk_pairs
 from simulate.traffic.network import Network
 from topo.errors import HeddleError, plural
-from topo.fabric import Fabric, freeze_arrays
-from topo.table import Shown, Table
+from topo.fabric import Fabric
 
 PAIRS = 300_000
 """Most pairs whose paths are counted; of more pairs, a sample of this size is drawn."""
@@ -54,40 +52,24 @@ NAMED = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Waits(Shown):
+class Waits(Diagnosis):
     """What explains the waiting of ports."""
 
-    fabric: Fabric
     counters: Counters
     time_s: float
     """Time that the counters cover: how long the busiest port sent or waited."""
     waited: float
     """Share of the time of the longest wait of a port."""
-    identified: tuple[Suspect, ...]
-    """More likely the cause than not; those with the longest waits first."""
-    others: tuple[Suspect, ...]
-    """Possible causes."""
-    following: tuple[tuple[int, int], ...]
-    """End ports of the most informative pairs to measure."""
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
-    def _brief(self) -> str:
-        if not self.identified:
-            return f"no suspect; the longest wait is {100 * self.waited:.0f} % of the time"
-        return "; ".join(one.describe(self.fabric) for one in self.identified[:3])
+    _slowed = "ports that waited"
 
     @property
-    def table(self) -> Table:
-        """Suspects, those identified first."""
-        title = f"{int(self.counters.known.sum()):,} ports, the longest wait {self.waited:.0%} of the time"
-        return table_of_suspects(title, self.fabric, self.identified, self.others, slowed="ports that waited")
+    def _title(self) -> str:
+        return f"{int(self.counters.known.sum()):,} ports, the longest wait {self.waited:.0%} of the time"
 
     @property
-    def next_table(self) -> Table:
-        """Pairs to measure next, alone."""
-        return table_of_next(self.fabric, self.following)
+    def _nothing(self) -> str:
+        return f"no suspect; the longest wait is {100 * self.waited:.0f} % of the time"
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -102,24 +84,13 @@ class Waits(Shown):
             found.append(f"no cause found for the longest wait ({100 * self.waited:.0f} % of the time)")
         return tuple(found[0 if lacking else 1 :])
 
-    def _shown(self) -> tuple[Table, ...]:
-        return self.table, self.next_table
+    def _plain_slowed(self, one: Suspect) -> dict[str, Any]:
+        return {"waited": [self.fabric.channel_label(port) for port in one.slowed]}
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
-
-        def plain(one: Suspect) -> dict[str, Any]:
-            channels, waited = ([self.fabric.channel_label(port) for port in part] for part in (one.ports, one.slowed))
-            return {"kind": one.kind, "channels": channels, "part": one.part, "sure": one.sure, "waited": waited}
-
-        return {
-            "ports": int(self.counters.known.sum()),
-            "full": self.counters.full,
-            "waited": self.waited,
-            "identified": [plain(one) for one in self.identified],
-            "others": [plain(one) for one in self.others],
-            "next": [[end_label(self.fabric, end) for end in pair] for pair in self.following],
-        }
+        head = {"ports": int(self.counters.known.sum()), "full": self.counters.full, "waited": self.waited}
+        return head | self._plain()
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +164,7 @@ def explain_waits(routed: Routed, counters: Counters, *, following: int = 5) -> 
     identified = tuple(one for one in suspects if one.sure > 0.5)
     others = tuple(one for one in suspects if one.sure <= 0.5)[:NAMED]
     pairs = pairs_between(routed, [*identified, *others], following)
-    return Waits(fabric, counters, time_s, float(held.max()), identified, others, pairs)
+    return Waits(fabric, identified, others, pairs, counters, time_s, float(held.max()))
 
 
 def _dependencies(routed: Routed, network: Network) -> sparse.csr_array:

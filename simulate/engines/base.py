@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
+from simulate.engines.compile import kernel
 from simulate.engines.congestion import Congestion
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.traffic.flows import Flows
@@ -18,6 +19,46 @@ from topo.errors import HeddleError
 
 Progress = Callable[[int, float], None]
 """Called now and then with the number of flows that have ended and the simulated time in seconds."""
+
+Records = NDArray[Any]
+"""An array of records of the kernels; its type is named where it is described."""
+
+FIRST_BIN_S = 1e-6
+"""Width of a bin of the timeline at first; it doubles when time goes beyond the last."""
+
+WAIT = np.dtype([("first", "i8"), ("count", "i4"), ("waits", "i4")])
+"""Who waits for a flow: ``next_flow[first : first + count]``; and how many flows it still waits for itself."""
+
+CONNECTION = np.dtype([("moving", "i4"), ("first", "i4"), ("last", "i4"), ("left", "i4"), ("listed", "i4")])
+"""A connection: the flow that moves, the first and last of those that wait for their turn (-1 for none), how many have
+not ended. A fluid network has the first as the root of a heap, no last, and whether the connection is to be looked at
+at this instant."""
+
+UNUSED = np.array((-1, -1, -1, 0, 0), CONNECTION)
+
+
+@kernel
+def link_followers(
+    waits: Records,
+    next_flow: NDArray[np.int32],
+    places: NDArray[np.int64],
+    dep_offset: NDArray[np.int64],
+    dep: NDArray[np.int32],
+    first: int,
+) -> None:
+    """Write which flows wait for each flow, from `first` on in ``next_flow``; dependencies are as in `Flows`."""
+    for flow in range(len(places)):
+        waits[places[flow]].waits = dep_offset[flow + 1] - dep_offset[flow]
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            waits[places[dep[edge]]].count += 1
+    for flow in range(len(places)):
+        first += waits[places[flow]].count
+        waits[places[flow]].first = first  # behind the last, from which it comes down to the first
+    for flow in range(len(places) - 1, -1, -1):
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            awaited = places[dep[edge]]
+            waits[awaited].first -= 1
+            next_flow[waits[awaited].first] = places[flow]
 
 
 class Finished(NamedTuple):
@@ -105,8 +146,8 @@ class Engine(Protocol):
 class FlowBook:
     """Books of an engine: places of flows, which are used again, and the routes and connections that it has met.
 
-    A subclass has arrays with a place for each flow, a row for each route and a row for each connection, and makes room
-    in them when asked to.
+    A subclass has arrays with a place for each flow, a row for each route and a row for each connection. Time is played
+    by its kernels; the flows that have ended leave their places here.
 
     Parameters
     ----------
@@ -115,7 +156,8 @@ class FlowBook:
     """
 
     _state: Any
-    """Arrays of the kernels; ``connections["left"]`` are the flows of each connection that have not ended."""
+    """Arrays of the kernels, among them ``waits`` (`WAIT`), ``next_flow``, and ``connections``, whose field ``left``
+    counts the flows of each connection that have not ended."""
 
     def __init__(self, network: Network, places: int = 0) -> None:
         self.network = network
@@ -142,12 +184,12 @@ class FlowBook:
         """Make room for so many flows in all; return how many there is room for now."""
         raise NotImplementedError
 
-    def _add_table(self, table: RouteTable) -> None:
-        """Add routes, the first of which is number `_n_routes`."""
+    def _reserve(self, **needed: int) -> None:
+        """Make room for so many in all; what is too small at least doubles."""
         raise NotImplementedError
 
-    def _open(self, connections: NDArray[np.int64], left: NDArray[np.int64]) -> None:
-        """Write rows of connections, below `_n_connections`, with so many flows each."""
+    def _add_table(self, table: RouteTable) -> None:
+        """Add routes, the first of which is number `_n_routes`."""
         raise NotImplementedError
 
     def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
@@ -225,8 +267,18 @@ class FlowBook:
             self._n_connections += new
             self._spare = np.append(self._spare, np.arange(self._n_connections - new, self._n_connections))
         taken, self._spare = self._spare[: len(left)], self._spare[len(left) :]
-        self._open(taken, left)
+        self._reserve(connections=self._n_connections)
+        self._state.connections["left"][taken] = left
         return np.append(taken, -1)[connection]
+
+    def _link(self, flows: Flows, places: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Write down which flows wait for which; return those, by number, that wait for none."""
+        first = self._n_followers
+        self._n_followers += len(flows.dep)
+        self._reserve(next_flow=self._n_followers)
+        if len(flows.dep):
+            link_followers(self._state.waits, self._state.next_flow, places, flows.dep_offset, flows.dep, first)
+        return np.flatnonzero(flows.dep_offset[1:] == flows.dep_offset[:-1])
 
     def _close(self, connection: NDArray[np.int32]) -> None:
         """Count flows of connections, -1 for none, that have ended."""

@@ -14,7 +14,7 @@ from topo.errors import HeddleError, plural
 from topo.fabric import freeze_arrays, frozen
 from topo.table import Brief, Column, Shown, Table, format_seconds
 
-PERCENTILES = (50.0, 99.0, 99.9, 100.0)
+LATENCY_PERCENTILES = (50.0, 99.0, 99.9, 100.0)
 """Percentiles of the latencies of packets that are reported; the last is the longest."""
 
 
@@ -55,13 +55,13 @@ class Congestion(Shown):
     def table(self) -> Table:
         """What the engine was, and the latencies of packets."""
         figures: dict[str, str | int] = {"engine": self.model, "hops": self.hops}
-        for percent in PERCENTILES:
+        for percent in LATENCY_PERCENTILES:
             figures[f"latency of packets, {percent:g} %"] = format_seconds(self.latency_s(percent))
         return Table("packets", (Column("figure", list(figures)), Column("value", list(figures.values()))))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
-        latency = {f"p{percent:g}": self.latency_s(percent) for percent in PERCENTILES}
+        latency = {f"p{percent:g}": self.latency_s(percent) for percent in LATENCY_PERCENTILES}
         return {"model": self.model, "hops": self.hops, "latency_s": latency}
 
     def latency_s(self, percent: float) -> float:

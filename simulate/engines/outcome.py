@@ -421,16 +421,13 @@ def link_classes(
 
 def links_table(classes: tuple[LinkClass, ...], fabric: Fabric) -> Table:
     """Return the load of classes of links as a table."""
-    return Table(
+    return Table.of(
         "load of links",
-        (
-            Column("links", [f"{item.sender.name} to {item.receiver.name}".lower() for item in classes]),
-            Column("lane", [item.lane for item in classes]),
-            Column("channels", [item.channels for item in classes]),
-            Column("used", [item.used for item in classes]),
-            Column("carried", [item.bytes / 1e9 for item in classes], "GB", ",.4g"),
-            Column("mean load", [100 * item.mean for item in classes], "%", ".1f"),
-            Column("highest load", [100 * item.max for item in classes], "%", ".1f"),
-            Column("hottest", [fabric.channel_label(item.hottest) for item in classes]),
-        ),
+        classes,
+        (lambda item: f"{item.sender.name} to {item.receiver.name}".lower(), "links"),
+        *("lane", "channels", "used"),
+        (lambda item: item.bytes / 1e9, "carried", "GB", ",.4g"),
+        (lambda item: 100 * item.mean, "mean load", "%", ".1f"),
+        (lambda item: 100 * item.max, "highest load", "%", ".1f"),
+        (lambda item: fabric.channel_label(item.hottest), "hottest"),
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Generator
+from typing import Any, cast
 
 import numpy as np
 import simpy
@@ -15,6 +15,9 @@ from simulate.engines.outcome import Outcome
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from topo.errors import HeddleError
+
+Process = Generator[simpy.Event, Any, None]
+"""A process of SimPy."""
 
 
 class NetworkEnvironment(simpy.Environment):

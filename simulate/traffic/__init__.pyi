@@ -1,6 +1,6 @@
 from .collectives.algorithms import ALGORITHMS as ALGORITHMS, register as register
 from .collectives.schedule import Schedule as Schedule
-from .flows import chain as chain, concatenate as concatenate
+from .graph import chain as chain, concatenate as concatenate
 from .hfreduce import HFReduce as HFReduce
 from .nccl import nccl_all_to_all as nccl_all_to_all, nccl_ring as nccl_ring, nccl_tree as nccl_tree
 from .network import Devices as Devices

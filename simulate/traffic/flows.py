@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from routing.lanes.policy import ASK
-from simulate.traffic.dependencies import find_cycle
+from routing.machine_code import kernel
 from simulate.traffic.walks import number_keys
 from topo.errors import HeddleError, plural
 from topo.fabric import frozen, owned
@@ -300,73 +299,44 @@ def grouped_dependencies(
     return owned(offset), _column(dep, len(dep), np.int32)
 
 
-def concatenate(parts: Sequence[Flows]) -> Flows:
-    """Join sets of flows that run side by side; dependencies keep pointing into their own set.
+@kernel
+def find_cycle(dep_offset: NDArray[np.int64], dep: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the flows of one circle of dependencies, each followed by one that it waits for; empty when none is.
 
-    Examples
-    --------
-    >>> import simulate
-    >>> flow = simulate.Flows.of(4, 5, 1e6)
-    >>> simulate.traffic.concatenate([flow, flow]).size_bytes.tolist()
-    [1000000.0, 1000000.0]
+    Depth-first search with an explicit stack; flows in an order in which nobody waits for a later one, as generators
+    write them, are seen to have no circle without it.
     """
-    shift = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-    edges = np.concatenate([[0], np.cumsum([len(part.dep) for part in parts])])
-    columns = {
-        item.name: np.concatenate([getattr(part, item.name) for part in parts])
-        for item in fields(Flows)
-        if item.name not in ("dep", "dep_offset", "connection")
-    }
-    behind = np.concatenate([[0], np.cumsum([part.connection.max(initial=-1) + 1 for part in parts])])
-    connection = [part.connection + at * (part.connection >= 0) for part, at in zip(parts, behind, strict=False)]
-    columns["connection"] = np.concatenate(connection).astype(np.int32)
-    dep = [part.dep + np.int32(at) for part, at in zip(parts, shift, strict=False)]
-    offset = [np.zeros(1, np.int64), *(part.dep_offset[1:] + at for part, at in zip(parts, edges, strict=False))]
-    return Flows(**columns, dep=np.concatenate(dep), dep_offset=np.concatenate(offset))
-
-
-def chain(parts: Sequence[Flows]) -> Flows:
-    """Join sets of flows that run one after another: each set begins when the set before it has finished.
-
-    Between two sets stands one flow of size 0, from an end port to itself, that waits for every flow that no other
-    waits for; so n flows before m flows cost n + m dependencies, not n times m. It carries the tag of the set before.
-
-    Examples
-    --------
-    >>> import simulate
-    >>> flow = simulate.Flows.of(4, 5, 1e6)
-    >>> simulate.traffic.chain([flow, flow]).size_bytes.tolist()
-    [1000000.0, 0.0, 1000000.0]
-    """
-    pieces: list[Flows] = []
-    flow_of: list[NDArray[np.int64]] = []
-    dep_of: list[NDArray[np.int64]] = []
-    at = 0
-    for number, part in enumerate(part for part in parts if len(part)):
-        if number:
-            before = pieces[-1]
-            last = np.setdiff1d(np.arange(len(before)), before.dep) + at - len(before)
-            pieces.append(Flows.of(before.src[0], before.src[0], 0.0, tag=before.tag[-1]))
-            first = np.flatnonzero(np.diff(part.dep_offset) == 0) + at + 1
-            flow_of += [np.full(len(last), at), first]
-            dep_of += [last, np.full(len(first), at)]
-            at += 1
-        pieces.append(part)
-        at += len(part)
-    joined = concatenate(pieces)
-    own = np.repeat(np.arange(len(joined)), np.diff(joined.dep_offset))
-    after = (np.concatenate([own, *flow_of]), np.concatenate([joined.dep.astype(np.int64), *dep_of]))
-    return joined.rewired(after)
-
-
-def repeated(flows: Flows, times: int) -> Flows:
-    """Return a set of flows that runs `times` times, once or more, one after another: as `chain` joins them."""
-    parts: list[Flows] = []
-    doubled = flows
-    while True:
-        if times & 1:
-            parts.append(doubled)
-        times >>= 1
-        if not times:
-            return chain(parts) if len(parts) > 1 else parts[0]
-        doubled = chain([doubled, doubled])
+    n = len(dep_offset) - 1
+    sorted_already = True
+    for flow in range(n):
+        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
+            if dep[edge] >= flow:
+                sorted_already = False
+    if sorted_already:
+        return np.empty(0, np.int32)
+    depth = np.zeros(n, np.int32)  # 0 not seen, above 0 place on the stack, -1 done
+    stack = np.empty(n, np.int32)
+    edge_at = np.empty(n, np.int64)
+    for root in range(n):
+        if depth[root] != 0:
+            continue
+        stack[0] = root
+        depth[root] = 1
+        edge_at[0] = dep_offset[root]
+        top = 0
+        while top >= 0:
+            flow = stack[top]
+            if edge_at[top] == dep_offset[flow + 1]:
+                depth[flow] = -1
+                top -= 1
+                continue
+            other = dep[edge_at[top]]
+            edge_at[top] += 1
+            if depth[other] > 0:
+                return stack[depth[other] - 1 : top + 1].copy()
+            if depth[other] == 0:
+                top += 1
+                stack[top] = other
+                depth[other] = top + 1
+                edge_at[top] = dep_offset[other]
+    return np.empty(0, np.int32)

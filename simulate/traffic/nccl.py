@@ -12,13 +12,16 @@ allreduces within NVLink, where the ring here is what ``NCCL_ALGO=Ring`` asks fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil
 
 import numpy as np
 
+from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.collectives.steps import ring_allreduce
 from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_allreduce
-from simulate.traffic.flows import Flows, concatenate
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import concatenate
 from simulate.traffic.node import Servers
 from topo.budget import FLOWS
 from topo.errors import HeddleError
@@ -46,13 +49,8 @@ def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
     >>> len(simulate.traffic.nccl_ring(servers, 2**23))
     480
     """
-    n_ranks, share = len(servers) * servers.gpus, size_bytes / len(servers.working_rails)
-    pieces = _pieces(share / n_ranks, chunk_bytes)
-    _check(2 * (n_ranks - 1) * n_ranks * pieces * len(servers.working_rails))
-    ring = ring_allreduce(n_ranks, pieces)
-    return concatenate(
-        [servers.flows(ring, share, servers.ranks_from(rail), rail) for rail in servers.working_rails.tolist()]
-    )
+    n_ranks = len(servers) * servers.gpus
+    return _on_each_rail(servers, size_bytes, chunk_bytes, n_ranks, lambda pieces: ring_allreduce(n_ranks, pieces))
 
 
 def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:
@@ -67,13 +65,8 @@ def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
     >>> len(simulate.traffic.nccl_tree(servers, 2**23))
     480
     """
-    trees, share = nccl_trees(len(servers), servers.gpus), size_bytes / len(servers.working_rails)
-    pieces = _pieces(share / len(trees), chunk_bytes)
-    _check(2 * (len(trees[0]) - 1) * len(trees) * pieces * len(servers.working_rails))
-    both = tree_allreduce(trees, pieces)
-    return concatenate(
-        [servers.flows(both, share, servers.ranks_from(rail), rail) for rail in servers.working_rails.tolist()]
-    )
+    trees = nccl_trees(len(servers), servers.gpus)
+    return _on_each_rail(servers, size_bytes, chunk_bytes, len(trees), lambda pieces: tree_allreduce(trees, pieces))
 
 
 def nccl_all_to_all(servers: Servers, size_bytes: float, *, pxn: bool = True) -> Flows:
@@ -124,8 +117,16 @@ def nccl_trees(n_servers: int, gpus: int) -> tuple[Tree, Tree]:
     return trees[0], trees[1]
 
 
-def _pieces(block_bytes: float, chunk_bytes: float) -> int:
-    return ceil(_positive(block_bytes) / _positive(chunk_bytes))
+def _on_each_rail(
+    servers: Servers, size_bytes: float, chunk_bytes: float, blocks: int, allreduce: Callable[[int], Schedule]
+) -> Flows:
+    """Return an allreduce on each rail that works, of an equal share of the buffer, whose blocks travel in pieces."""
+    rails = servers.working_rails.tolist()
+    share = size_bytes / len(rails)
+    pieces = ceil(_positive(share / blocks) / _positive(chunk_bytes))
+    _check(2 * (len(servers) * servers.gpus - 1) * blocks * pieces * len(rails))
+    plan = allreduce(pieces)
+    return concatenate([servers.flows(plan, share, servers.ranks_from(rail), rail) for rail in rails])
 
 
 def _positive(size_bytes: float) -> float:

@@ -20,6 +20,8 @@ from topo.table import Brief
 GBPS = 1e9 / 8
 """Bytes a second of 1 Gb/s."""
 
+GBYTE = 1e9
+
 
 @dataclass(frozen=True, eq=False)
 class Devices(Brief):

@@ -32,13 +32,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.flows import Flows
-from simulate.traffic.network import Devices
+from simulate.traffic.network import GBYTE, Devices
 from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
 from topo.fabric import Fabric, frozen
 from topo.table import Brief
-
-GBYTE = 1e9
 
 
 class _Block(IntEnum):

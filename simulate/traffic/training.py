@@ -28,7 +28,7 @@ from topo.errors import HeddleError
 BUCKET_BYTES = 25 * 2.0**20
 """Gradients that PyTorch's DistributedDataParallel sends at a time (``bucket_cap_mb``)."""
 
-Collective = Callable[[float], Flows]
+FlowsOfSize = Callable[[float], Flows]
 """Flows between ranks of a collective, by its bytes."""
 
 
@@ -100,7 +100,7 @@ def layer_groups(layers: Sequence[Layer], most_bytes: float) -> list[list[Layer]
 
 def data_parallel(
     layers: Sequence[Layer],
-    allreduce: Collective,
+    allreduce: FlowsOfSize,
     *,
     bucket_bytes: float = BUCKET_BYTES,
     overlap: bool = True,
@@ -154,8 +154,8 @@ def data_parallel(
 
 def fsdp(
     layers: Sequence[Layer],
-    all_gather: Collective,
-    reduce_scatter: Collective,
+    all_gather: FlowsOfSize,
+    reduce_scatter: FlowsOfSize,
     *,
     overlap: bool = True,
     launch_s: float = 0.0,
@@ -185,7 +185,7 @@ def fsdp(
     computed: list[int] = []
     sent: list[int] = []
 
-    def exchange(collective: Collective, size: float, after: list[int]) -> list[int]:
+    def exchange(collective: FlowsOfSize, size: float, after: list[int]) -> list[int]:
         flows = collective(size).waiting_first(launch_s)
         return [graph.add(flows, [*sent, *after, *([] if overlap else computed)])]
 
@@ -291,7 +291,7 @@ def _turns(micro_batches: int, ahead: int) -> list[tuple[bool, int]]:
     return order
 
 
-def exchanged_halves(layers: Sequence[Layer], collective: Collective, size: float) -> Flows:
+def exchanged_halves(layers: Sequence[Layer], collective: FlowsOfSize, size: float) -> Flows:
     """Return a step of layers of two halves, each of which ends with an exchange that the next half waits for.
 
     Tensor parallel (Shoeybi et al., "Megatron-LM", arXiv 1909.08053): each layer is split over the ranks, and an

@@ -22,7 +22,7 @@ LINKS = 8
 """Links between switches whose sharing is priced, those with most time on critical paths."""
 DELAY, LATENCY = "computation and delays", "latency"
 SECONDS = Column("time", (), "s", "time")
-SHARE = Column("share", (), "%", ".2f")
+PERCENT = Column("share", (), "%", ".2f")
 
 
 class Segment(NamedTuple):
@@ -53,10 +53,6 @@ class Bottlenecks(Shown):
 
     def _shown(self) -> tuple[Table, ...]:
         return (self.path, self.capacities, self.sharing)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values, ready for JSON."""
-        return {"path": self.path.to_dict(), "capacities": self.capacities.to_dict(), "sharing": self.sharing.to_dict()}
 
 
 def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, part: None) -> Bottlenecks:
@@ -144,18 +140,18 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
         if job.time_s > 0
     ]
     return Bottlenecks(
-        _table("critical paths", rows, Column("job", ()), Column("what", ()), SECONDS, SHARE),
+        _table("critical paths", rows, Column("job", ()), Column("what", ()), SECONDS, PERCENT),
         _table(
             "what capacity saves and costs",
             by_kind,
             *(Column("job", ()), Column("capacity", ())),
-            *(replace(SHARE, name="1 % more saves"), replace(SHARE, name="1 % less costs")),
+            *(replace(PERCENT, name="1 % more saves"), replace(PERCENT, name="1 % less costs")),
         ),
         _table(
             "links between switches on critical paths",
             by_link,
             *(Column("link", ()), replace(SECONDS, name="on paths"), Column("job", ())),
-            *(replace(SECONDS, name="saved if not shared"), replace(SHARE, name="part")),
+            *(replace(SECONDS, name="saved if not shared"), replace(PERCENT, name="part")),
         ),
     )
 

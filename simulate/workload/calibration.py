@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
@@ -87,11 +87,6 @@ class Calibration(Shown):
         figures = (Column(name, part, digits=",.3f") for name, part in (("value", value), ("from", low), ("to", high)))
         title = f"calibrated on {plural(self.measurements, 'line')} of {self.source}"
         return Table(title, (Column("figure", what), *figures, Column("unit", unit)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values, ready for JSON."""
-        figures = {name: getattr(self, name)._asdict() for name in ("overhead_s", "bus_gbytes_per_s")}
-        return {**asdict(self), **figures}
 
 
 def calibrate(measurements: Sequence[Measurement], source: str = "measurements") -> Calibration:

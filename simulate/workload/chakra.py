@@ -1,4 +1,4 @@
-"""Chakra traces of a run, and flows of them: computation as delay, collectives by an algorithm of choice."""
+"""Flows of Chakra traces: computations become delays, collectives the messages of an algorithm of choice."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import last_of_each_rank
-from simulate.traffic.dependencies import find_cycle
-from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
+from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies
 from simulate.traffic.network import rows_of
 from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
 
-COLLECTIVES = {
+COMM_TYPES = {
     0: "allreduce",
     1: "reduce",
     2: "all-gather",
@@ -30,11 +29,11 @@ COLLECTIVES = {
     8: "reduce-scatter",
     9: "barrier",
 }
-"""Our name of each ``CollectiveCommType``; gather (3) and scatter (4) are not played."""
+"""Collectives by ``CollectiveCommType``. Gather (3) and scatter (4) are not supported."""
 
 
 class NodeType(IntEnum):
-    """What a node of the trace is; other kinds (memory, storage, metadata) count as computation."""
+    """Types of nodes. Those that are not listed (memory, storage, metadata) count as computation."""
 
     COMP = 4
     COMM_SEND = 5
@@ -45,11 +44,10 @@ class NodeType(IntEnum):
 ATTRIBUTES = frozenset(
     {"comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "pg_name", "is_cpu_op", "num_ops", "tensor_size"}
 )
-"""Attributes of nodes that are played; a trace has many more, which are not kept."""
-
+"""Attributes of nodes that flows depend on. The many others are not kept."""
 
 SUM_PASSES = 3
-"""A sum reads both of its terms and writes the result: so ASTRA-sim counts (``PacketBundle``)."""
+"""Memory accesses for each byte of a sum: two reads and a write, as ASTRA-sim counts them (``PacketBundle``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +57,25 @@ class ChakraNode:
     id: int
     name: str
     type: int
-    """`NodeType`, or another number for what is not traffic."""
+    """`NodeType`, or another number."""
     deps: tuple[int, ...]
-    """Ids of the nodes that it waits for."""
+    """Ids of the nodes that it depends on."""
     duration_us: int
     attributes: dict[str, int | float | bool | str]
-    """Those of `ATTRIBUTES` that have one value."""
+    """Those of `ATTRIBUTES` that the node has."""
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """What a rank computes with, for nodes that tell their operations and no duration."""
+    """Speed of a rank, for nodes that have operations and no duration."""
 
     flops: float | None = None
-    """Operations a second; None where nobody said it."""
+    """Operations a second; None where it is unknown."""
     memory_bytes_s: float = np.inf
-    """Bytes a second of its memory, which what is added up passes `SUM_PASSES` times."""
+    """Bytes a second of its memory; a sum needs `SUM_PASSES` for each of its bytes."""
 
     def time_s(self, operations: float, size_bytes: float) -> float:
-        """Return what so many operations on so many bytes take: the longer of both, as ASTRA-sim has it.
+        """Return max(operations / flops, size_bytes / memory_bytes_s), as ASTRA-sim does.
 
         Williams, Waterman and Patterson, "Roofline: an insightful visual performance model for multicore
         architectures", 2009.
@@ -95,33 +93,43 @@ def flows_of_chakra(
     eager_bytes: float = EAGER_BYTES,
     port_bytes_s: float = np.inf,
 ) -> Flows:
-    """Return what all ranks of a run did, as flows between ranks.
+    """Return the traffic of all ranks of a run, as flows between ranks.
 
-    A node of computation, and any other that is no traffic, takes its duration at its rank, or what the roofline
-    says of its operations (``num_ops`` on ``tensor_size`` bytes) where it has none; such nodes of a rank take
-    turns. So does a node of the host (``is_cpu_op``) that launches traffic: the traffic is a node of its own. A
-    send and a receive match by source, destination and tag, in order; a message of more than `eager_bytes` waits
-    for both. The k-th collective of a process group (``pg_name``; without one, of all ranks) at one member belongs
-    to the k-th at every other, and begins at each rank when its node may, but a message of more than `eager_bytes`
-    also when its receiver's may; those of a group take turns. It is played by the algorithm named for it in
-    `algorithms`, or by the first in `simulate.traffic.collectives.ALGORITHMS`. ``comm_size`` is what a rank puts
-    in: of an all-gather its own part, of others the whole buffer. The schema does not say so, but the converter of
-    PyTorch's traces counts so (``pytorch_node.py``: the sizes of the inputs), and ASTRA-sim reads it so
-    (``Ring.cc``). Flows of collectives have their step as tag, others 0.
+    - *Computation* takes its duration; without one, the time of its operations by the roofline (``num_ops`` on
+      ``tensor_size`` bytes), and then the nodes of a rank run one at a time. A node of the host that launches traffic
+      (``is_cpu_op``) is computation: the traffic has a node of its own.
+    - A *send* and a *receive* match by source, destination and tag, in order. A message of more than `eager_bytes`
+      waits for both.
+    - The k-th *collective* of a process group (``pg_name``; without one, of all ranks) at one member is the k-th at
+      every other. It begins at each rank when the node of that rank may begin; a message of more than `eager_bytes`
+      also waits for the node of its receiver. The collectives of a group run one at a time. The algorithm is the one
+      that `algorithms` names, else the first of `simulate.traffic.collectives.ALGORITHMS`.
+    - ``comm_size`` is the input of a rank: its own part for an all-gather, the whole buffer for others. The schema does
+      not define it. PyTorch's converter writes it (``pytorch_node.py``: the sizes of the inputs) and ASTRA-sim reads it
+      (``Ring.cc``) in this way.
+
+    Flows of collectives have their step as tag, others 0.
 
     Parameters
     ----------
+    traces : (n_ranks,)
+        Nodes of each rank.
+    algorithms
+        Algorithm by collective.
     path
-        What the names of the files begin with, for messages.
+        Common beginning of the names of the files, for messages.
+    roofline
+        Speed of a rank.
+    eager_bytes
+        Larger messages wait for their receiver.
     port_bytes_s
-        Rate of a rank's port, from which it is told who comes first where nodes take turns.
+        Rate of a rank's port in bytes/s. It decides the order of nodes that share a unit.
 
     Raises
     ------
     FormatError
-        Naming file, rank and node, when a node waits for one that is not there or for itself in a circle, a message
-        has no other side, members of a group disagree, a collective is not known, or a node has operations and nobody
-        said how many a second there are.
+        Naming file, rank and node: when a dependency is missing or circular, a message has no other side, members of a
+        group disagree, a collective is unknown, or a node has operations and the operations a second are unknown.
     """
     builder = _Builder(traces, dict(algorithms or {}), path, roofline, eager_bytes, port_bytes_s)
     for rank, trace in enumerate(traces):
@@ -135,18 +143,18 @@ def flows_of_chakra(
 
 
 class _Joined(NamedTuple):
-    """A collective, as it joins its ranks."""
+    """A collective that joins ranks."""
 
     group: int
     gates: NDArray[np.int64]
     ends: NDArray[np.int64]
     """Flows that begin and end its nodes, in the order of the ranks."""
     taken_s: float
-    """What the rank takes that receives and adds most, if nobody else used its port."""
+    """Time of the rank that receives and adds most, alone on its port."""
 
 
 class _Builder:
-    """Flows so far. Each node has a flow that begins when it may (its gate), and one whose end is its own."""
+    """Flows so far. The *gate* of a node is the flow that waits for its dependencies, its *end* that which ends it."""
 
     def __init__(
         self,
@@ -167,7 +175,7 @@ class _Builder:
         self.dst: list[int] = []
         self.size: list[float] = []
         self.delay: list[float] = []
-        self.node: list[tuple[int, int]] = []  # rank and node that a flow belongs to, for messages
+        self.node: list[tuple[int, int]] = []  # rank and node of each flow, for error messages
         self.waits: list[tuple[int, int]] = []
         self.gate: list[dict[int, int]] = [{} for _ in traces]
         self.end: list[dict[int, int]] = [{} for _ in traces]
@@ -175,9 +183,9 @@ class _Builder:
         self.recvs: list[tuple[tuple[int, int, int], int, int]] = []
         self.groups: dict[str, dict[int, list[ChakraNode]]] = {}
         self.expanded: list[tuple[int, Flows, NDArray[np.int64]]] = []
-        self.added: list[NDArray[np.float64]] = []  # seconds that sums take before messages of `expanded`
+        self.added: list[NDArray[np.float64]] = []  # seconds of sums before the messages of `expanded`
         self.n_expanded = 0
-        self.computing: set[int] = set()  # what takes the time that the roofline says
+        self.computing: set[int] = set()  # flows whose time is that of the roofline
         self.joined: list[_Joined] = []
 
     def add(self, rank: int, node: ChakraNode) -> None:
@@ -262,9 +270,9 @@ class _Builder:
 
     def expand(self, group: int, ranks: list[int], nodes: list[ChakraNode]) -> None:
         kind = self.whole(ranks[0], nodes[0], "comm_type", 2**31, 0)
-        collective = COLLECTIVES.get(kind)
+        collective = COMM_TYPES.get(kind)
         if collective is None:
-            raise self.refusal(ranks[0], nodes[0].id, f"comm_type {kind}", f"one of {', '.join(map(str, COLLECTIVES))}")
+            raise self.refusal(ranks[0], nodes[0].id, f"comm_type {kind}", f"one of {', '.join(map(str, COMM_TYPES))}")
         gates = np.array([self.gate[rank][node.id] for rank, node in zip(ranks, nodes, strict=True)])
         ends = np.array([self.end[rank][node.id] for rank, node in zip(ranks, nodes, strict=True)])
         self.waits += zip(ends.tolist(), gates.tolist(), strict=True)
@@ -290,9 +298,9 @@ class _Builder:
         messages = plan.flows(size, self.eager_bytes)
         taken = np.bincount(plan.dst, added + messages.size_bytes / self.port_bytes_s, minlength=1)
         self.joined.append(_Joined(group, gates, ends, float(taken.max())))
-        # A rank takes part when its node may begin: its first messages out wait for its gate, and large ones that wait
-        # for no other are also held back until they are expected. It is done when its last messages have come and its
-        # last large ones have gone; small ones are in a buffer as soon as those that they wait for are there. Numbers
+        # The first messages that a rank sends wait for its gate. Large ones that wait for no other also wait for that
+        # of their receiver. The node ends when the last messages to the rank have arrived and its last large ones
+        # have been sent; a small one is in a buffer as soon as the messages that it waits for have arrived. Numbers
         # below 0 stand for messages, from -1 down.
         large = messages.size_bytes > self.eager_bytes
         repeated = plan.waiter[plan.src[plan.waiter] == plan.src[plan.awaited]]
@@ -322,11 +330,11 @@ class _Builder:
                     self.waits.append((gate[node.id], end[dep]))
 
     def take_turns(self) -> None:
-        """Let computations of a rank, and collectives of a group, run one at a time: of those that may begin the first.
+        """Let computations of a rank, and collectives of a group, run one at a time: first those that may begin first.
 
-        Computations are those that share the rank's operations a second; their first is the one of the least id. The
-        turns follow from the times of all nodes if messages had ports for themselves: an order of all nodes of all
-        ranks, so that no circle comes of it.
+        Computations are those with the time of the roofline; of several that may begin, the one with the least id is
+        first. The order is taken from one event simulation of all nodes of all ranks in which each message has a port
+        of its own. So the dependencies that it adds close no cycle.
         """
         n, n_ranks = len(self.src), len(self.traces)
         turn = {at: (self.src[at], self.node[at][1]) for at in self.computing}

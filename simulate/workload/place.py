@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
 from simulate.traffic.collectives.algorithms import Collective, groups_of
-from simulate.traffic.flows import Flows, concatenate, repeated
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.nccl import nccl_all_to_all, nccl_ring, nccl_tree
 from simulate.traffic.network import NO_DEVICES, Devices

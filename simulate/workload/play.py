@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -17,7 +17,7 @@ from simulate.engines.charts import draw_timeline
 from simulate.engines.fluid.engine import Fluid
 from simulate.engines.outcome import Outcome
 from simulate.engines.packets.engine import PacketModel
-from simulate.engines.simpy_bridge import NetworkEnvironment
+from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
@@ -30,7 +30,7 @@ from topo.budget import FLOWS
 from topo.catalog.models import NodeModel
 from topo.errors import FlowError, HeddleError, plural
 from topo.fabric import frozen
-from topo.table import Column, Shown, Table, format_seconds
+from topo.table import Column, Record, Shown, Table, format_seconds
 
 if TYPE_CHECKING:
     from topo.drawing import Drawing
@@ -57,7 +57,7 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9, 100.0)
 
 
 @dataclass(frozen=True)
-class JobResult:
+class JobResult(Record):
     """What became of a job."""
 
     name: str
@@ -87,6 +87,8 @@ class JobResult:
     flow_s: tuple[float, ...]
     """Durations of its flows, each from its own begin: the `PERCENTILES`, empty when none crosses the network. Each
     percentile is the duration of one flow, never a mean of two."""
+
+    _derived = ("time_s", "slowdown", "algorithm_gbytes_per_s", "bus_gbytes_per_s")
 
     @property
     def what(self) -> str:
@@ -120,10 +122,7 @@ class JobResult:
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
         times = {"max" if p == 100 else f"p{p:g}": at for p, at in zip(PERCENTILES, self.flow_s, strict=False)}
-        derived = {
-            name: getattr(self, name) for name in ("time_s", "slowdown", "algorithm_gbytes_per_s", "bus_gbytes_per_s")
-        }
-        return {**asdict(self), **derived, "flow_s": times}
+        return {**super().to_dict(), "flow_s": times}
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,18 +151,10 @@ class Simulation(Shown):
     @property
     def table(self) -> Table:
         """Time and bandwidth of each job."""
-        jobs = self.jobs
-        columns = [
-            Column("job", [job.name for job in jobs]),
-            Column("what", [job.what for job in jobs]),
-            Column("ranks", [job.ranks for job in jobs]),
-            Column("time", [job.time_s for job in jobs], "s", "time"),
-            Column("algbw", [job.algorithm_gbytes_per_s for job in jobs], "GB/s", ".2f"),
-            Column("busbw", [job.bus_gbytes_per_s for job in jobs], "GB/s", ".2f"),
-        ]
-        if any(job.alone_s is not None for job in jobs):
-            columns.append(Column("slowdown", [job.slowdown for job in jobs], digits=".2f"))
-        return Table("jobs", tuple(columns))
+        slowdown = [("slowdown", "slowdown", "", ".2f")] if any(job.alone_s is not None for job in self.jobs) else []
+        bandwidths = (("algorithm_gbytes_per_s", "algbw", "GB/s", ".2f"), ("bus_gbytes_per_s", "busbw", "GB/s", ".2f"))
+        time = ("time_s", "time", "s", "time")
+        return Table.of("jobs", self.jobs, ("name", "job"), "what", "ranks", time, *bandwidths, *slowdown)
 
     @property
     def flow_table(self) -> Table:
@@ -407,16 +398,14 @@ def play_with_storage(
     return replace(workload, flows=flows, job=frozen(flows.tag)), outcome
 
 
-def _clients(
-    storage: Storage, files: list[File], job: RunningJob, spec: StorageJob, number: int
-) -> list[Generator[simpy.Event, Any, None]]:
+def _clients(storage: Storage, files: list[File], job: RunningJob, spec: StorageJob, number: int) -> list[Process]:
     """Return the processes of a storage job: loaders first, then writers of checkpoints."""
 
-    def load(client: Client) -> Generator[simpy.Event, Any, None]:
+    def load(client: Client) -> Process:
         yield client.env.timeout(spec.start)
         yield from client.load(files, spec.batch, spec.sample, batches=spec.batches)
 
-    def save(client: Client, file: File) -> Generator[simpy.Event, Any, None]:
+    def save(client: Client, file: File) -> Process:
         yield client.env.timeout(spec.start)
         for turn in range(1, spec.checkpoints + 1):
             begin_s = client.env.now

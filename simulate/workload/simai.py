@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import Schedule
-from simulate.traffic.flows import EAGER_BYTES, Flows, concatenate
-from simulate.traffic.graph import Graph
+from simulate.traffic.flows import EAGER_BYTES, Flows
+from simulate.traffic.graph import Graph, concatenate
 from topo.budget import FLOWS
 from topo.errors import HeddleError
 
-COLLECTIVES = {
+EXCHANGE_KINDS = {
     "ALLREDUCE": "allreduce",
     "ALLGATHER": "all-gather",
     "REDUCESCATTER": "reduce-scatter",
@@ -36,7 +36,7 @@ class Exchange(NamedTuple):
 
     compute_s: float
     collective: str
-    """A value of `COLLECTIVES`, or nothing."""
+    """A value of `EXCHANGE_KINDS`, or nothing."""
     among: str
     """``TP``, ``EP``, ``DP`` or ``DP_EP``."""
     size_bytes: int

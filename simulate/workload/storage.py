@@ -15,7 +15,6 @@ one behind it. What incast does here is to take shares: n senders to a port leav
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,9 +23,9 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from routing.routed import Routed
-from simulate.engines.simpy_bridge import NetworkEnvironment
+from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.flows import Flows
-from simulate.traffic.network import Network
+from simulate.traffic.network import GBYTE, Network
 from simulate.traffic.placement import zone_of
 from simulate.workload.spec import StorageSpec
 from topo.catalog.models import NodeModel
@@ -34,10 +33,8 @@ from topo.errors import HeddleError
 from topo.fabric import Fabric, Role, frozen
 from topo.table import Brief, format_seconds
 
-GBYTE = 1e9
 STEADY_BINS = 256
 """Bins of the timeline of `steady_reads`; at least half of them hold the time until its end."""
-Process = Generator[simpy.Event, Any, None]
 File = NDArray[np.int32]
 """A file as its chains: chunk c is on chain ``file[c % len(file)]``."""
 

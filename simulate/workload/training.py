@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simulate.traffic.collectives.algorithms import schedule
-from simulate.traffic.flows import Flows, chain
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import chain
 from simulate.traffic.network import GBPS
 from simulate.traffic.training import (
-    Collective,
+    FlowsOfSize,
     data_parallel,
     even_layers,
     exchanged_halves,
@@ -53,7 +54,7 @@ def _step(job: TrainingJob, n_ranks: int, groups: ArrayLike) -> Flows:
         if messages * job.steps > FLOWS.limit:
             raise HeddleError(f"{messages:,} messages a step, {job.steps:,} times, are too many; expected {FLOWS}")
 
-    def collective(name: str, algorithm: str, times: int) -> Collective:
+    def collective(name: str, algorithm: str, times: int) -> FlowsOfSize:
         """Return a collective that each step has so many times."""
         plan = schedule(name, algorithm, n_ranks, groups=groups)
         check(times * len(plan))

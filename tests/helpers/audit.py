@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from simulate import Fluid
 from simulate.engines.fluid.maxmin import SETTLED
-from simulate.engines.fluid.state import BLOCK, FIRST_ROOM, Room, State, allocate
+from simulate.engines.fluid.state import BLOCK, FIRST_MEMBERS, Room, State, allocate
 from simulate.traffic.network import Network
 
 MAX_COUNT = 2**62
@@ -80,7 +80,7 @@ def _check_shapes(state: State, room: Room, network: Network, used: tuple[int, i
         map(len, (state.size, state.routes, state.route_link, state.hops, state.next_flow, state.connections))
     )
     _check(all(0 <= n <= size for n, size in zip(room, sizes, strict=True)), "room")
-    _check(all(0 <= n <= most for n, most in zip(used, (room.routes, room.links, room.followers), strict=True)), "room")
+    _check(all(0 <= n <= most for n, most in zip(used, (room.routes, room.links, room.next_flow), strict=True)), "room")
     n_channels, n_links = network.fabric.n_ports, len(network.capacity_bytes_s)
     slots = -(-max(min(max(room.flows, 1), room.routes), 1) // BLOCK**2) * BLOCK**2
     _check(slots << max(0, (room.hops - 1).bit_length()) == len(state.hops), "room")
@@ -142,7 +142,7 @@ def _check_members(state: State, slot: NDArray[np.int64], n_routes: int, now: di
     """Refuse resources that disagree with the classes about who crosses them, or whose rooms cannot grow."""
     links, shift, n_lanes = state.links, now["shift"], len(network.lane_weight)
     first, room, count = (links[name].astype(np.int64) for name in ("first", "room", "count"))
-    _check(_within(first, 0, len(state.members)) and _within(room, FIRST_ROOM, len(state.members) + 1), "links")
+    _check(_within(first, 0, len(state.members)) and _within(room, FIRST_MEMBERS, len(state.members) + 1), "links")
     _check((first + room <= min(now["members"], len(state.members))).all(), "links")
     _check(((count >= 0) & (count <= room)).all(), "links")
     order = np.argsort(first)
@@ -155,10 +155,10 @@ def _check_members(state: State, slot: NDArray[np.int64], n_routes: int, now: di
     crossed = state.route_link[state.routes["first"][of_route] + inside] * np.int64(n_lanes)
     crossed += np.where(links["laned"][crossed], state.routes["lane"][of_route], 0)
     crossing = np.bincount(crossed, minlength=len(links))
-    doubled = room // FIRST_ROOM
-    _check(((doubled & (doubled - 1)) == 0).all() and (room % FIRST_ROOM == 0).all(), "links")
-    _check(((room == FIRST_ROOM) | (room // 2 < crossing)).all(), "links")
-    _check(int((2 * room - FIRST_ROOM).sum()) == now["members"], "links")
+    doubled = room // FIRST_MEMBERS
+    _check(((doubled & (doubled - 1)) == 0).all() and (room % FIRST_MEMBERS == 0).all(), "links")
+    _check(((room == FIRST_MEMBERS) | (room // 2 < crossing)).all(), "links")
+    _check(int((2 * room - FIRST_MEMBERS).sum()) == now["members"], "links")
     _check(_within(links["stamp"], 0, now["stamp"] + 1), "links")
 
     hops = state.classes["hops"][slot]

@@ -14,12 +14,12 @@ import numpy as np
 
 from routing.tables import NO_PATH, RoutingTables
 from topo.dumps.ibnetdiscover import clean_description
-from topo.dumps.subnet_lst import SPEED
+from topo.dumps.subnet_lst import SPEED_OF_LANE
 from topo.fabric import Fabric, Kind
 from topo.speeds import SPEEDS
 
 KIND = {Kind.SWITCH: "SW", Kind.HCA: "CA", Kind.AGGREGATION: "CA", Kind.ROUTER: "RT"}
-WORD = {generation: word for word, generation in SPEED.items()}
+WORD = {generation: word for word, generation in SPEED_OF_LANE.items()}
 DEVICE = {"SW": "D2F0", "CA": "101B", "RT": "D2F0"}
 
 

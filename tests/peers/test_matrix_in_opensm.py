@@ -7,7 +7,7 @@ import pytest
 import topo
 from helpers.matrix import CLUSTERS, spec
 from helpers.strategies import nightly
-from plan.opensm_lab.rehearsal import rehearse
+from plan.opensm_lab.trials import rehearse
 from routing.engines.base import route
 from routing.proof import prove
 

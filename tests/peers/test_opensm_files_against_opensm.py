@@ -14,7 +14,7 @@ from helpers.opensm_daemon import level_of_path, run_opensm, serving
 from helpers.random_fabrics import draw
 from helpers.strategies import Case, cases, past_switch_0_on_lane_5, ring, seeds, tree
 from plan.opensm_lab.ibsim import missing_tools, run_ibdmchk, simulated
-from plan.opensm_lab.rehearsal import rehearse
+from plan.opensm_lab.trials import rehearse
 from routing.opensm.files import opensm_files
 from routing.opensm.guid2lid import format_guid2lid, read_guid2lid
 from routing.opensm.lfts import format_lfts, parse_lfts, read_lfts

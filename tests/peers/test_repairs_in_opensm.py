@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.twins import twin
-from plan.opensm_lab.rehearsal import rehearse
+from plan.opensm_lab.trials import rehearse
 from routing.engines.base import route
 from routing.proof import prove
 from routing.repairs.basis import prepare_repair

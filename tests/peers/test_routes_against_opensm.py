@@ -91,7 +91,7 @@ def test_a_rehearsal_loads_what_was_written(lanes, tmp_path, capsys, monkeypatch
         lines = b"".join(files["lfts"]).replace(b" 045 # portguid", b" 046 # portguid", 3)
         return files | {"lfts": lines}
 
-    monkeypatch.setattr("plan.opensm_lab.rehearsal.opensm_files", spoilt)
+    monkeypatch.setattr("plan.opensm_lab.trials.opensm_files", spoilt)
     assert run(command) == 1
     assert "NOT AS PLANNED, 3 of" in " ".join(capsys.readouterr().out.split())
 
@@ -115,7 +115,7 @@ def test_plan_route_sets_ours_beside_the_engines_of_opensm(tmp_path, capsys) -> 
 
 
 def test_an_engine_that_fails_is_a_row_that_says_so(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("plan.opensm_lab.comparison.PEERS", {"nonsense": (), "minhop": ()})
+    monkeypatch.setattr("plan.opensm_lab.trials.PEERS", {"nonsense": (), "minhop": ()})
     fabric = path("fdr10-mesh")
     assert run(["route", str(fabric), "-o", str(tmp_path / "out"), "--compare", "opensm"]) == 0
     said = capsys.readouterr().out

@@ -46,7 +46,7 @@ def test_memory_that_libraries_cannot_be_loaded_in_is_refused(repository, kind, 
 
 
 def test_a_lower_limit_of_the_shell_stays():
-    code = "import resource, plan.limits as l; l.impose(1000, 8); print(resource.getrlimit(resource.RLIMIT_CPU)[0])"
+    code = "import resource, plan.signals as l; l.impose(1000, 8); print(resource.getrlimit(resource.RLIMIT_CPU)[0])"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

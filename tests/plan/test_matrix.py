@@ -14,7 +14,7 @@ import topo
 from helpers import recount
 from helpers.matrix import CLUSTERS, spec
 from plan.export.registry import EXPORTS
-from plan.pipeline import DESIGN, Plan, run
+from plan.pipeline import DESIGN, Plan, run_passes
 
 CASES = [
     pytest.param(*case, turn, id="-".join([case[0], case[1].replace(" ", "-"), "storage" * case[2]]), marks=[
@@ -32,7 +32,7 @@ def test_there_are_sixty_clusters_and_half_have_a_floor() -> None:
 def test_cables_fit_and_the_bill_is_that_of_the_cable_list(model: str, network: str, storage: bool, turn: int) -> None:
     floor = bool((turn + turn // 2) % 2)
     cluster = topo.parse(spec(model, network, storage, floor, turn))
-    plan = run(Plan(cluster.name, cluster), DESIGN)
+    plan = run_passes(Plan(cluster.name, cluster), DESIGN)
     files = {
         name: text for export in ("bom-csv", "cables", "netbox") for name, text in EXPORTS[export].make(plan).items()
     }

@@ -8,7 +8,7 @@ import pytest
 from costmodel.bills import make_bill
 from helpers.presets import ALIKE, LARGE, PRESETS, read_preset, routed, subnets
 from helpers.strategies import nightly, slow_but
-from plan.pipeline import BUILD, Plan, run
+from plan.pipeline import BUILD, Plan, run_passes
 from routing.proof import check_certificate, prove
 from topo.cluster import Cluster
 from topo.counts import count
@@ -100,7 +100,7 @@ def test_the_baseline_without_its_cores_is_the_one_by_arithmetic():
     slow_but(["lab-20", "slow-subtrees", "direct-zones", "dgx-a100-superpod", "dragonfly"], "lab-20", "direct-zones"),
 )
 def test_a_preset_becomes_a_whole_plan(name):
-    plan = run(Plan(name, read_preset(name)), BUILD)
+    plan = run_passes(Plan(name, read_preset(name)), BUILD)
 
     assert plan.refusals == ()
     assert plan.verdict == "holds"

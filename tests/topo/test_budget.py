@@ -53,7 +53,7 @@ def test_a_file_that_unpacks_to_hundreds_of_times_its_size(monkeypatch, tmp_path
 
 
 def test_lines_are_counted_whether_or_not_they_say_something(monkeypatch, tmp_path):
-    monkeypatch.setattr(text, "TEXT_LINES", budget.Budget("text-lines", 3, "lines", "", ""))
+    monkeypatch.setattr(text, "TEXT_LINES", budget.Budget(3, "lines", "", "", "text-lines"))
     (tmp_path / "three").write_text("a\n\n\n")
     (tmp_path / "four").write_text("\n\n\n\n")
     assert list(read_lines(tmp_path / "three")) == ["a", "", ""]
@@ -64,13 +64,13 @@ def test_lines_are_counted_whether_or_not_they_say_something(monkeypatch, tmp_pa
 
 
 def test_empty_parts_of_a_packed_file_count(monkeypatch, tmp_path):
-    monkeypatch.setattr(text, "TEXT_BYTES", budget.Budget("text-bytes", 10_000, "bytes", "", ""))
+    monkeypatch.setattr(text, "TEXT_BYTES", budget.Budget(10_000, "bytes", "", "", "text-bytes"))
     (tmp_path / "parts.gz").write_bytes(gzip.compress(b"") * 10_000)
     assert "budget text-bytes" in refusal(tmp_path / "parts.gz")
 
 
 def test_cpu_seconds_of_a_reader(monkeypatch, tmp_path):
-    monkeypatch.setattr(budget, "READER_CPU", budget.Budget("reader-cpu", -1, "seconds of CPU", "", ""))
+    monkeypatch.setattr(budget, "READER_CPU", budget.Budget(-1, "seconds of CPU", "", "", "reader-cpu"))
     (tmp_path / "long").write_text("\n" * 100_000)
     with pytest.raises(FormatError, match="budget reader-cpu"):
         list(read_lines(tmp_path / "long"))
@@ -78,7 +78,7 @@ def test_cpu_seconds_of_a_reader(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_a_pipe_that_nobody_writes_is_refused_and_a_slow_one_is_read(monkeypatch, tmp_path):
-    monkeypatch.setattr(text, "PIPE_OPEN", budget.Budget("pipe-open", 0.3, "seconds", "", ""))
+    monkeypatch.setattr(text, "PIPE_OPEN", budget.Budget(0.3, "seconds", "", "", "pipe-open"))
     os.mkfifo(tmp_path / "idle")
     with pytest.raises(FormatError, match=r"idle: .*\(budget pipe-open\)"):
         list(read_lines(tmp_path / "idle"))
@@ -91,7 +91,7 @@ def test_a_pipe_that_nobody_writes_is_refused_and_a_slow_one_is_read(monkeypatch
                 file.flush()
 
     os.mkfifo(tmp_path / "slow")
-    monkeypatch.setattr(text, "PIPE_OPEN", budget.Budget("pipe-open", 30, "seconds", "", ""))
+    monkeypatch.setattr(text, "PIPE_OPEN", budget.Budget(30, "seconds", "", "", "pipe-open"))
     writer = threading.Thread(target=write)
     writer.start()
     assert list(read_lines(tmp_path / "slow")) == ["one", "two"]
@@ -100,7 +100,7 @@ def test_a_pipe_that_nobody_writes_is_refused_and_a_slow_one_is_read(monkeypatch
 
 @pytest.mark.slow
 def test_a_pipe_that_falls_silent_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(text, "PIPE_WAIT", budget.Budget("pipe-wait", 0.2, "seconds", "", ""))
+    monkeypatch.setattr(text, "PIPE_WAIT", budget.Budget(0.2, "seconds", "", "", "pipe-wait"))
     os.mkfifo(tmp_path / "silent")
     holder = os.open(tmp_path / "silent", os.O_RDWR)
     os.write(holder, b"begun\n")

@@ -1,5 +1,7 @@
 """What a fabric answers for itself, held to its definition node by node, and to laws: relabelling permutes answers."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from helpers.relabel import relabelled
 from helpers.strategies import fabrics
+from topo.cluster import preset
 from topo.fabric import Fabric, Kind, Role
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -109,3 +112,16 @@ def test_without_takes_out_these_cables_and_nothing_else(fabric: Fabric, seed: i
 @given(fabrics(), SEEDS)
 def test_relabelling_changes_no_count(fabric: Fabric, seed: int) -> None:
     assert relabelled(fabric, np.random.default_rng(seed)).fabric.counts() == fabric.counts()
+
+
+def test_what_a_node_is_made_of() -> None:
+    fabric = preset("lab-20").fabric
+    for node in range(fabric.n_nodes):
+        assert [fabric.port_node[port] for port in fabric.ports_of(node)] == [node] * len(fabric.ports_of(node))
+        assert fabric.server_of(node) == fabric.label(node).split(" ")[0]
+    assert sum(len(fabric.ports_of(node)) for node in range(fabric.n_nodes)) == fabric.n_ports
+    assert (fabric.model_of(0), fabric.server_model_of(0)) == ("QM8700", "")
+    assert fabric.server_model_of(fabric.n_switches) == "pcie-a100"
+    unknown = {"model": np.full(fabric.n_nodes, -1, np.int16), "host_model": np.full(len(fabric.hosts), -1, np.int16)}
+    bare = dataclasses.replace(fabric, **unknown)
+    assert {bare.model_of(0), bare.server_model_of(fabric.n_switches)} == {""}

@@ -17,8 +17,7 @@ from helpers import recount
 from helpers.strategies import examples
 from plan.cli import run
 from plan.export.registry import EXPORTS
-from plan.pipeline import DESIGN, Plan
-from plan.pipeline import run as execute
+from plan.pipeline import DESIGN, Plan, run_passes
 
 TREE = {"shape": "fat-tree", "switch": "QM9790"}
 ETHERNET = {"shape": "fat-tree", "switch": "SN5600", "split": True}
@@ -150,7 +149,7 @@ def test_out_of_band_networks_plug_nodes_into_copper_and_uplinks_into_the_other_
         assert copper["TP", "1xGE"] == wanted
         assert copper["DAC", "4xEDR"] + copper["AOC", "4xEDR"] == leaves * up
         rows = list(
-            csv.DictReader(io.StringIO(EXPORTS["cables"].make(execute(Plan("pod", found), DESIGN))["cables.csv"]))
+            csv.DictReader(io.StringIO(EXPORTS["cables"].make(run_passes(Plan("pod", found), DESIGN))["cables.csv"]))
         )
         models = {name: fabric.models[model] for name, model in zip(fabric.hosts, fabric.host_model, strict=True)}
         switches = ((net, node) for net in found.fabrics for node in range(net.n_switches))

@@ -48,7 +48,7 @@ CHIPS: dict[int, str] = {
 }
 """Chip of each device id."""
 
-DEVICES = {chip: device for device, chip in CHIPS.items()}
+DEVICE_IDS = {chip: device for device, chip in CHIPS.items()}
 
 # The chip that made each generation of links common: (generation, switch, adapter), oldest first.
 USUAL = (
@@ -89,15 +89,15 @@ def device_id(fabric: Fabric, node: int, catalog: Catalog | None = None) -> int:
     """
     if fabric.kind[node] == Kind.AGGREGATION:
         return AGGREGATION_DEVICE
-    name = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+    name = fabric.model_of(node)
     known = catalog or _shipped()
     models = [known.switches.get(name), known.switches.get(name.removeprefix("M")), known.hcas.get(name)]
     for chip in (name, *(model.chip for model in models if model)):
-        if chip in DEVICES:
-            return DEVICES[chip]
-    fastest = fabric.speed[fabric.port_offset[node] : fabric.port_offset[node + 1]].max(initial=0)
+        if chip in DEVICE_IDS:
+            return DEVICE_IDS[chip]
+    fastest = fabric.speed[fabric.ports_of(node)].max(initial=0)
     usual = next((row for row in USUAL if SPEEDS.index(row[0]) >= fastest), USUAL[-1])
-    return DEVICES[usual[1 if fabric.kind[node] == Kind.SWITCH else 2]]
+    return DEVICE_IDS[usual[1 if fabric.kind[node] == Kind.SWITCH else 2]]
 
 
 def vendor_name(model: str) -> str:

@@ -5,6 +5,7 @@ Tables are read in order: those that ship, then those of the user, which add mod
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -31,7 +32,7 @@ from topo.spec.base import spelled
 from topo.speeds import is_link_speed
 from topo.table import Brief
 
-KINDS: dict[str, Any] = {
+MODEL_KINDS: dict[str, Any] = {
     "switches": SwitchModel,
     "nodes": NodeModel,
     "hcas": HcaModel,
@@ -94,6 +95,17 @@ class Catalog(Brief):
                 return models[name].description
         return ""
 
+    @property
+    def sha256(self) -> str:
+        """Digest of every figure and price."""
+        tables = (self.switches, self.nodes, self.hcas, self.cables, self.prices)
+        rows = [sorted((name, repr(row)) for name, row in table.items()) for table in tables]
+        return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+    def servers_sha256(self, models: Iterable[str]) -> dict[str, str]:
+        """Return the digest of what each of these servers is, price and power aside; of those that the catalog has."""
+        return {name: self.nodes[name].figures_sha256 for name in sorted({*models} & self.nodes.keys())}
+
     def price(self, name: str, currency: str) -> Price | None:
         """Return the price of a model in a currency, or None where nobody gives one."""
         return self.prices.get(name, {}).get(currency)
@@ -141,7 +153,7 @@ class _Loading:
 
     def add_folder(self, folder: Path, shown: str) -> None:
         """Read the tables of a folder; ``shown`` names it in messages and sources."""
-        known = [f"{table}.csv" for table in (*KINDS, "figures", "prices")]
+        known = [f"{table}.csv" for table in (*MODEL_KINDS, "figures", "prices")]
         try:
             if folder.is_file():
                 folder, shown, present = folder.parent, str(folder.parent), [folder.name]
@@ -165,7 +177,7 @@ class _Loading:
                 self.findings += error.findings
                 return []
 
-        for table, kind in KINDS.items():
+        for table, kind in MODEL_KINDS.items():
             self.add_models(table, read(table, _reader(kind)[1]))
         self.add_figures(read("figures", FIGURE_COLUMNS))
         self.add_prices(read("prices", _reader(PriceRow)[1]))  # of cables by their speed too: their lengths are unknown
@@ -188,7 +200,7 @@ class _Loading:
         seen: set[tuple[str, str]] = set()
         for row in self.known(rows):
             where, figure = row.source.where, row.cells.get("figure", "")
-            columns = _reader(KINDS[self.table[row.model]])[1]
+            columns = _reader(MODEL_KINDS[self.table[row.model]])[1]
             if figure not in columns:
                 self.refuse(where, f'the figure "{figure[:60]}"', "one of " + ", ".join(columns), figure, columns)
             elif (row.model, figure) in seen:
@@ -239,11 +251,11 @@ class _Loading:
 
     def finish(self) -> Catalog:
         """Build all models, or raise everything that was found."""
-        built: dict[str, dict[str, Any]] = {table: {} for table in KINDS}
+        built: dict[str, dict[str, Any]] = {table: {} for table in MODEL_KINDS}
         for name, cells in sorted(self.cells.items()):
             table, where = self.table[name], self.first_row[name]
             sources = MappingProxyType({column: source for column, (_, source) in cells.items()})
-            built[table][name] = self.validate(KINDS[table], name, cells, where, name=name, sources=sources)
+            built[table][name] = self.validate(MODEL_KINDS[table], name, cells, where, name=name, sources=sources)
         for node in filter(None, built["nodes"].values()):
             for column in ("adapter_model", "storage_adapter_model"):
                 if (adapter := getattr(node, column)) and adapter not in built["hcas"]:

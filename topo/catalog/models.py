@@ -111,8 +111,6 @@ class HardwareModel:
     def description(self) -> str:
         """What it is, in a line for the person who buys or plugs it; the part number where the name is another.
 
-        Examples
-        --------
         >>> import topo
         >>> catalog = topo.load_catalog()
         >>> catalog.cable("MCP1650-H002E26").description

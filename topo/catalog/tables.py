@@ -18,7 +18,7 @@ from topo.catalog.models import CONFIDENCE, Source
 from topo.errors import Finding, SpecError, did_you_mean
 from topo.files.text import read_text
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """Models appear in node descriptions, which hold 63 characters."""
 DATE = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 CITATION = ("source", "date", "confidence")
@@ -41,11 +41,8 @@ def read_table(path: Path, columns: Sequence[str], shown: str) -> list[Row]:
 def parse_table(text: str, path: str, columns: Sequence[str]) -> list[Row]:
     """Read a table whose header has ``model``, some of ``columns``, ``source``, ``date`` and ``confidence``.
 
-    Raises
-    ------
-    SpecError
-        With every finding: unknown or missing columns, rows that are too long or too short, cells that are too long
-        or hold control characters, models without a proper name, rows without source, date or confidence.
+    A SpecError has every finding: unknown or missing columns, rows that are too long or too short, cells that are too
+    long or hold control characters, models without a proper name, rows without source, date or confidence.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     findings: list[Finding] = []
@@ -102,7 +99,7 @@ def _wrong_cells(cells: Mapping[str, str], where: str) -> Iterator[Finding]:
             found = f"{len(value):,} characters" if len(value) > CATALOG_CELL.limit else "control characters"
             yield Finding(f"{where}, column {name}", found, f"at most {CATALOG_CELL.limit} printable characters")
     model, source, date, confidence = (cells.get(name, "") for name in ("model", *CITATION))
-    if not NAME.fullmatch(model):
+    if not MODEL_NAME.fullmatch(model):
         found = f'the model "{model[:60]}"' if model else "no model"
         yield Finding(f"{where}, column model", found, "a name of at most 40 letters, digits, dots and dashes")
     if not source:

@@ -15,14 +15,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.changes.matching import Match, match_nodes
+from topo.changes.matching import Cable, Match, match_nodes
 from topo.errors import plural
 from topo.fabric import Fabric, Kind
 from topo.hostlist import natural_order
 from topo.speeds import SPEEDS
 from topo.table import Shown, Table
 
-KINDS = {
+DIFFERENCE_KINDS = {
     "misplaced": "a switch is in the place of another one",
     "swapped": "the plugs of two cables are exchanged",
     "rotated": "the plugs of several cables are exchanged in a ring",
@@ -38,7 +38,7 @@ KINDS = {
 }
 """Kinds of differences, in the order of reports."""
 
-SHOWN = ("rack", "where", "kind", "planned", "found", "do", "sure")
+SHOWN_FIELDS = ("rack", "where", "kind", "planned", "found", "do", "sure")
 """Fields of a difference that tables and documents have."""
 SURE = ("possible", "likely", "certain")
 LIKELY = 0.5
@@ -50,7 +50,7 @@ class Difference:
     """One difference between fabric and plan."""
 
     kind: str
-    """A key of `KINDS`."""
+    """A key of `DIFFERENCE_KINDS`."""
     where: str
     """Ports to check, or a node."""
     planned: str
@@ -82,12 +82,12 @@ class Differences(Shown):
     def table(self) -> Table:
         """The differences, one a row."""
         name = f"{self.match.found.name} beside its plan {self.match.plan.name}: {self.summary}"
-        return Table.of(name, self.found, *SHOWN)
+        return Table.of(name, self.found, *SHOWN_FIELDS)
 
     @property
     def summary(self) -> str:
         """One line: how many cables are as planned, and the number of differences of each kind."""
-        counts = [f"{n:,} {kind}" for kind in KINDS if (n := sum(one.kind == kind for one in self.found))]
+        counts = [f"{n:,} {kind}" for kind in DIFFERENCE_KINDS if (n := sum(one.kind == kind for one in self.found))]
         return f"{self.agreeing:,} of {plural(self.cables, 'cable')} as planned; {', '.join(counts) or 'no difference'}"
 
     @property
@@ -100,7 +100,7 @@ class Differences(Shown):
 
     def to_dict(self) -> dict[str, object]:
         """Return the figures and all differences as plain values, ready for JSON."""
-        rows = [dict(zip(SHOWN, row, strict=True)) for row in self.table.rows()]
+        rows = [dict(zip(SHOWN_FIELDS, row, strict=True)) for row in self.table.rows()]
         return {"cables": self.cables, "agreeing": self.agreeing, "differences": rows}
 
 
@@ -126,9 +126,6 @@ def find_differences(plan: Fabric, found: Fabric, racks: Sequence[tuple[int, str
     """
     match = match_nodes(plan, found)
     return _Comparison(match, racks).compare()
-
-
-Cable = tuple[int, int]
 
 
 class _Comparison:
@@ -169,7 +166,7 @@ class _Comparison:
         only_seen = self.unplanned(only_seen)
         for chain in _chains(only_planned, only_seen):
             self.classify(chain, only_planned)
-        order = list(KINDS)
+        order = list(DIFFERENCE_KINDS)
         self.out.sort(key=lambda one: (self.walk(one.nodes), order.index(one.kind), one.where))
         return Differences(self.match, tuple(self.out), len(planned), len(both))
 
@@ -382,8 +379,7 @@ class _Comparison:
 
 def _cables(fabric: Fabric) -> list[tuple[int, int]]:
     """Return the links without those inside a switch, to its aggregation node."""
-    inside = (fabric.kind[fabric.port_node[fabric.links]] == Kind.AGGREGATION).any(axis=1)
-    return [(a, b) for a, b in fabric.links[~inside].tolist()]
+    return [(a, b) for a, b in fabric.links[~fabric.is_internal].tolist()]
 
 
 def _boxes(fabric: Fabric) -> list[str]:

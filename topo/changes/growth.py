@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import networkx as nx
@@ -18,13 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.builder import stable_guid
-from topo.changes.matching import map_ports
+from topo.changes.matching import Cable, map_ports, match_keys
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Shown, Table, plain
-
-Cable = tuple[int, int]
-"""Two ports, the lower first. Ports of the old fabric follow those of the grown one, if the target lacks their node."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,6 @@ class Growth(Shown):
     unplugged, and then new ones plugged."""
     kept: int
     """Cables that stay."""
-    tight: int = field(default=0)
-    """Steps that disconnect hosts."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -173,9 +168,8 @@ def plan_growth(old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequen
     removed = [link for link in old.links.tolist() if tuple(link) not in stay]
     held = {tuple(sorted((at[a], at[b]))) for a, b in stay}
     added = [(a, b) for a, b in grown.links.tolist() if (a, b) not in held]
-    names = _Names(old, grown, places)
-    works, tight = _order(old, was, at, [(a, b) for a, b in removed], added, names)
-    return Growth(old, _adopt(old, grown, was), was, tuple(works), len(stay), tight)
+    works = _order(old, grown, was, at, [(a, b) for a, b in removed], added, places)
+    return Growth(old, _adopt(old, grown, was), was, tuple(works), len(stay))
 
 
 def _adopt(old: Fabric, grown: Fabric, was: NDArray[np.int32]) -> Fabric:
@@ -200,11 +194,8 @@ def _key(label: str) -> str:
 def _match(old: Fabric, target: Fabric) -> NDArray[np.int32]:
     """Return (N,) the node of the old fabric for each node of the target, -1 for a new one."""
     was = np.full(target.n_nodes, -1, np.int32)
-    by_name = {_key(old.label(node)): node for node in range(old.n_switches)}
-    for node in range(target.n_switches):
-        found = by_name.get(_key(target.label(node)), -1)
-        if found >= 0 and _model(old, found) == _model(target, node) and found not in was:
-            was[node] = found
+    keys = ([(_key(one.label(node)), _model(one, node)) for node in range(one.n_switches)] for one in (target, old))
+    was[: target.n_switches] = match_keys(*keys)
     place = {int(there): here for here, there in enumerate(was.tolist()) if there >= 0}
     before, after = _servers(old, place), _servers(target, {node: node for node in range(target.n_switches)})
     left = dict(before)
@@ -237,35 +228,33 @@ def _servers(fabric: Fabric, place: Mapping[int, int]) -> dict[str, _Server]:
     """Return the servers by name; an adapter without a host is a server of its own."""
     nodes: dict[str, list[int]] = defaultdict(list)
     for node in range(fabric.n_switches, fabric.n_nodes):
-        host = int(fabric.host[node])
-        nodes[fabric.hosts[host] if host >= 0 else fabric.label(node)].append(node)
+        nodes[fabric.server_of(node)].append(node)
     found = {}
     for name, mine in nodes.items():
-        host = int(fabric.host[mine[0]])
-        ports = [range(*fabric.port_offset[[node, node + 1]].tolist()) for node in mine]
+        ports = [fabric.ports_of(node) for node in mine]
         switches = tuple(
             -1 if (switch := int(fabric.peer_node[port])) < 0 else place.get(switch, -2)
             for own in ports
             for port in own
         )
-        model = fabric.models[fabric.host_model[host]] if host >= 0 and fabric.host_model[host] >= 0 else ""
-        kind = (int(fabric.role[mine[0]]), model, tuple(_model(fabric, node) for node in mine), tuple(map(len, ports)))
+        kind = (
+            int(fabric.role[mine[0]]),
+            fabric.server_model_of(mine[0]),
+            tuple(_model(fabric, node) for node in mine),
+            tuple(map(len, ports)),
+        )
         found[name] = _Server(kind, switches, mine)
     return found
 
 
 def _model(fabric: Fabric, node: int) -> tuple[str, int]:
-    model = int(fabric.model[node])
-    return fabric.models[model] if model >= 0 else "", int(fabric.port_offset[node + 1] - fabric.port_offset[node])
+    return fabric.model_of(node), len(fabric.ports_of(node))
 
 
 def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Fabric, dict[int, int], set[Cable]]:
     """Keep the cables that join the same nodes in both fabrics in their present ports.
 
-    Returns
-    -------
-    tuple
-        The grown fabric; its port for each old port, of nodes that stay; and the old cables that stay.
+    Return the grown fabric; its port for each old port, of nodes that stay; and the old cables that stay.
     """
     at = {there: here for here, there in enumerate(map_ports(target, old, was).tolist()) if there >= 0}
     wanted = defaultdict(list)
@@ -306,7 +295,7 @@ def _moved(target: Fabric, moved_to: NDArray[np.int64]) -> Fabric:
     ``moved_to`` is (P,) the new port of each port, -1 where that is free to choose: then its own, or the lowest free.
     """
     for node in range(target.n_switches):
-        ports = np.arange(target.port_offset[node], target.port_offset[node + 1])
+        ports = np.array(target.ports_of(node))
         taken = set(moved_to[ports][moved_to[ports] >= 0].tolist())
         cabled = [port for port in ports[moved_to[ports] < 0].tolist() if target.peer[port] >= 0]
         for port in cabled:
@@ -326,36 +315,19 @@ def _moved(target: Fabric, moved_to: NDArray[np.int64]) -> Fabric:
     )
 
 
-class _Names:
-    """Labels of the ports of the grown fabric, and of the old ports that it lacks."""
-
-    def __init__(self, old: Fabric, grown: Fabric, places: tuple[Sequence[str], Sequence[str]] | None) -> None:
-        self.old, self.grown, self.places = old, grown, places
-
-    def work(self, step: int, do: str, cable: Cable, old: Cable | None = None, cut: tuple[str, ...] = ()) -> Work:
-        """Return the change that plugs a cable, or unplugs it if ``old`` has its ports in the old fabric."""
-        fabric, ports = (self.grown, cable) if old is None else (self.old, old)
-        names = [self.grown.port_label(port) if port < self.grown.n_ports else self.old.port_label(
-            port - self.grown.n_ports) for port in cable]  # fmt: skip
-        stand = self.places[old is None] if self.places is not None and self.places[old is None] else None
-        where = [stand[fabric.port_node[port]] if stand is not None else "" for port in ports]
-        length = _length(fabric, ports[0])
-        return Work(step, do, names[0], names[1], where[0], where[1], None if length != length else length, cut)
-
-
 def _order(
     old: Fabric,
+    grown: Fabric,
     was: NDArray[np.int32],
     at: Mapping[int, int],
     removed: Sequence[Cable],
     added: Sequence[Cable],
-    names: _Names,
-) -> tuple[list[Work], int]:
-    """Order the changes so that hosts stay connected, and count the steps in which that is impossible.
+    places: tuple[Sequence[str], Sequence[str]] | None,
+) -> list[Work]:
+    """Order the changes so that hosts stay connected, where any order allows it.
 
     A step unplugs at most one cable of each switch, of each adapter, and of each server that does not compute.
     """
-    grown = names.grown
     old_port = {port: at.get(port, grown.n_ports + port) for port in range(old.n_ports)}
     node_of = {
         **{port: int(node) for port, node in enumerate(grown.port_node.tolist())},
@@ -378,7 +350,17 @@ def _order(
     waiting = list(added)
     occupied = {port for cable in live.cables for port in cable}
     works: list[Work] = []
-    step, tight = 0, 0
+    step = 0
+
+    def work(do: str, cable: Cable, before: Cable | None = None, cut: tuple[str, ...] = ()) -> Work:
+        """Return the change that plugs a cable, or unplugs it if ``before`` has its ports in the old fabric."""
+        fabric, ports = (grown, cable) if before is None else (old, before)
+        a, b = (grown.port_label(port) if port < grown.n_ports else old.port_label(port - grown.n_ports)
+                for port in cable)  # fmt: skip
+        stand = places[before is None] if places else ()
+        a_place, b_place = (stand[fabric.port_node[port]] if stand else "" for port in ports)
+        length = _length(fabric, ports[0])
+        return Work(step, do, a, b, a_place, b_place, None if length != length else length, cut)
 
     def plug() -> None:
         nonlocal waiting
@@ -387,7 +369,7 @@ def _order(
         for cable in ready:
             live.add(cable)
             occupied.update(cable)
-            works.append(names.work(step, "plug", cable))
+            works.append(work("plug", cable))
 
     step += bool(waiting)
     plug()
@@ -405,7 +387,7 @@ def _order(
             occupied.difference_update(cable)
             busy |= ends
             unplugged_now += 1
-            works.append(names.work(step, "unplug", cable, was_of[cable]))
+            works.append(work("unplug", cable, was_of[cable]))
         if not unplugged_now:  # every removal disconnects hosts: take those that disconnect fewest
             least = min(len(live.disconnected_by(cable)) for cable in out)
             for cable in out:
@@ -417,16 +399,18 @@ def _order(
                 occupied.difference_update(cable)
                 busy |= occupies(cable)
                 hosts = tuple(sorted(grown.label(node) for node in cut))
-                works.append(names.work(step, "unplug", cable, was_of[cable], hosts))
-            tight += 1
+                works.append(work("unplug", cable, was_of[cable], hosts))
         out = later
         plug()
         live.disconnected -= live.largest()
-    return works, tight
+    return works
 
 
 class _Live:
-    """The cables that are plugged at some time, and the hosts that they connect."""
+    """The cables that are plugged at some time, and the hosts that they connect.
+
+    Ports of the old fabric follow those of the grown one, if the target lacks their node.
+    """
 
     def __init__(self, node_of: Mapping[int, int], cables: Sequence[Cable], hosts: set[int]) -> None:
         self.node_of, self.hosts = node_of, hosts

@@ -13,7 +13,7 @@ cables agree. Exchanged symmetric parts cannot be told apart.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
@@ -25,6 +25,8 @@ from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Kind, _short_name, freeze_arrays, frozen
 from topo.table import Brief
 
+Cable = tuple[int, int]
+"""Its two ports, the lower first."""
 Votes = dict[tuple[int, int], int]
 """Number of votes by (node of the plan, node of the fabric)."""
 
@@ -126,15 +128,21 @@ def match_nodes(plan: Fabric, found: Fabric) -> Match:
     return Match(plan, found, node, by_name, agreeing)
 
 
+def match_keys(keys: Sequence[Hashable], others: Sequence[Hashable]) -> NDArray[np.int32]:
+    """Return (N,) the place of each key among others; -1 for one that is falsy, or not unique on both sides.
+
+    >>> match_keys(["a", "b", "b", None], ["b", "a", None]).tolist()
+    [1, -1, -1, -1]
+    """
+    here, there = Counter(keys), Counter(others)
+    at = {key: place for place, key in enumerate(others) if key and there[key] == 1}
+    return np.array([at.get(key, -1) if here[key] == 1 else -1 for key in keys], np.int32)
+
+
 def map_ports(fabric: Fabric, other: Fabric, node: NDArray[np.integer]) -> NDArray[np.int32]:
     """Return (P,) the port of another fabric that corresponds to each port, by number; -1 where there is none.
 
-    Parameters
-    ----------
-    fabric, other : Fabric
-        The two fabrics.
-    node : (N,) int
-        Node of the other fabric that corresponds to each node, -1 for none.
+    ``node`` is (N,) the node of the other fabric that corresponds to each node, -1 for none.
     """
     there = node[fabric.port_node]
     known = (there >= 0) & (fabric.port_number <= np.diff(other.port_offset)[there])
@@ -169,17 +177,11 @@ class _Matcher:
         """Return the pairs of nodes with the same GUID, or with a description that is unique on both sides."""
         taken: dict[int, int] = {}
         for key in (_guid, _name):
-            used = set(taken.values())
-            sides = [
-                [key(fabric, node) if node not in gone else "" for node in range(fabric.n_nodes)]
-                for fabric, gone in ((self.plan, taken), (self.found, used))
-            ]
-            here, there = Counter(sides[0]), Counter(sides[1])
-            at = {name: node for node, name in enumerate(sides[1]) if name and there[name] == 1}
-            for node, name in enumerate(sides[0]):
-                other = at.get(name, -1) if here[name] == 1 else -1
-                if other >= 0 and self.kind[self.plan][node] == self.kind[self.found][other]:
-                    taken[node] = other
+            gone = set(taken.values())
+            here = [None if node in taken else key(self.plan, node) for node in range(self.plan.n_nodes)]
+            there = [None if node in gone else key(self.found, node) for node in range(self.found.n_nodes)]
+            pairs = enumerate(match_keys(here, there).tolist())
+            taken |= {x: y for x, y in pairs if y >= 0 and self.kind[self.plan][x] == self.kind[self.found][y]}
         return taken
 
     def put(self, x: int, y: int) -> None:
@@ -369,8 +371,7 @@ def find_missing(whole: Fabric, now: Fabric) -> tuple[NDArray[np.int32], NDArray
     >>> [fabric.port_label(port) for port in gone], notes
     (['leaf0:21', 'spine0:1'], ())
     """
-    place = {guid: node for node, guid in enumerate(now.node_guid.tolist())}
-    twin = np.array([place.get(guid, -1) for guid in whole.node_guid.tolist()])
+    twin = match_keys(whole.node_guid.tolist(), now.node_guid.tolist())
     if not (twin >= 0).any():
         raise HeddleError(
             f"{now.name}: found no node GUID of {whole.name}; expected a later dump of the same fabric. A plan "

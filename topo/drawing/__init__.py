@@ -90,7 +90,8 @@ def draw(
     fabrics = [Fabric.given(one) for one in (what if isinstance(what, Sequence) else [what])]
     name = title if title is not None else fabrics[0].name
     given = [loads] if isinstance(loads, np.ndarray) else list(loads or [None] * len(fabrics))
-    speeds = sorted({rate for fabric in fabrics for rate in _rates(fabric)}, reverse=True)
+    rates = (fabric.rate_gbps[fabric.inner_links].min(axis=1).tolist() for fabric in fabrics)
+    speeds = sorted({rate for each in rates for rate in each}, reverse=True)
     parts: list[str] = []
     y, width, fans = MARGIN + HEAD, LEAST_WIDTH, False
     for members in _alike(fabrics, given):
@@ -180,11 +181,6 @@ def _alike(fabrics: Sequence[Fabric], loads: Sequence[NDArray[np.int64] | None])
     return list(groups.values())
 
 
-def _rates(fabric: Fabric) -> list[float]:
-    """Rates of the links between switches."""
-    return [float(rate) for rate in np.unique(fabric.rate_gbps[fabric.inner_links].min(axis=1))]
-
-
 def _sum_up(fabrics: Sequence[Fabric]) -> str:
     """Say what there is: ``122 switches (80 leaves, 40 spines, 2 joints), 1,380 servers, 3,200 links``."""
     counts = count(fabrics)
@@ -194,11 +190,8 @@ def _sum_up(fabrics: Sequence[Fabric]) -> str:
     servers = counts.gpu_nodes + counts.storage_nodes + counts.management_nodes
     adapters = sum(int(np.count_nonzero(fabric.kind == Kind.HCA)) for fabric in fabrics)
     subnets = f"{plural(len(fabrics), 'subnet')}, " if len(fabrics) > 1 else ""
+    of = f" ({', '.join(kinds)})" if kinds else ""
     return (
-        f"{subnets}{plural(counts.switches, 'switch', 'switches')}{_in_brackets(kinds)}, {plural(servers, 'server')}, "
+        f"{subnets}{plural(counts.switches, 'switch', 'switches')}{of}, {plural(servers, 'server')}, "
         f"{plural(adapters, 'adapter')}, {plural(counts.links, 'link')}"
     )
-
-
-def _in_brackets(words: Sequence[str]) -> str:
-    return f" ({', '.join(words)})" if words else ""

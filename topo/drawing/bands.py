@@ -26,7 +26,7 @@ from topo.drawing.scene import (
     place_hosts,
     short,
 )
-from topo.drawing.wiring import LANE, Row, connect
+from topo.drawing.wiring import LANE, BoxRow, connect
 from topo.fabric import Fabric, Role
 from topo.graphs import components
 
@@ -62,7 +62,7 @@ class Style:
     stacked: bool = False
     """Whether a row is one box."""
 
-    def span(self, rows: Sequence[Row]) -> float:
+    def span(self, rows: Sequence[BoxRow]) -> float:
         """Width of rows side by side."""
         boxes = sum(1 if self.stacked else len(row.switches) for row in rows)
         return boxes * self.width + (boxes - len(rows)) * self.gap + (len(rows) - 1) * ROW_GAP
@@ -98,7 +98,7 @@ def lay_bands(fabric: Fabric) -> Scene:
     return scene
 
 
-def _rows(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> list[Row]:
+def _rows(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> list[BoxRow]:
     """Group the switches by zone, pod, level, and what their names begin with."""
     joint = fabric.role[: fabric.n_switches] == Role.JOINT
     pod = _pods(fabric, level, zone)
@@ -111,7 +111,7 @@ def _rows(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> 
     for key, stems in sorted(found.items()):
         if len(stems) > MOST_ROWS:
             stems = {"": sorted(switch for members in stems.values() for switch in members)}
-        rows += [Row(*key, members) for members in stems.values()]
+        rows += [BoxRow(*key, members) for members in stems.values()]
     return rows
 
 
@@ -136,7 +136,7 @@ def _pods(fabric: Fabric, level: NDArray[np.int64], zone: NDArray[np.int64]) -> 
     return pod
 
 
-def _style(fabric: Fabric, rows: Sequence[Row]) -> Style:
+def _style(fabric: Fabric, rows: Sequence[BoxRow]) -> Style:
     """Choose boxes that are as large as the fullest level allows."""
     boxes: Counter[int] = Counter()
     for row in rows:
@@ -153,7 +153,7 @@ def _style(fabric: Fabric, rows: Sequence[Row]) -> Style:
     return Style(34.0, STACK_WIDTH, 12.0, upright=True, stacked=True)
 
 
-def _columns(scene: Scene, fabric: Fabric, rows: Sequence[Row], style: Style) -> float:
+def _columns(scene: Scene, fabric: Fabric, rows: Sequence[BoxRow], style: Style) -> float:
     """Put all boxes into columns of zones and pods, as high as the page; return where the last column ends."""
     x = LEFT
     zones = sorted({row.zone for row in rows})
@@ -181,18 +181,18 @@ def _columns(scene: Scene, fabric: Fabric, rows: Sequence[Row], style: Style) ->
     return x - ZONE_GAP
 
 
-def _by_level(rows: Sequence[Row]) -> list[list[Row]]:
+def _by_level(rows: Sequence[BoxRow]) -> list[list[BoxRow]]:
     return [[row for row in rows if row.level == level] for level in sorted({row.level for row in rows})]
 
 
-def _center(fabric: Fabric, rows: Sequence[Row], middle: float, style: Style) -> None:
+def _center(fabric: Fabric, rows: Sequence[BoxRow], middle: float, style: Style) -> None:
     x = middle - style.span(rows) / 2
     for row in rows:
         row.cells = _boxes(fabric, row, x, style)
         x += style.span([row]) + ROW_GAP
 
 
-def _boxes(fabric: Fabric, row: Row, x: float, style: Style) -> list[Cell]:
+def _boxes(fabric: Fabric, row: BoxRow, x: float, style: Style) -> list[Cell]:
     """Return the boxes of a row from left to right, at the top of the page."""
     if style.stacked:
         names = [fabric.label(row.switches[end]) for end in (0, -1)]
@@ -214,7 +214,7 @@ def _boxes(fabric: Fabric, row: Row, x: float, style: Style) -> list[Cell]:
     ]
 
 
-def _stack(scene: Scene, fabric: Fabric, rows: Sequence[Row], style: Style, *, sides: bool) -> float:
+def _stack(scene: Scene, fabric: Fabric, rows: Sequence[BoxRow], style: Style, *, sides: bool) -> float:
     """Put the levels below each other, highest first, and hang hosts on them; return where the last one ends."""
     ports = host_ports(fabric)
     named = not style.upright and not style.stacked and sum(map(len, ports)) <= NAMED_HOSTS
@@ -247,7 +247,7 @@ def _stack(scene: Scene, fabric: Fabric, rows: Sequence[Row], style: Style, *, s
     return end
 
 
-def _name(fabric: Fabric, band: Sequence[Row], *, sides: bool) -> str:
+def _name(fabric: Fabric, band: Sequence[BoxRow], *, sides: bool) -> str:
     if sides:
         return {1: "lower side", 2: "upper side"}.get(band[0].level, "switches")
     roles = Counter(int(fabric.role[switch]) for row in band for switch in row.switches)

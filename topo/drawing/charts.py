@@ -142,8 +142,6 @@ class Axes(Brief):
 def ticks(low: float, high: float, most: int = TICKS) -> list[float]:
     """Return round numbers between two, ends included.
 
-    Examples
-    --------
     >>> from topo.drawing.charts import ticks
     >>> ticks(0, 7)
     [0.0, 2.0, 4.0, 6.0]

@@ -140,12 +140,7 @@ class Pitch:
 def lay_grid(fabric: Fabric, sizes: Sequence[int], style: GridStyle) -> Scene:
     """Return a picture of switches that are numbered as the places of a grid, its last coordinate fastest.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Switches along each dimension.
-    style : GridStyle
-        How links over more than one place are drawn.
+    ``sizes`` are switches along each dimension; ``style`` says how links over more than one place are drawn.
     """
     rows, columns = (1, *sizes)[-2:]
     layers = prod(sizes) // (rows * columns)

@@ -14,7 +14,7 @@ from topo.drawing.svg import WIDER, element, format_marks, text, tooltip
 from topo.errors import plural
 from topo.fabric import Fabric, Role
 from topo.floor.cables import Cabling, fill_trays
-from topo.floor.racks import Layout
+from topo.floor.racks import Layout, rack_name
 from topo.hostlist import compress
 
 UNIT, FRONT, SCALE = 13.0, 190.0, 22.0
@@ -79,7 +79,7 @@ def draw_floor(
             # A tray is above the fronts of its row; cables cross in the gap before a rack, from tray to tray.
             line = f"M{x - GAP / 2:.1f} {y - AISLE / 2:.1f}" + (f"v{DEEP + AISLE:.1f}" if way else f"h{step:.1f}")
             ends = [(row, column), (row + 1, column) if way else (row, column + 1)]
-            words = f"{' to '.join(_place(*end) for end in ends)}: {plural(cables, 'cable')} {way}".rstrip()
+            words = f"{' to '.join(rack_name(*end) for end in ends)}: {plural(cables, 'cable')} {way}".rstrip()
             shade = palette.LOADS[-1][1] if cables == fullest else palette.PLAIN
             style: dict[str, object] = {"class": "k", "d": line, "stroke": shade, "stroke-width": float(max(wide, 0.8))}
             style |= {} if cables == fullest else {"opacity": "0.55"}
@@ -226,10 +226,6 @@ def _rack_from_above(
         *bars,
         text(x + RACK / 2, y + 14, name, "m"),
     )
-
-
-def _place(row: int, column: int) -> str:
-    return f"R{row + 1:02d}-{column + 1:02d}"
 
 
 def _fitted(words: str, room: float) -> str:

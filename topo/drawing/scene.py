@@ -174,18 +174,15 @@ def host_ports(fabric: Fabric) -> list[list[HostPort]]:
     ports: list[list[HostPort]] = [[] for _ in range(fabric.n_switches)]
     ends = fabric.ends()
     for node, switch in zip(fabric.end_node[ends].tolist(), fabric.end_switch[ends].tolist(), strict=True):
-        host = int(fabric.host[node])
-        name = fabric.hosts[host] if host >= 0 else fabric.names[node]
-        ports[switch].append(HostPort(node, name, fabric.names[node], Role(fabric.role[node])))
+        ports[switch].append(HostPort(node, fabric.server_of(node), fabric.names[node], Role(fabric.role[node])))
     return ports
 
 
-WIDTHS = {
+LETTER_WIDTH = {letter: width / 1_000 for width, letters in {
     222: "'ijl", 278: " !,./:;I[\\]ft", 333: "()-`r", 500: "Jcksvxyz", 556: "#$0123456789?L_abdeghnopqu", 584: "+<=>~",
     611: "FTZ", 667: "&ABEKPSVXY", 722: "CDHNRUw", 778: "GOQ", 833: "Mm", 889: "%", 944: "W", 1000: "–×…", 1015: "@",
-}  # fmt: skip
-"""Widths of letters of Helvetica, in thousandths of its size (Adobe Font Metrics); others are taken as 600."""
-LETTER_WIDTH = {letter: width / 1_000 for width, letters in WIDTHS.items() for letter in letters}
+}.items() for letter in letters}  # fmt: skip
+"""Widths of letters of Helvetica, as parts of its size (Adobe Font Metrics); others are taken as 0.6."""
 
 
 def text_width(words: str, size: float = 10.0) -> float:

@@ -14,17 +14,9 @@ from topo.fabric import Fabric
 class Shades:
     """Colours of the links of one subnet.
 
-    Parameters
-    ----------
-    fabric : Fabric
-    load : (P,) int64, optional
-        Pairs, bytes or flows over each channel. A link is as busy as its busier channel, a slow one the busier for it.
-    speeds : sequence of float
-        Rates of links between switches in the whole drawing in Gb/s, fastest first.
-    unit : str
-        What the load counts.
-    marked : bool
-        Whether any load at all is the most that there can be.
+    ``load`` is (P,) pairs, bytes or flows (``unit``) over each channel: a link is as busy as its busier channel, a slow
+    one the busier for it. With ``marked`` any load at all is the most that there can be. ``speeds`` are the rates of
+    links between switches in the whole drawing in Gb/s, fastest first.
     """
 
     def __init__(
@@ -65,7 +57,7 @@ class Shades:
         if self.load is None:
             rate = float(self.rate[list(links)].min())
             place = self._speeds.index(rate) if rate in self._speeds else 0
-            return palette.SPEEDS[min(place, len(palette.SPEEDS) - 1)]
+            return palette.SPEED_SHADES[min(place, len(palette.SPEED_SHADES) - 1)]
         busy = self.busy(links, mean=mean)
         return next(colour for most, colour, _ in palette.LOADS if busy <= most)
 

@@ -147,7 +147,7 @@ def _stroke(stroke: Stroke, fabric: Fabric, shades: Shades) -> str:
 def _cell(cell: Cell, fabric: Fabric) -> str:
     role = Role(int(fabric.role[cell.switches[0]]))
     frame: dict[str, object] = {"x": cell.x, "y": cell.y, "width": cell.width, "height": cell.height, "rx": 3}
-    frame |= {"fill": palette.SWITCHES.get(role, palette.SWITCH), "stroke": "#7b8794"}
+    frame |= {"fill": palette.SWITCHES.get(role, palette.OTHER_SWITCH), "stroke": "#7b8794"}
     model = int(fabric.model[cell.switches[0]])
     about = ", ".join([role.name.lower(), *([fabric.models[model]] if model >= 0 and fabric.models[model] else [])])
     names = ", ".join(fabric.label(switch) for switch in cell.switches)
@@ -227,18 +227,9 @@ def format_legend(
 ) -> tuple[str, float]:
     """Return what colours and lines mean as SVG, wrapped to a width, and how high it is.
 
-    Parameters
-    ----------
-    roles : collection of Role
-        Those of the hosts.
-    speeds : sequence of float
-        Rates of links between switches in Gb/s, fastest first.
-    loaded : bool
-        Whether colours of links tell their load, not their speed.
-    marked : bool
-        Whether they tell that there is any.
-    fans : bool
-        Whether links are bundled.
+    ``roles`` are those of hosts, ``speeds`` the rates of links between switches in Gb/s, fastest first. Colours of
+    links tell their load if ``loaded``, that there is any if ``marked``, else their speed; ``fans`` are bundles of
+    links.
     """
     groups: list[list[tuple[str, str, str]]] = [
         [("dot", shade, f"{role.name.lower()} host") for role, shade in palette.HOSTS.items() if role in roles]
@@ -249,7 +240,9 @@ def format_legend(
         head = ("", "", "load of a link, its busier direction, beside the mean of its subnet:")
         groups.append([head, *(("line", shade, words) for _, shade, words in palette.LOADS)])
     elif len(speeds) > 1:
-        groups.append([("line", shade, f"{rate:g} Gb/s") for rate, shade in zip(speeds, palette.SPEEDS, strict=False)])
+        groups.append(
+            [("line", shade, f"{rate:g} Gb/s") for rate, shade in zip(speeds, palette.SPEED_SHADES, strict=False)]
+        )
     if fans:
         mean = f" in the colour of their mean; links above {HOT:g} times the mean on top"
         more = ", those not as planned on top" if marked else mean if loaded else ""

@@ -22,7 +22,7 @@ Pairs = dict[tuple[int, int], list[int]]
 
 
 @dataclass
-class Row:
+class BoxRow:
     """Switches of one kind in one pod, whose boxes stand side by side."""
 
     zone: int
@@ -45,18 +45,10 @@ class Row:
         return self.cells[0].y
 
 
-def connect(scene: Scene, fabric: Fabric, rows: Sequence[Row], lane: float) -> float:
-    """Draw the links between boxes.
+def connect(scene: Scene, fabric: Fabric, rows: Sequence[BoxRow], lane: float) -> float:
+    """Draw the links between boxes, and return where the last lane is (above ``lane`` where there is none).
 
-    Parameters
-    ----------
-    lane : float
-        Where the first lane may be: links between boxes of one height meet on a line below everything.
-
-    Returns
-    -------
-    float
-        Where the last lane is, or ``lane`` less the distance of lanes when there is none.
+    Links between boxes of one height meet on a line below everything; ``lane`` is where the first may be.
     """
     groups = _group(fabric, rows)
     between: Counter[tuple[float, float]] = Counter()
@@ -80,7 +72,7 @@ def line(*points: Point) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _group(fabric: Fabric, rows: Sequence[Row]) -> dict[tuple[int, int], Pairs]:
+def _group(fabric: Fabric, rows: Sequence[BoxRow]) -> dict[tuple[int, int], Pairs]:
     """Return the links between boxes by the rows of both, the lower on the page first."""
     place = {switch: (row, cell) for row, boxes in enumerate(rows) for cell in boxes.cells for switch in cell.switches}
     groups: dict[tuple[int, int], Pairs] = {}
@@ -105,7 +97,7 @@ class _Wiring:
     def __init__(
         self,
         scene: Scene,
-        rows: Sequence[Row],
+        rows: Sequence[BoxRow],
         groups: Mapping[tuple[int, int], Pairs],
         full: Collection[tuple[float, float]],
     ) -> None:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from topo.builder import stable_guid
 from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.dumps.planes import LABEL
-from topo.dumps.subnet_lst import SPEED
+from topo.dumps.subnet_lst import SPEED_OF_LANE
 from topo.files.csv import plain_text, split_row
 from topo.files.text import lines_of
 
@@ -109,10 +109,7 @@ class _Sheet(Records):
 def parse_cabling_csv(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a CSV of planned cables, NDT or P2P, describes.
 
-    Raises
-    ------
-    FormatError
-        When a header lacks a column, a row a cell, or a port cannot be told or has two cables.
+    FormatError for a header without a column, a row without a cell, or a port that cannot be told or has two cables.
     """
     sheet = _Sheet(path)
     places: Sequence[int] = ()
@@ -138,10 +135,7 @@ def parse_cabling_csv(text: str | Iterable[str], path: str = "") -> Discovery:
 def parse_topo(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a ``.topo`` file describes.
 
-    Raises
-    ------
-    FormatError
-        When a cable stands before the first system, or a port cannot be told or has two cables.
+    FormatError for a cable before the first system, or a port that cannot be told or has two cables.
     """
     sheet = _Sheet(path)
     system: tuple[str, str] | None = None
@@ -154,7 +148,9 @@ def parse_topo(text: str | Iterable[str], path: str = "") -> Discovery:
                     "found a cable before the first system; expected a line such as MQM8700 leaf01", number
                 )
             port, width, lane, far_type, far, far_port = match.groups()
-            rate = sheet.rate(width + SPEED.get(lane.upper().removesuffix("G"), lane), number) if width else None
+            rate = (
+                sheet.rate(width + SPEED_OF_LANE.get(lane.upper().removesuffix("G"), lane), number) if width else None
+            )
             near = _End(system[1], port, *_of_type(system[0]))
             sheet.rows.append((number, near, _End(far, far_port, *_of_type(far_type)), rate))
         elif match := TOPO_SYSTEM.fullmatch(line):

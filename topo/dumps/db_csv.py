@@ -24,7 +24,7 @@ from topo.files.csv import split_row
 from topo.files.text import lines_of
 from topo.speeds import SPEEDS
 
-HEAD: re.Pattern[str] = re.compile(r"START_[A-Z0-9_]{1,60}\s*")
+TABLE_HEAD: re.Pattern[str] = re.compile(r"START_[A-Z0-9_]{1,60}\s*")
 TABLES = {
     "NODES": ("nodedesc", "numports", "nodetype", "nodeguid"),
     "PORTS": ("nodeguid", "portnum"),
@@ -32,25 +32,20 @@ TABLES = {
     "PORT_HIERARCHY_INFO": ("nodeguid", "portnum"),
 }
 """The columns that each table must have."""
-TYPES = {1: "H", 2: "S", 3: "R"}
-WIDTH = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
+NODE_TYPES = {1: "H", 2: "S", 3: "R"}
+WIDTH_BITS = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
 """Lanes by PortInfo:LinkWidthActive (InfiniBand Architecture Specification, volume 1)."""
-SPEED = {1: "SDR", 2: "DDR", 4: "QDR", 1 << 8: "FDR", 1 << 9: "EDR", 1 << 10: "HDR", 1 << 11: "NDR", 1 << 12: "XDR",
-         1 << 16: "FDR10"}  # fmt: skip
+SPEED_BIT = {1: "SDR", 2: "DDR", 4: "QDR", 1 << 8: "FDR", 1 << 9: "EDR", 1 << 10: "HDR", 1 << 11: "NDR", 1 << 12: "XDR",
+             1 << 16: "FDR10"}  # fmt: skip
 """Generations by the bits of LinkSpeedActive: below 256 those of PortInfo, then LinkSpeedExtActive shifted by 8, as
 published tables pair them with the ports that they describe. XDR and FDR10 are inferred: no table has one."""
-
-Row = Mapping[str, str]
 
 
 def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a database of ibdiagnet, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At the row that lacks a column, has a number that is none, or describes what cannot be; or when the text has no
-        tables of nodes and links.
+    FormatError for a row that lacks a column, has a number that is none, or describes what cannot be; and for a text
+    without tables of nodes and links.
     """
     records = Records(path)
     table, columns, seen = "", None, set[str]()
@@ -58,7 +53,7 @@ def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
     switch_lid: dict[int, int] = {}
     links: list[tuple[int, int, int, int, int]] = []
     for number, line in enumerate(lines_of(text, path), 1):
-        if HEAD.fullmatch(line):
+        if TABLE_HEAD.fullmatch(line):
             table, columns = line.strip()[6:], None
         elif line.startswith("END_"):
             table = ""
@@ -99,12 +94,12 @@ def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
     return assemble(records)
 
 
-def _add_node(records: Records, row: Row, number: int) -> None:
+def _add_node(records: Records, row: Mapping[str, str], number: int) -> None:
     kind = _number(records, row, "nodetype", number)
-    if kind not in TYPES:
+    if kind not in NODE_TYPES:
         raise records.refuse(f"found the node type {kind}; expected 1 for adapters, 2 for switches, 3", number)
     node = FoundNode(
-        key=(TYPES[kind], _number(records, row, "nodeguid", number)),
+        key=(NODE_TYPES[kind], _number(records, row, "nodeguid", number)),
         ports=_number(records, row, "numports", number),
         description=row["nodedesc"].strip(),
         line=number,
@@ -159,13 +154,13 @@ def _add_links(
         records.skip(0, f"{bare:,} ports of links without a row in PORTS: taken as 4xSDR")
 
 
-def _rate(records: Records, row: Row, number: int) -> tuple[int, int]:
+def _rate(records: Records, row: Mapping[str, str], number: int) -> tuple[int, int]:
     """Return lanes and index of the generation; those of a port that is down mean nothing."""
     width, speed = _number(records, row, "linkwidthactv", number, 0), _number(records, row, "linkspeedactv", number, 0)
-    return WIDTH.get(width, 4), SPEEDS.index(SPEED.get(speed, "SDR"))
+    return WIDTH_BITS.get(width, 4), SPEEDS.index(SPEED_BIT.get(speed, "SDR"))
 
 
-def _number(records: Records, row: Row, column: str, line: int, missing: int | None = None) -> int:
+def _number(records: Records, row: Mapping[str, str], column: str, line: int, missing: int | None = None) -> int:
     """Return the number in a cell, decimal or behind 0x; ``N/A`` and a column that is not there are missing."""
     text = row.get(column, "N/A").strip()
     if missing is not None and text in ("N/A", ""):

@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES, DUMP_PORTS, DUMP_SKIPPED
 from topo.catalog.devices import AGGREGATION_DEVICE, CHIPS
 from topo.errors import FormatError
-from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, Role
+from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.speeds import LinkSpeed, parse_link_speed
-
-MAX_PORTS = 254
-"""Most ports of a node: an entry of a forwarding table is a byte, and 255 means no path."""
 
 NodeKey = tuple[str, int]
 """``S``, ``H`` or ``R``, and the node GUID."""
 
+LETTERS = {"switch": "S", "sw": "S", "ca": "H", "hca": "H", "rt": "R", "router": "R"}
+"""Letter of a node in its `NodeKey`, by the words that tools have for it."""
 KIND = {"S": Kind.SWITCH, "H": Kind.HCA, "R": Kind.ROUTER}
 ROLE = {
     Kind.SWITCH: Role.SWITCH,
@@ -124,10 +123,7 @@ class Records:
     def node(self, node: FoundNode) -> bool:
         """Add a node; return whether it is new.
 
-        Raises
-        ------
-        FormatError
-            When the number of ports is out of range or differs from an earlier record, or there are too many nodes.
+        FormatError if its number of ports is out of range or differs from an earlier record, or for too many nodes.
         """
         if not 1 <= node.ports <= MAX_PORTS:
             raise self.refuse(f"found {node.ports} ports; expected 1 to {MAX_PORTS}", node.line)
@@ -155,14 +151,9 @@ class Records:
             raise DUMP_CABLE_ENDS.exceeded(self.path, cable.line)
 
     def assemble(self, name: str = "") -> Discovery:
-        """Build the fabric: switches first, otherwise in the order of the records.
+        """Build the fabric, by default called by its file: switches first, otherwise in the order of the records.
 
-        Without a name it is called by its file.
-
-        Raises
-        ------
-        FormatError
-            When there is no node, there are too many ports, a port does not exist, or a port has two cables.
+        FormatError for no node, too many ports, a port that does not exist, or a port with two cables.
         """
         if not self.nodes:
             raise self.refuse("no switch, adapter or router in it; expected a dump of a fabric")

@@ -22,7 +22,9 @@ from topo.files.csv import plain_text, split_row
 from topo.files.text import lines_of
 from topo.speeds import LANE_GBPS, SPEEDS, WIDTHS
 
-HEAD: re.Pattern[str] = re.compile(r"\s*(from|source)\s*,\s*(to|target)\s*,\s*(gbps|rate_gbps|speed)\s*", re.IGNORECASE)
+EDGE_HEAD: re.Pattern[str] = re.compile(
+    r"\s*(from|source)\s*,\s*(to|target)\s*,\s*(gbps|rate_gbps|speed)\s*", re.IGNORECASE
+)
 BY_GBPS = {
     width * float(lane): f"{width}x{generation}"
     for width in sorted(WIDTHS, key=lambda width: width != 4, reverse=True)
@@ -34,16 +36,13 @@ BY_GBPS = {
 def parse_edge_list(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a list of links, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At a row without two different nodes and a rate, or a rate that no link has.
+    FormatError for a row without two different nodes and a rate, or a rate that no link has.
     """
     records = Records(path)
     rows: list[tuple[int, str, str, str]] = []
     begun = False
     for number, line in enumerate(lines_of(text, path), 1):
-        if HEAD.fullmatch(line):
+        if EDGE_HEAD.fullmatch(line):
             begun = True
             continue
         cells = [plain_text(cell.strip()) for cell in split_row(line)]

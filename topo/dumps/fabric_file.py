@@ -24,16 +24,16 @@ SNIFFED = 2000
 """Lines in which the format must show; banners and logs of a terminal may stand before it."""
 
 FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]], ...] = (
-    (subnet_lst.LINE, subnet_lst.parse_subnet_lst),
+    (subnet_lst.CABLE_LINE, subnet_lst.parse_subnet_lst),
     (ibnetdiscover.NODE, ibnetdiscover.parse_ibnetdiscover),
-    (db_csv.HEAD, db_csv.parse_db_csv),
-    (net_dump.HEAD, net_dump.parse_net_dump),
-    (iblinkinfo.SWITCH, iblinkinfo.parse_iblinkinfo),
+    (db_csv.TABLE_HEAD, db_csv.parse_db_csv),
+    (net_dump.SWITCH_HEAD, net_dump.parse_net_dump),
+    (iblinkinfo.SWITCH_LINE, iblinkinfo.parse_iblinkinfo),
     (iblinkinfo.ADAPTER, iblinkinfo.parse_iblinkinfo),
     (iblinkinfo.PORT, iblinkinfo.parse_iblinkinfo),
     (cabling_sheet.CSV_HEAD, cabling_sheet.parse_cabling_csv),
     (cabling_sheet.TOPO_CABLE, cabling_sheet.parse_topo),
-    (edge_list.HEAD, edge_list.parse_edge_list),
+    (edge_list.EDGE_HEAD, edge_list.parse_edge_list),
     (ns3_topology.LINK, ns3_topology.parse_ns3_topology),
 )
 """Lines that show a format, and what reads it."""
@@ -90,13 +90,7 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
 
 
 def read_dump(path: str | Path) -> Discovery:
-    """Read a dump as `read_fabric` does, without looking for levels.
-
-    Raises
-    ------
-    FormatError
-        When the file is of no such format, or broken.
-    """
+    """Read a dump as `read_fabric` does, without looking for levels."""
     lines = _lines(path)
     head = list(islice(lines, SNIFFED))
     if parse := _parser(head):

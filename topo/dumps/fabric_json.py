@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from topo.budget import FABRIC_BYTES
 from topo.errors import FormatError
-from topo.fabric import MAX_LMC, MAX_UNICAST_LID, Fabric, Kind, Role
+from topo.fabric import MAX_LMC, MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.files.text import read_text
 from topo.spec.base import TrafficClass
 from topo.speeds import SPEEDS, WIDTHS
@@ -25,10 +25,7 @@ from topo.speeds import SPEEDS, WIDTHS
 FORMAT = "heddle-fabric"
 VERSION = 2
 
-MAX_PORTS = 254
-"""Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
-
-GUIDS = ("node_guid", "port_guid")
+GUID_FIELDS = ("node_guid", "port_guid")
 TEXTS = ("models", "names", "hosts")
 RANGES: dict[str, tuple[type[np.integer[Any]], int, int]] = {
     "kind": (np.uint8, 0, len(Kind) - 1),
@@ -64,7 +61,7 @@ def format_fabric(fabric: Fabric) -> str:
     values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     for name in ORDER:
         value = getattr(Fabric.given(fabric), name)
-        if name in GUIDS:
+        if name in GUID_FIELDS:
             value = [f"0x{guid:016x}" for guid in value.tolist()]
         elif name == "length_m":
             value = [None if math.isnan(metres) else metres for metres in value.tolist()]
@@ -92,25 +89,14 @@ def write_fabric(fabric: Fabric, path: str | Path) -> None:
 
 
 def read_fabric_json(path: str | Path) -> Fabric:
-    """Read a file as `parse_fabric` does.
-
-    Raises
-    ------
-    SpecError
-        When the file cannot be read, or is too large.
-    FormatError
-        As `parse_fabric`.
-    """
+    """Read a file as `parse_fabric` does; SpecError if it cannot be read, or is too large."""
     return parse_fabric(read_text(Path(path), FABRIC_BYTES), str(path))
 
 
 def parse_fabric(text: str, path: str = "") -> Fabric:
     """Return the fabric that `format_fabric` wrote.
 
-    Raises
-    ------
-    FormatError
-        When it is another file, of another version, or says what no fabric can be.
+    FormatError for another file or another version, and for what no fabric can be.
     """
     try:
         document = json.loads(text)
@@ -155,7 +141,7 @@ def _field(name: str, value: Any, path: str) -> Any:
         except ValidationError:
             raise refusal("classes of traffic") from None
     try:
-        if name in GUIDS:
+        if name in GUID_FIELDS:
             return np.array([int(item, 16) for item in value], np.uint64)
         if name == "length_m":
             metres = np.array([math.nan if item is None else item for item in value], np.float64)

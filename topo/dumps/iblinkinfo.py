@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.files.text import lines_of
 
-SWITCH = re.compile(r"\s*+Switch: 0x([0-9a-f]{1,16}) (.{0,200}):\s*")
+SWITCH_LINE = re.compile(r"\s*+Switch: 0x([0-9a-f]{1,16}) (.{0,200}):\s*")
 ADAPTER = re.compile(r"\s*+(CA|Router): (.{0,200}):\s*")
 PORT = re.compile(
     r'\s*+(?:0x([0-9a-f]{1,16})\s+(?:"(.{0,200}?)"\s+)?)?(\d{1,5})\s+(\d{1,4})\[[ \d]{0,4}\]\s+'
     r"==\((.{0,200}?)\)==>\s+(.*)"
 )
 FAR = re.compile(r'(?:0x([0-9a-f]{1,16})\s+)?(\d{1,5})\s+(\d{1,4})\[[ \d]{0,4}\]\s+"(.{0,200})"\s+\(.*\)\s*')
-RATE = re.compile(r"\s*(\d{1,2})X\s+(\d{1,3}(?:\.\d{1,6})?) Gbps(?: \((FDR10)\))?\s+\w+/\s*\w+.*")
-SPEED = {"2.5": "SDR", "5.0": "DDR", "10.0": "QDR", "14.0625": "FDR", "25.78125": "EDR", "53.125": "HDR",
+LINK_RATE = re.compile(r"\s*(\d{1,2})X\s+(\d{1,3}(?:\.\d{1,6})?) Gbps(?: \((FDR10)\))?\s+\w+/\s*\w+.*")
+SPEED_ON_WIRE = {"2.5": "SDR", "5.0": "DDR", "10.0": "QDR", "14.0625": "FDR", "25.78125": "EDR", "53.125": "HDR",
          "106.25": "NDR", "212.5": "XDR"}  # fmt: skip
 """Gb/s of a lane on the wire, as libibmad prints them."""
 
@@ -46,10 +46,7 @@ class _Port(NamedTuple):
 def parse_iblinkinfo(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that the output of iblinkinfo, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At a port without a node, or when a LID that cables lead to belongs to several nodes.
+    FormatError for a port without a node, and for a LID of several nodes that cables lead to.
     """
     records = Records(path)
     ports: list[_Port] = []
@@ -59,7 +56,7 @@ def parse_iblinkinfo(text: str | Iterable[str], path: str = "") -> Discovery:
     for number, line in enumerate(lines_of(text, path), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        if match := SWITCH.fullmatch(line):
+        if match := SWITCH_LINE.fullmatch(line):
             block = ("S", int(match[1], 16))
             names.setdefault(block, (match[2].strip(), number))
         elif match := ADAPTER.fullmatch(line):
@@ -118,9 +115,9 @@ def _assemble(records: Records, ports: list[_Port], names: dict[NodeKey, tuple[s
             records.skip(port.line, f"a cable to {far_name.strip()[:40]!r} (LID {lid}), which has no lines of its own")
             continue
         (far,) = there
-        match = RATE.fullmatch(port.rate)
+        match = LINK_RATE.fullmatch(port.rate)
         width, speed = records.rate(
-            f"{match[1]}x{match[3] or SPEED.get(match[2], match[2])}" if match else port.rate.strip(), port.line
+            f"{match[1]}x{match[3] or SPEED_ON_WIRE.get(match[2], match[2])}" if match else port.rate.strip(), port.line
         )
         near, adapter = key[port.node], key[port.node][0] != "S"
         records.cable(

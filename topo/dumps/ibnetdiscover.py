@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from topo.catalog.devices import MELLANOX_VENDOR, device_id
 from topo.catalog.load import Catalog
-from topo.dumps.discovery import CableEnd, Discovery, FoundNode, Records
+from topo.dumps.discovery import LETTERS, CableEnd, Discovery, FoundNode, Records
 from topo.fabric import Fabric, Kind
 from topo.files.text import lines_of
 from topo.speeds import SPEEDS
@@ -144,7 +144,7 @@ NODE = re.compile(
     re.IGNORECASE,
 )
 """``Switch 41 "S-0c42a10300a9b026" # "description" base port 0 lid 15 lmc 0``"""
-PORT = re.compile(
+PORT_LINE = re.compile(
     r"\s*+\[(\d{1,4})\](?:\[ext \d+\])?(?:\(([0-9a-f]{1,16})\))?\s*+"
     r'"([SHR])-([0-9a-f]{1,16})"\s*+\[(\d{1,4})\](?:\[ext \d+\])?(?:\(([0-9a-f]{1,16})\))?\s*+(?:#\s*+(.*))?',
     re.IGNORECASE,
@@ -159,27 +159,15 @@ ASSIGNMENT = re.compile(
 )
 RECORD_START = re.compile(r'\s*(?:\[\d+\]|(?:Switch|Ca|Hca|Rt|Router)\s*\d+\s*")', re.IGNORECASE)
 HEADING = re.compile(r"\s*(?:#|Chassis\b|Non-Chassis\b|Spine\b|Line\b|Leaf\b)", re.IGNORECASE)
-NAME = re.compile(r"# Fabric: (.{1,63})")
-LETTER = {"switch": "S", "ca": "H", "hca": "H", "rt": "R", "router": "R"}
+FABRIC_NAME = re.compile(r"# Fabric: (.{1,63})")
 
 
 def parse_ibnetdiscover(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a dump of ``ibnetdiscover`` (or ibdiagnet's of the same form) describes.
 
-    Adapters get the role of compute, aggregation nodes theirs; levels and zones are not known from a dump.
-
-    Parameters
-    ----------
-    text : str or iterable of str
-        The dump, or its lines.
-    path : str, optional
-        Where it comes from, for messages; the fabric is called by it unless the dump itself has a name.
-
-    Raises
-    ------
-    FormatError
-        At the line that starts like a record but is none, describes a second cable in one port, or a port that its
-        node does not have; or when the text holds no record at all.
+    Adapters get the role of compute, aggregation nodes theirs; levels and zones are not known from a dump. The fabric
+    is called by ``path`` unless the dump has a name. FormatError for a line that starts like a record but is none, a
+    second cable in one port, a port that its node does not have, or a text without records.
     """
     records = Records(path)
     name = ""
@@ -188,7 +176,7 @@ def parse_ibnetdiscover(text: str | Iterable[str], path: str = "") -> Discovery:
     for number, line in enumerate(lines_of(text, path), 1):
         if not line.strip():
             current = None
-        elif match := PORT.fullmatch(line):
+        elif match := PORT_LINE.fullmatch(line):
             if current is None:
                 raise records.refuse("found a port outside a record; expected Switch, Ca or Rt before it", number)
             _add_cable(records, match, current, number)
@@ -207,7 +195,7 @@ def parse_ibnetdiscover(text: str | Iterable[str], path: str = "") -> Discovery:
                 '[1] "S-0c42a10300cf2b68"[3] # "leaf01" lid 7 4xHDR',
                 number,
             )
-        elif match := NAME.fullmatch(line):
+        elif match := FABRIC_NAME.fullmatch(line):
             name = match.group(1)
         elif not HEADING.match(line):
             records.skip(number, f"{line.strip()[:60]!r}, which is no part of a record")
@@ -216,7 +204,7 @@ def parse_ibnetdiscover(text: str | Iterable[str], path: str = "") -> Discovery:
 
 def _node(records: Records, match: re.Match[str], facts: dict[str, int], number: int) -> FoundNode:
     word, ports, letter, guid, description, tail = match.groups()
-    if LETTER[word.lower()] != letter.upper():
+    if LETTERS[word.lower()] != letter.upper():
         raise records.refuse(f'found {word} "{letter}-{guid}"; expected S for Switch, H for Ca, R for Rt', number)
     lid = re.search(r"lid\s*+(-?\d*+)", tail or "")
     return FoundNode(

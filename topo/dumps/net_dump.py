@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from topo.dumps.discovery import CableEnd, Discovery, FoundNode, Records
 from topo.dumps.planes import assemble
-from topo.dumps.subnet_lst import SPEED
+from topo.dumps.subnet_lst import SPEED_OF_LANE
 from topo.files.text import lines_of
 
-HEAD: re.Pattern[str] = re.compile(
+SWITCH_HEAD: re.Pattern[str] = re.compile(
     r'\s*"(.{0,200})"\s*,\s*[^,"]{1,40},\s*0x([0-9a-fA-F]{1,16})\s*,\s*LID\s+(\d{1,5})\s*'
 )
 COLUMNS = 13
@@ -42,10 +42,7 @@ class _Row(NamedTuple):
 def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a list of links by switch, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At a row that is none, or stands before the first switch.
+    FormatError for a row that is none, or stands before the first switch.
     """
     records = Records(path)
     rows: list[_Row] = []
@@ -54,7 +51,7 @@ def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
     ports: dict[int, int] = {}
     guid = None
     for number, line in enumerate(lines_of(text, path), 1):
-        if match := HEAD.fullmatch(line):
+        if match := SWITCH_HEAD.fullmatch(line):
             guid = int(match[2], 16)
             switches.setdefault(guid, (match[1].strip(), int(match[3]), number))
             continue
@@ -78,7 +75,7 @@ def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
         if port and far and int(far[1], 16):
             name = cells[12].removeprefix('"').removesuffix('"').strip()
             lid = int(cells[11]) if re.fullmatch(r"[0-9]{1,5}", cells[11]) else 0
-            rate = cells[5] + SPEED.get(cells[6], cells[6])
+            rate = cells[5] + SPEED_OF_LANE.get(cells[6], cells[6])
             rows.append(_Row(number, guid, cells[0], port, rate, int(far[1], 16), cells[10], lid, name))
     for guid, (name, lid, line_number) in switches.items():
         records.node(FoundNode(("S", guid), max(ports.get(guid, 1), 1), name, line_number, lid=lid))

@@ -36,11 +36,8 @@ COUNTS = {3: (0, 1, 2), 6: (0, 3, 4, 1, 2)}
 def parse_ns3_topology(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a topology, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At a line that is none of the format, a node that was not counted, or a rate that no link has; and when there
-        are fewer links than were counted, or not as many switches.
+    FormatError for a line that is none of the format, a node that was not counted, a rate that no link has, fewer links
+    than were counted, or not as many switches.
     """
     records = Records(path)
     lines = ((number, line) for number, line in enumerate(lines_of(text, path), 1) if line.strip())

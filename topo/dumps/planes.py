@@ -12,7 +12,8 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 
-from topo.dumps.discovery import MAX_PORTS, CableEnd, Discovery, NodeKey, Records
+from topo.dumps.discovery import CableEnd, Discovery, NodeKey, Records
+from topo.fabric import MAX_PORTS
 
 LABEL = re.compile(r"swp?0*(\d{1,3})[ps]0*([12])", re.IGNORECASE)
 """Cage and port in the cage, as NVOS labels the ports of switches with two ports in a cage."""
@@ -26,8 +27,6 @@ End = tuple[NodeKey, int]
 def number_of_label(label: str) -> int:
     """Return the number of the port with a label such as ``sw11p1``; 0 for any other text.
 
-    Examples
-    --------
     >>> number_of_label("sw11p1"), number_of_label("11/1")
     (21, 0)
     """

@@ -108,10 +108,7 @@ def read_role_rules(path: str | Path) -> tuple[RoleRule, ...]:
 def parse_role_rules(text: str | Iterable[str], path: str = "") -> tuple[RoleRule, ...]:
     """Read rules: one a line, a role and then a pattern (``storage st* mlx5_*``); ``#`` begins a comment line.
 
-    Raises
-    ------
-    FormatError
-        At a line that is no rule, or when there are no rules or more than anyone needs.
+    FormatError for a line that is no rule, no rules, or more than anyone needs.
     """
     rules = []
     for number, line in enumerate(lines_of(text, path), 1):
@@ -166,10 +163,7 @@ def read_guid_list(path: str | Path) -> tuple[int, ...]:
 def parse_guid_list(text: str | Iterable[str], path: str = "") -> tuple[int, ...]:
     """Return the GUIDs of a list, in its order.
 
-    Raises
-    ------
-    FormatError
-        At a line that OpenSM would not read, or when the list is longer than any subnet.
+    FormatError for a line that OpenSM would not read, and for a list that is longer than any subnet.
     """
     guids = []
     for number, line in enumerate(lines_of(text, path), 1):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from topo.dumps.discovery import CableEnd, Discovery, FoundNode, Records
+from topo.dumps.discovery import LETTERS, CableEnd, Discovery, FoundNode, Records
 from topo.files.text import lines_of
 
 END = (
@@ -23,25 +23,30 @@ END = (
     r"PortGUID:([0-9A-F]{1,16})\s+VenID:[0-9A-F]+\s+DevID:([0-9A-F]{1,8})\s+Rev:[0-9A-F]+\s+"
     r"\{(.{0,64}?)\}\s+LID:([0-9A-F]{1,4})\s+PN:([0-9A-F]{1,4})\s*\}"
 )
-LINE = re.compile(rf"\s*{END}\s*{END}\s*PHY=(\w+)(?:\s+LOG=\w+)?\s+SPD=(\S+)\s*", re.IGNORECASE)
-LETTER = {"CA": "H", "SW": "S", "RT": "R"}
-SPEED = {"2.5": "SDR", "5": "DDR", "10": "QDR", "14": "FDR", "25": "EDR", "50": "HDR", "100": "NDR", "200": "XDR"}
+CABLE_LINE = re.compile(rf"\s*{END}\s*{END}\s*PHY=(\w+)(?:\s+LOG=\w+)?\s+SPD=(\S+)\s*", re.IGNORECASE)
+SPEED_OF_LANE = {
+    "2.5": "SDR",
+    "5": "DDR",
+    "10": "QDR",
+    "14": "FDR",
+    "25": "EDR",
+    "50": "HDR",
+    "100": "NDR",
+    "200": "XDR",
+}
 
 
 def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a link list, as text or line by line, describes.
 
-    Raises
-    ------
-    FormatError
-        At the line that opens a brace but describes no cable, describes a second cable in one port, or a port that
-        its node does not have; or when the text describes no cable at all.
+    FormatError for a line that opens a brace but describes no cable, a second cable in one port, a port that its node
+    does not have, or a text without cables.
     """
     records = Records(path)
     for number, line in enumerate(lines_of(text, path), 1):
         if not line.strip():
             continue
-        match = LINE.fullmatch(line)
+        match = CABLE_LINE.fullmatch(line)
         if match is None:
             if line.lstrip().startswith("{"):
                 raise records.refuse(
@@ -59,7 +64,7 @@ def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
         if int(fields[8], 16) == 0 or int(fields[17], 16) == 0:
             records.skip(number, "port 0, which is a switch's own and holds no cable")
             continue
-        width, speed = records.rate(fields[18] + SPEED.get(fields[19], fields[19]), number)
+        width, speed = records.rate(fields[18] + SPEED_OF_LANE.get(fields[19], fields[19]), number)
         records.cable(
             CableEnd(
                 line=number,
@@ -81,7 +86,7 @@ def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
 def _node(fields: tuple[str, ...], number: int) -> FoundNode:
     word, ports, system, guid, _, device, description, lid, _ = fields
     return FoundNode(
-        key=(LETTER[word.upper()], int(guid, 16)),
+        key=(LETTERS[word.lower()], int(guid, 16)),
         ports=int(ports, 16),
         description=description.strip(),
         line=number,

@@ -88,11 +88,11 @@ class Losses(Shown):
             "what one failure takes away",
             self.worst,
             (lambda row: f"{row.kind} {row.name}", "failure of"),
-            "alike",
-            "of",
+            ("alike", "same effect"),
+            ("of", "total"),
             ("servers", "servers cut off"),
             ("pairs", "pairs lost"),
-            (lambda row: len(row.apart), "parted groups"),
+            (lambda row: len(row.apart), "separated groups"),
             ("ports", "adapter ports"),
             ("zones", "between zones", "", ".0%"),
         )
@@ -191,7 +191,7 @@ def _switches(reach: Reach) -> Iterator[tuple[str, str, Failed, object]]:
     for subnet, (fabric, plugs) in enumerate(zip(reach.fabrics, reach.plugs, strict=True)):
         holds = np.bincount(plugs[:, 1], minlength=fabric.n_switches)
         for node in range(fabric.n_switches):
-            ports = slice(int(fabric.port_offset[node]), int(fabric.port_offset[node + 1]))
+            ports = fabric.ports_of(node)
             far, rate = fabric.peer_node[ports], fabric.rate_gbps[ports]
             order = np.lexsort((rate, far))
             twin = None if holds[node] else (subnet, far[order].tobytes(), rate[order][far[order] >= 0].tobytes())

@@ -113,7 +113,7 @@ def list_parts(
         elif kind in ("switch", "card", "frame"):
             framed = _frames(fabric, subnet, catalog) if kind != "switch" else {}
             if kind == "card" and framed:
-                models = listed({fabric.models[fabric.model[node]] for node in framed})
+                models = listed({fabric.model_of(node) for node in framed})
                 raise HeddleError(f"card: nobody knows which chips of {models} share a line card; expected a dump, "
                                   "whose names tell, or the kind frame")  # fmt: skip
             for node in range(fabric.n_switches):
@@ -211,7 +211,7 @@ def _frames(fabric: Fabric, subnet: int, catalog: Catalog | None) -> dict[int, s
     return {
         node: frame_name(model, subnet, int(fabric.zone[node]))
         for node in range(fabric.n_switches if catalog is not None else 0)
-        if (model := fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else "")
+        if (model := fabric.model_of(node))
         and catalog is not None
         and model in catalog.switches
         and catalog.switches[model].chips > 1

@@ -32,8 +32,6 @@ NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?", re.ASCII)
 def format_cell(value: object) -> str:
     """Return a value as a cell of CSV; None is empty.
 
-    Examples
-    --------
     >>> [format_cell(value) for value in ("leaf, 1", "=1+1", "-3.5", -3.5, None)]
     ['"leaf, 1"', "'=1+1", '-3.5', '-3.5', '']
     """
@@ -60,8 +58,6 @@ def plain_text(cell: str) -> str:
 def split_row(line: str) -> list[str]:
     """Return the cells of one line of CSV, however spoilt it is.
 
-    Examples
-    --------
     >>> from topo.files.csv import split_row
     >>> split_row('"leaf, 1",40')
     ['leaf, 1', '40']
@@ -88,10 +84,7 @@ SUFFIX = ".xlsx"
 def read_workbook(path: str | Path) -> Iterator[str]:
     """Yield the rows of all sheets as lines of CSV; empty ones too, so that lines have the numbers of the first sheet.
 
-    Raises
-    ------
-    FormatError
-        When the file is no workbook, is damaged, or exceeds a budget of workbooks.
+    FormatError for what is no workbook, is damaged, or exceeds a budget of workbooks.
     """
     import openpyxl  # type: ignore[import-untyped]
 

@@ -29,7 +29,7 @@ LINES_A_LOOK = 1 << 16
 PACKED, BROKEN = b"\x1f\x8b", (EOFError, gzip.BadGzipFile, zlib.error)
 """How what gzip packed begins, and what is raised where it is damaged."""
 
-KINDS = (
+FILE_KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -46,20 +46,10 @@ def _unreadable(path: object, found: str, expected: str, hint: str = "") -> Form
 def open_input(
     path: str | Path, *, pipes: bool = True, refuse: Callable[[object, str, str, str], Exception] = _unreadable
 ) -> Iterator[BinaryIO]:
-    """Open a regular file, or a pipe that somebody writes, to be read once.
+    """Open a regular file, or a pipe that somebody writes (unless ``pipes`` is False), to be read once.
 
-    Parameters
-    ----------
-    pipes
-        Whether it may be a pipe.
-    refuse
-        Makes the error of a path, what was found, what was expected, and a hint.
-
-    Raises
-    ------
-    FormatError
-        When it cannot be opened or read, or is something else; while it is read, when nobody writes to the pipe for
-        longer than `PIPE_OPEN` or `PIPE_WAIT`.
+    ``refuse`` makes the error of a path, what was found, what was expected, and a hint: for what cannot be opened or
+    read, or is something else. FormatError if nobody writes to the pipe for longer than `PIPE_OPEN` or `PIPE_WAIT`.
     """
     try:
         # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
@@ -72,7 +62,7 @@ def open_input(
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
         os.close(descriptor)
-        kind = next((name for test, name in KINDS if test(mode)), "something else")
+        kind = next((name for test, name in FILE_KINDS if test(mode)), "something else")
         raise refuse(path, kind, f"a regular file{' or a pipe' if pipes else ''}", "")
     raw: io.RawIOBase = io.FileIO(descriptor) if stat.S_ISREG(mode) else _Pipe(descriptor, str(path))
     with cast(BinaryIO, io.BufferedReader(raw)) as file:
@@ -129,10 +119,7 @@ class _Pipe(io.RawIOBase):
 def read_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a text file (UTF-8, ``.gz`` unpacked on the way) without their ends and byte-order mark.
 
-    Raises
-    ------
-    FormatError
-        When the file cannot be opened or unpacked, or exceeds a budget of texts.
+    FormatError for what cannot be opened or unpacked, or exceeds a budget of texts.
     """
     try:
         # Opened once, so that a pipe can be read too.
@@ -148,13 +135,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
 
 def unpacked(data: bytes, budget: Budget, path: str = "") -> bytes:
-    """Return what gzip packed, or what is not packed as it is.
-
-    Raises
-    ------
-    FormatError
-        When it is damaged, or more than its budget.
-    """
+    """Return what gzip packed, or what is not packed as it is; FormatError if damaged, or beyond the budget."""
     if data.startswith(PACKED):
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
@@ -219,14 +200,9 @@ def bounded_lines(text: TextIO, path: str = "", packed: _Counted | None = None) 
 
 
 def read_file(path: Path, budget: Budget) -> bytes:
-    """Return the bytes of a regular file.
+    """Return the bytes of a regular file; FormatError for anything else, and beyond the budget.
 
     A larger file is refused after a look at its size; what has no true size (``/proc``) once it is beyond the budget.
-
-    Raises
-    ------
-    FormatError
-        When it cannot be opened, is something else, or exceeds its budget.
     """
     with open_input(path, pipes=False) as file:
         if os.fstat(file.fileno()).st_size > budget.limit or len(data := file.read(budget.limit + 1)) > budget.limit:

@@ -117,11 +117,8 @@ def place(path: str, at: Position) -> str:
 def parse_yaml(text: str, path: str) -> Document:
     """Parse one YAML document; ``path`` names it in messages.
 
-    Raises
-    ------
-    SpecError
-        With one finding at its line and column: bad syntax, an empty document, several documents, a key twice, a key
-        that is not text, a tag, an alias without anchor, or more depth or values than a spec may have.
+    A SpecError has one finding at its line and column: bad syntax, an empty document, several documents, a key twice, a
+    key that is not text, a tag, an alias without anchor, or more depth or values than a spec may have.
     """
     composer = _Composer(text, path)
     value = composer.compose()
@@ -129,19 +126,9 @@ def parse_yaml(text: str, path: str) -> Document:
 
 
 def given_document(spec: str | Mapping[str, Any], kind: str, reader: str) -> Document:
-    """Return YAML text, or a mapping of plain values, as a document.
+    """Return YAML text, or a mapping of plain values, as a document; SpecError for the name of a file.
 
-    Parameters
-    ----------
-    kind : str
-        What it is of, for messages: ``spec``, ``workload`` or ``queue``.
-    reader : str
-        Which function takes the name of a file, for messages.
-
-    Raises
-    ------
-    SpecError
-        As `parse_yaml` and `mapping_document`, and for the name of a file.
+    ``kind`` says what it is of (``spec``, ``workload``, ``queue``), ``reader`` which function takes the name of a file.
     """
     if isinstance(spec, PurePath) or (isinstance(spec, str) and FILE_NAME.fullmatch(spec)):
         found, hint = f"the name of a file, {str(spec)[:60]!r}", f"`{reader}` reads files."
@@ -152,11 +139,7 @@ def given_document(spec: str | Mapping[str, Any], kind: str, reader: str) -> Doc
 def mapping_document(value: Mapping[str, Any]) -> Document:
     """Return a mapping of plain values as a document; messages name the path of keys in place of line and column.
 
-    Raises
-    ------
-    SpecError
-        With one finding: a key that is not text, text that cannot be printed, or more depth or values than a spec may
-        have.
+    SpecError for a key that is not text, text that cannot be printed, or more depth or values than a spec may have.
     """
     count = 0
     document = Document("", "", None)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from topo.catalog.load import Catalog
 from topo.catalog.models import CableModel
 from topo.errors import DesignError, Finding, plural
-from topo.fabric import Fabric, Kind, freeze_arrays
+from topo.fabric import Fabric, freeze_arrays
 from topo.floor.panels import PLUG_LANES, Panel, panels
 from topo.floor.racks import Layout, route_lengths
 from topo.graphs import components
@@ -101,23 +101,17 @@ def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:
     >>> int(topo.backplane(cluster.fabric, cluster.catalog).sum())
     1600
     """
-    in_frame = np.array([name in catalog.switches and catalog.switches[name].chips > 1 for name in fabric.models], bool)
-    framed = np.zeros(fabric.n_nodes, bool)
-    known = fabric.model >= 0
-    framed[known] = in_frame[fabric.model[known]]
+    in_frame = [name in catalog.switches and catalog.switches[name].chips > 1 for name in fabric.models]
+    framed = np.array([*in_frame, False])[fabric.model]  # -1, unknown, is the last
     a, b = fabric.port_node[fabric.links].T
     same_frame = framed[a] & framed[b] & (fabric.model[a] == fabric.model[b]) & (fabric.zone[a] == fabric.zone[b])
-    inside = (fabric.kind[a] == Kind.AGGREGATION) | (fabric.kind[b] == Kind.AGGREGATION)
-    return np.asarray(same_frame | inside)
+    return np.asarray(same_frame | fabric.is_internal)
 
 
 def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -> tuple[Cabling, ...]:
     """Choose for every link of all subnets the shortest cable that is long enough, copper before optical.
 
-    Raises
-    ------
-    DesignError
-        When no cable or transceiver of the right speed and connectors reaches far enough; it names the link.
+    A DesignError names each link that no cable or transceiver of the right speed and connectors reaches.
     """
     offers = cache(partial(_offers, catalog))
     protocols = [_protocol(fabric, catalog) for fabric in fabrics]

@@ -74,14 +74,14 @@ def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
         connector, labels = [""] * fabric.n_ports, [""] * fabric.n_ports
         for node in np.flatnonzero((fabric.kind == Kind.SWITCH) | (fabric.kind == Kind.HCA)).tolist():
             first, end = int(fabric.port_offset[node]), int(fabric.port_offset[node + 1])
-            model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+            model = fabric.model_of(node)
             if fabric.kind[node] == Kind.SWITCH:
                 slots, labels[first:end] = of_switch(model, end - first)
                 numbers[:, first:end] = slots + np.array([[cages], [plugs], [0], [0]])
                 cages, plugs = cages + int(slots[0].max()) + 1, plugs + int(slots[1].max()) + 1
                 connector[first:end] = _connectors(catalog.switches.get(model), end - first)
                 continue
-            host, device = _adapter(fabric, node)
+            host, device = fabric.server_of(node), device_number(fabric.names[node]) or 0
             adapters = _adapters_in_cage(fabric, node, device, catalog)
             adapter = catalog.hcas.get(model)
             for port in range(first, end):
@@ -144,17 +144,9 @@ def _plugs(speed: LinkSpeed) -> int:
     return max(speed.width // PLUG_LANES, 1)
 
 
-def _adapter(fabric: Fabric, node: int) -> tuple[str, int]:
-    """Return the server of an adapter and its number there: 3 for ``mlx5_3``."""
-    host, name = int(fabric.host[node]), fabric.names[node]
-    return fabric.hosts[host] if host >= 0 else name, device_number(name) or 0
-
-
 def _adapters_in_cage(fabric: Fabric, node: int, device: int, catalog: Catalog) -> int:
     """Return the number of adapters that share a cage with this one, itself included."""
-    host = int(fabric.host[node])
-    model = int(fabric.host_model[host]) if host >= 0 else -1
-    server = catalog.nodes.get(fabric.models[model]) if model >= 0 else None
+    server = catalog.nodes.get(fabric.server_model_of(node))
     if server is None or not server.cages or device >= server.adapters:
         return 1
     return max(server.adapters // server.cages, 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,9 @@ SIDE_M = 0.2
 """Distance from a port to the cable manager at the side of the rack: half of a 19-inch front, rounded down."""
 
 
-Position = Annotated[str, *spelled(r"R[0-9]{2,4}-[0-9]{2,4}( U[0-9]{1,3})?", "a rack, and a unit, such as R01-03 U40")]
+RackPosition = Annotated[
+    str, *spelled(r"R[0-9]{2,4}-[0-9]{2,4}( U[0-9]{1,3})?", "a rack, and a unit, such as R01-03 U40")
+]
 """A rack by row and place, both from 1, and perhaps the lowest unit that a device takes there."""
 
 
@@ -61,7 +63,7 @@ class FloorPlan(SpecModel):
     """Power feeds of each rack; a rack may draw the power of those that are not spare."""
     switches: Literal["servers", "middle", "end"] = "servers"
     """Where switches stand: beside the servers, or in racks of their own in the middle or at the end of each row."""
-    fixed: dict[str, Position] = Field(default_factory=dict)
+    fixed: dict[str, RackPosition] = Field(default_factory=dict)
     """Positions of devices by name, such as ``leaf0: R01-03 U40``; `racks_per_row` must be given."""
     rack_width: Metres = 0.6
     """From the middle of a rack to that of the next."""
@@ -118,7 +120,7 @@ class Layout(Shown):
 
     def rack_name(self, rack: int) -> str:
         """Name of a rack by row and place: ``R02-11``, both from 1."""
-        return f"R{self.row[rack] + 1:02d}-{self.column[rack] + 1:02d}"
+        return rack_name(self.row[rack], self.column[rack])
 
     def power_by_rack(self) -> list[Sum]:
         """Return the power of each rack in W: the sum of `Device.power_w`."""
@@ -162,10 +164,7 @@ class Layout(Shown):
 def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan) -> Layout:
     """Place every device of all subnets in a rack.
 
-    Raises
-    ------
-    DesignError
-        When a device has no known height or fits in no rack, or the floor has too few racks.
+    DesignError for a device without a known height or that fits in no rack, and for a floor with too few racks.
     """
     if floor.feeds and floor.feeds.spare >= floor.feeds.count:
         raise DesignError(f"{floor.feeds.spare} of {floor.feeds.count} feeds are spare; expected one that gives power")
@@ -187,15 +186,10 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
 
 
 def route_lengths(fabric: Fabric, subnet: int, layout: Layout) -> NDArray[np.float64]:
-    """Return the length of cable that each link needs.
+    """Return (L,) metres of cable that each link needs.
 
     Within a rack a cable runs through the cable manager at the side; between racks up to the tray, along and across the
     trays, and down. The slack of both ends is added.
-
-    Returns
-    -------
-    (L,) float64
-        Metres.
     """
     floor = layout.floor
     a, b = layout.node_device[subnet][fabric.port_node[fabric.links]].T
@@ -218,12 +212,10 @@ def _devices(
     for subnet, fabric in enumerate(fabrics):
         mine = np.empty(fabric.n_nodes, np.int32)
         for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
-            model = fabric.models[fabric.model[node]] if fabric.model[node] >= 0 else ""
+            model = fabric.model_of(node)
             key: tuple[object, ...]
             if fabric.host[node] >= 0:
-                host = int(fabric.host[node])
-                model = fabric.models[fabric.host_model[host]] if fabric.host_model[host] >= 0 else ""
-                name = fabric.hosts[host]
+                model, name = fabric.server_model_of(node), fabric.server_of(node)
                 key = ("server", name)
             elif fabric.kind[node] == Kind.SWITCH and model in catalog.switches and catalog.switches[model].chips > 1:
                 name = frame_name(model, subnet, int(fabric.zone[node]))
@@ -255,10 +247,7 @@ def frame_name(model: str, subnet: int, zone: int) -> str:
 def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:
     """Return a device with its height and power from the catalog.
 
-    Raises
-    ------
-    DesignError
-        When its height is unknown, or it exceeds the height or power of a rack.
+    DesignError if its height is unknown, or it exceeds the height or power of a rack.
     """
     hardware = catalog.switches.get(model) or catalog.nodes.get(model)
     if hardware is None or hardware.rack_units is None:
@@ -300,8 +289,7 @@ def _servers_in_order(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[n
     attached: dict[int, list[tuple[int, int, int]]] = {}
     for subnet, fabric in enumerate(fabrics):
         for node in np.flatnonzero(fabric.host >= 0).tolist():
-            first = int(fabric.port_offset[node])
-            plugged = [port for port in range(first, int(fabric.port_offset[node + 1])) if fabric.peer[port] >= 0]
+            plugged = [port for port in fabric.ports_of(node) if fabric.peer[port] >= 0]
             at = [(subnet, int(fabric.zone[node]), int(fabric.peer[port])) for port in plugged]
             attached.setdefault(int(node_device[subnet][node]), []).extend(at)
     key: dict[int, tuple[int, int]] = {}
@@ -360,7 +348,8 @@ class _Filling:
         for index, (place, unit) in sorted(fixed.items(), key=lambda item: item[1][1] is None):
             device = devices[index]
             lowest = unit or self.lowest(index, place, 1)
-            rack = f"rack {_name(place, floor)}"
+            row, column = _position(np.array([place]), floor.racks_per_row or 1)
+            rack = f"rack {rack_name(row[0], column[0])}"
             units = [] if lowest is None else range(lowest, lowest + device.rack_units)
             if lowest is None or lowest + max(device.rack_units, 1) - 1 > floor.rack_units:
                 raise DesignError(
@@ -473,6 +462,6 @@ def _position(places: NDArray[np.int64], per_row: int) -> tuple[NDArray[np.int32
     return frozen(row), frozen(np.where(row % 2, per_row - 1 - column, column).astype(np.int32))
 
 
-def _name(place: int, floor: FloorPlan) -> str:
-    row, column = (int(part[0]) for part in _position(np.array([place]), floor.racks_per_row or 1))
+def rack_name(row: int | np.integer[Any], column: int | np.integer[Any]) -> str:
+    """Name of a rack by row and place, both from 0."""
     return f"R{row + 1:02d}-{column + 1:02d}"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from topo.builder import FabricBuilder
 from topo.catalog.devices import vendor_name
 from topo.catalog.load import Catalog
+from topo.catalog.models import HcaModel
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.spec.base import SpecModel
@@ -47,6 +48,11 @@ class HostGroup:
         """Names of the servers, numbered from 0 with as many digits as the whole group needs: ``gpu0000``."""
         digits = len(str(max((self.total or self.count) - 1, 0)))
         return [f"{self.name}{number:0{digits}d}" for number in range(self.first, self.first + self.count)]
+
+    def with_adapters(self, adapter: HcaModel, count: int, device: int) -> HostGroup:
+        """Return the group with so many adapters of a model, numbered from ``device`` on."""
+        return replace(self, adapters=count, adapter_model=adapter.name, speed=adapter.speed, device=device,
+                       device_name=adapter.device)  # fmt: skip
 
     def divide(self, parts: int) -> list[HostGroup]:
         """Split the group into consecutive parts whose sizes differ by at most one, the larger ones first."""
@@ -125,15 +131,8 @@ class ShapeModel(SpecModel):
 class SwitchPorts:
     """Ports of a switch model as a design uses it: whole, or each split into two of half the width.
 
-    Parameters
-    ----------
-    leaf : bool
-        Whether it is a leaf with uplinks, so that it may have ports of two kinds.
-
-    Raises
-    ------
-    DesignError
-        When its ports cannot be split, or it has ports of two kinds and is no leaf.
+    A ``leaf`` with uplinks may have ports of two kinds. DesignError for ports that cannot be split, and for ports of
+    two kinds of what is no leaf.
     """
 
     def __init__(self, catalog: Catalog, name: str, *, split: bool = False, leaf: bool = False) -> None:
@@ -168,21 +167,10 @@ class SwitchPorts:
 
 
 def require_ports(wanted: int, available: int, terms: str, have: str, advice: str, what: str = "ports") -> None:
-    """Raise DesignError, with the arithmetic, for a design that needs more ports than there are.
+    """Raise DesignError, with the arithmetic, for a design that wants more ports than are available.
 
-    Parameters
-    ----------
-    wanted, available : int
-        Ports.
-    terms, have : str
-        How both numbers are made up, such as ``8 hosts + 34 links`` and ``a QM8700 has 40 ports``.
-    advice : str
-        How to correct the design.
-
-    Raises
-    ------
-    DesignError
-        ``8 hosts + 34 links = 42 ports, and a QM8700 has 40 ports: short of 2. Take fewer hosts``.
+    ``terms`` and ``have`` say how both numbers are made up: ``8 hosts + 34 links = 42 ports, and a QM8700 has 40 ports:
+    short of 2. Take fewer hosts``, of which the last sentence is the ``advice``.
     """
     if wanted > available:
         raise DesignError(f"{terms} = {wanted:,} {what}, and {have}: short of {wanted - available:,}. {advice}")
@@ -253,22 +241,11 @@ def attach_hosts(
     placed: Sequence[NDArray[np.int64]] | None = None,
     apart: bool = False,
 ) -> None:
-    """Attach servers to leaves, from port 1 up.
+    """Attach servers to leaves (keys in the builder), from port 1 up.
 
-    Each group is spread evenly over the leaves in order, so that consecutive servers share a leaf.
-
-    Parameters
-    ----------
-    leaves : sequence of int
-        Keys of the leaves in the builder.
-    free : (leaves,) int64
-        Ports of each leaf that servers may take.
-    speed : LinkSpeed
-        Fastest speed of a leaf's port.
-    placed : sequence of (leaves,) int64, optional
-        Servers of each group on each leaf; an even spread by default.
-    apart : bool
-        Whether to attach the adapters of a server to different leaves, as far as there are enough.
+    Each group is spread evenly over the leaves in order, so that consecutive servers share a leaf, or as ``placed``
+    says: for each group (leaves,) servers. ``free`` is (leaves,) the ports that servers may take, ``speed`` the fastest
+    of these. With ``apart`` the adapters of a server hang on different leaves, as far as there are enough.
     """
     next_port, taken = np.ones(len(leaves), np.int64), dict[str, list[NDArray[np.int64]]]()
     for index, group in enumerate(groups):
@@ -313,27 +290,11 @@ def attach_alike(
 
 
 def apportion(count: int, free: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Spread servers over places as evenly as their free ports allow.
+    """Return (n,) servers of each place, spread as evenly as the (n,) free ports allow.
 
-    Parameters
-    ----------
-    count : int
-        Servers to place.
-    free : (n,) int64
-        Free ports of each place.
+    DesignError if there are too few ports. It is min(free, level) or one more, for one level. Places with one more are
+    evenly spaced.
 
-    Returns
-    -------
-    (n,) int64
-        Servers of each place: min(free, level) or one more, for one level. Places with one more are evenly spaced.
-
-    Raises
-    ------
-    DesignError
-        When the places have too few free ports.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> apportion(7, np.array([4, 1, 4, 4])).tolist()
     [2, 1, 2, 2]

@@ -102,8 +102,6 @@ class FatTree(ShapeModel):
     def for_ports(self, ports: int, catalog: Catalog) -> FatTree:
         """Return the tree of one level if that is left open and one switch has ``ports`` ports; else this one.
 
-        Examples
-        --------
         >>> from topo.catalog.load import load_catalog
         >>> [FatTree(switch="QM8700").for_ports(ports, load_catalog()).levels for ports in (40, 41)]
         [1, None]
@@ -120,22 +118,11 @@ class FatTree(ShapeModel):
         return [key for key in keys if getattr(self, key) is not None]
 
     def size(self, ports: int, catalog: Catalog, *, grafted: int = 0) -> TreeSize:
-        """Work out a tree that has at least ``ports`` leaf ports, where the spec leaves it open.
+        """Work out a tree of at least ``ports`` leaf ports for nodes, joints and grafts, where the spec leaves it open.
 
-        Parameters
-        ----------
-        ports : int
-            Leaf ports for nodes, joints and grafts.
-        grafted : int
-            Ports that spines of two levels shall have left for grafts.
+        Spines of two levels have ``grafted`` ports left. A DesignError has the numbers of the tree, and the nearest
+        that can be built.
 
-        Raises
-        ------
-        DesignError
-            When the tree cannot be built; the message holds its numbers, and the nearest that can.
-
-        Examples
-        --------
         >>> from topo.catalog.load import load_catalog
         >>> size = FatTree(switch="QM8700", levels=3).size(1_600, load_catalog())
         >>> size.leaves, size.spines, size.cores
@@ -358,24 +345,10 @@ def add_tree(
     zone: int = 0,
     prefix: str = "",
 ) -> AddedTree:
-    """Add a tree's switches, links and hosts to a builder.
+    """Add a tree's switches, links and hosts to a builder; names of switches begin with ``prefix``, ``z0-`` in zone 0.
 
-    Hosts take the first ports of a leaf, then come those of grafts, those that are kept free, and the uplinks.
-
-    Parameters
-    ----------
-    groups : sequence of HostGroup
-        What hangs on the tree's own leaves.
-    grafts : sequence of SizedGraft, optional
-        The tree's grafts with what hangs on them.
-    kept : (leaves,) int64, optional
-        Ports of each leaf to keep free of hosts.
-    placed : sequence of (leaves,) int64, optional
-        Servers of each group on each leaf; an even spread when left out.
-    apart : bool
-        Whether the adapters of a server hang on different leaves, where there are enough.
-    prefix : str
-        What switch names begin with, ``z0-`` in zone 0.
+    Hosts (``groups``, ``placed`` and ``apart`` as `attach_hosts` takes them) take the first ports of a leaf, then come
+    those of ``grafts``, those that are ``kept`` free (leaves,), and the uplinks.
     """
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
     low = base_level(grafts)

@@ -94,17 +94,9 @@ class FreePorts:
 def size_grafts(
     grafts: Sequence[Graft], rails: Sequence[HostGroup], catalog: Catalog
 ) -> tuple[list[HostGroup], list[SizedGraft]]:
-    """Work out the grafts of a tree.
+    """Work out the grafts of a tree: return what hangs on the tree itself, and the grafts with what hangs on them.
 
-    Returns
-    -------
-    tuple
-        What hangs on the tree itself, and the grafts with what hangs on them.
-
-    Raises
-    ------
-    DesignError
-        When a group would hang on two grafts, or a grafted leaf has too few ports.
+    DesignError for a group that would hang on two grafts, and for a grafted leaf with too few ports.
     """
     owner: dict[str, int] = {}
     for number, graft in enumerate(grafts):
@@ -128,17 +120,9 @@ def links_onto(grafts: Iterable[SizedGraft], what: Literal["spines", "leaves"]) 
 def add_grafts(
     builder: FabricBuilder, grafts: Sequence[SizedGraft], free: FreePorts, *, zone: int, prefix: str, level: int
 ) -> None:
-    """Add grafted leaves with their nodes and uplinks.
+    """Add grafted leaves with their nodes and uplinks; those on spines at ``level``, those on leaf ports at level 1.
 
-    Parameters
-    ----------
-    level : int
-        Level of leaves on the spines; those on leaf ports are at level 1.
-
-    Raises
-    ------
-    DesignError
-        When the spines have too few free ports; the message holds the arithmetic.
+    A DesignError for too few free ports of spines has the arithmetic.
     """
     on_spines = _spread_over_spines([graft for graft in grafts if graft.graft.onto == "spines"], free.spines)
     on_leaves = iter(free.leaves)

@@ -31,7 +31,7 @@ from topo.shapes.base import (
 from topo.spec.base import SwitchName
 from topo.speeds import LinkSpeed
 
-Count = Annotated[int, Field(ge=1, le=1_000)]
+GroupCount = Annotated[int, Field(ge=1, le=1_000)]
 
 
 class BiGraph(ShapeModel):
@@ -69,13 +69,13 @@ class Dragonfly(ShapeModel):
     shape: Literal["dragonfly"]
     switch: SwitchName
     """Model of every switch."""
-    groups: Count
+    groups: GroupCount
     """Groups (g)."""
-    switches: Count
+    switches: GroupCount
     """Switches of a group (a)."""
-    hosts: Count
+    hosts: GroupCount
     """Host ports of a switch (p)."""
-    global_links: Count
+    global_links: GroupCount
     """Links of a switch to other groups (h)."""
 
     layout: ClassVar[str] = "groups"
@@ -104,15 +104,15 @@ class DragonflyPlus(ShapeModel):
     shape: Literal["dragonfly+"]
     switch: SwitchName
     """Model of every switch."""
-    groups: Count
+    groups: GroupCount
     """Groups."""
-    leaves: Count
+    leaves: GroupCount
     """Leaves of a group, each linked to each of its spines."""
-    spines: Count
+    spines: GroupCount
     """Spines of a group."""
-    hosts: Count
+    hosts: GroupCount
     """Host ports of a leaf."""
-    global_links: Count
+    global_links: GroupCount
     """Links of a spine to other groups."""
 
     layout: ClassVar[str] = "groups"

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,13 +173,7 @@ def _storage_side(group: HostGroup, catalog: Catalog) -> HostGroup:
     """Return a group with its storage adapters."""
     model = catalog.node(group.model)
     adapter = catalog.hca(model.storage_adapter_model or model.adapter_model)
-    more: dict[str, Any] = {
-        "adapter_model": adapter.name,
-        "speed": adapter.speed,
-        "device": group.device + group.adapters,
-        "device_name": adapter.device,
-    }
-    return replace(group, adapters=model.storage_adapters, **more)
+    return group.with_adapters(adapter, model.storage_adapters, group.device + group.adapters)
 
 
 def _pod_size(tree: FatTree, units: int, catalog: Catalog) -> int:

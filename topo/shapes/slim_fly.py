@@ -91,15 +91,10 @@ def _generators(field: FiniteField) -> tuple[set[int], set[int]]:
 
 
 class FiniteField:
-    """The field of q = p^n elements, which are the numbers 0 to q - 1.
+    """The field of q = p^n elements, which are the numbers 0 to q - 1; ValueError for other q.
 
     Elements are polynomials over the integers modulo p, modulo a polynomial of degree n that has no factors. Element
     number a0 + a1 p + a2 p^2 + ... is the polynomial with these coefficients; 0 and 1 are what they are.
-
-    Raises
-    ------
-    ValueError
-        When q is not a power of a prime.
     """
 
     add: NDArray[np.int64]

@@ -77,13 +77,7 @@ QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([A-Za-z/]{1,8})", re.ASCII)
 
 
 def parse_quantity(text: str, dimension: Dimension) -> float:
-    """Read a quantity into a number of the dimension's base unit.
-
-    Raises
-    ------
-    ValueError
-        With what was expected.
-    """
+    """Read a quantity into a number of the dimension's base unit; ValueError with what was expected."""
     exact = _exact(text, dimension)
     if exact is None:
         raise ValueError(f"a {dimension.name} in {', '.join(dimension.units)}, such as {dimension.example}")
@@ -97,10 +91,7 @@ def parse_quantity(text: str, dimension: Dimension) -> float:
 def format_quantity(value: float, dimension: Dimension) -> str:
     """Write a quantity in the unit that takes the fewest digits; `parse_quantity` gives back the same number.
 
-    Raises
-    ------
-    ValueError
-        When no text within the bounds of `parse_quantity` stands for the number.
+    ValueError if no text within the bounds of `parse_quantity` stands for the number.
     """
     texts = [f"{Decimal(repr(value)).normalize():f} {dimension.base}"]
     texts += [f"{float(Fraction(value) / dimension.units[unit]):.12g} {unit}" for unit in dimension.written]

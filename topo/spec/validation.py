@@ -18,7 +18,7 @@ from topo.files.yaml import KEY, Document, Keys, describe
 Schema = dict[str, Any]
 M = TypeVar("M", bound=BaseModel)
 
-TYPES = {
+EXPECTED_TYPES = {
     "string_type": "text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -111,8 +111,8 @@ def _finding(detail: ErrorDetails, document: Document, root: Schema) -> tuple[Ke
 def _expected(kind: str, detail: ErrorDetails, context: Mapping[str, Any]) -> str:
     if "expected" in context:
         return str(context["expected"]).replace("'", "")
-    if kind in TYPES:
-        return TYPES[kind]
+    if kind in EXPECTED_TYPES:
+        return EXPECTED_TYPES[kind]
     if kind in BOUNDS:
         key, words = BOUNDS[kind]
         return f"{words} {context[key]:,}{COUNTED.get(kind, '')}"

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from simulate.engines.base import Records
 from simulate.engines.compile import inlined, inner
 from simulate.engines.fluid.flow_classes import (
     accumulate,
@@ -31,7 +32,7 @@ from simulate.engines.fluid.flow_classes import (
     touch,
     widen_bins,
 )
-from simulate.engines.fluid.state import Records, State
+from simulate.engines.fluid.state import State
 
 AGGREGATED = 3
 """`free` of a class in an aggregate: its `limit` is the aggregate, and `served` counts beyond the aggregate's clock."""
@@ -267,7 +268,7 @@ def _add_share(state: State, link: int, aggregate: int) -> int:
     shares[share].count = 0
     shares[share].first = -1
     shares[share].drawn = state.classes[aggregate].served
-    shares[share].place = add_member(now, state.links, state.members, link, 0.0, aggregate, share)
+    shares[share].place = add_member(state, link, 0.0, aggregate, share)
     aggregates[aggregate].shares += 1
     if link == aggregate:
         aggregates[link].own = share
@@ -281,7 +282,7 @@ def _drop_share(state: State, share: int) -> None:
     now, links, aggregates, shares = state.now, state.links, state.aggregates, state.shares
     link, aggregate = shares[share].link, shares[share].aggregate
     _unlist_share(aggregates, shares, share, links[link].unsaturated)
-    remove_member(links, state.members, state.hops, shares, len(aggregates), link, shares[share].place)
+    remove_member(state, link, shares[share].place)
     aggregates[aggregate].shares -= 1
     if link == aggregate:
         aggregates[link].own = -1
@@ -337,8 +338,8 @@ def join_aggregate(state: State, slot: int, aggregate: int) -> None:
         weigh_share(state, share, hops[hop].use * classes[slot].solved)
     classes[slot].served -= classes[aggregate].served
     queue_class(classes, state.class_heap, state.moves, aggregate, slot)
-    touch(now, classes, state.touched, slot)
-    touch(now, classes, state.touched, aggregate)
+    touch(state, slot)
+    touch(state, aggregate)
 
 
 @inner
@@ -367,15 +368,15 @@ def leave_aggregate(state: State, slot: int) -> None:
     classes[slot].served += classes[aggregate].served
     classes[slot].since = now[0].time
     classes[slot].drawn = now[0].time
-    touch(now, classes, state.touched, slot)
-    touch(now, classes, state.touched, aggregate)
+    touch(state, slot)
+    touch(state, aggregate)
 
 
 @inlined
 def enter_alone(state: State, slot: int) -> None:
     """Make a class a member of its links, as a unit of its own."""
-    now, links, hops = state.now, state.links, state.hops
-    first = first_hop(now, slot)
+    links, hops = state.links, state.hops
+    first = first_hop(state.now, slot)
     for hop in range(first, first + state.classes[slot].hops):
         link = hops[hop].link
         if state.now[0].aggregated > 0:
@@ -383,7 +384,7 @@ def enter_alone(state: State, slot: int) -> None:
                 tighten(state, link)
             _tighten_others(state, link)
         weight = hops[hop].use * state.classes[slot].solved
-        hops[hop].place = add_member(now, links, state.members, link, weight, slot, hop)
+        hops[hop].place = add_member(state, link, weight, slot, hop)
 
 
 @inlined
@@ -391,8 +392,7 @@ def leave_alone(state: State, slot: int) -> None:
     """Take a class that is a unit of its own from its links."""
     first = first_hop(state.now, slot)
     for hop in range(first, first + state.classes[slot].hops):
-        link, place = state.hops[hop].link, state.hops[hop].place
-        remove_member(state.links, state.members, state.hops, state.shares, len(state.aggregates), link, place)
+        remove_member(state, state.hops[hop].link, state.hops[hop].place)
 
 
 @inner

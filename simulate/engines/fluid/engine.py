@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import Finished, FlowBook, Progress
+from simulate.engines.base import FIRST_BIN_S, Finished, FlowBook, Progress
 from simulate.engines.fluid import events
 from simulate.engines.fluid.state import Room, State, aligned_copy, allocate, enlarge
 from simulate.engines.outcome import Outcome, Timeline
@@ -24,11 +24,8 @@ from simulate.traffic.network import Network, RouteTable
 from topo.errors import HeddleError
 from topo.fabric import frozen
 
-FIRST_ROOM = Room(flows=256, routes=256, links=1024, hops=1, followers=0, connections=0)
+FIRST_ROOM = Room(flows=256, routes=256, links=1024, hops=1, next_flow=0, connections=0)
 """Initial sizes of arrays; they at least double when they are full."""
-
-FIRST_BIN_S = 1e-6
-"""Width of a bin of the timeline at first; it doubles when time goes beyond the last."""
 
 AGGREGATE_FROM = 16
 """Routes with one bottleneck from which an aggregate is faster than the routes one by one: measured on the loads of
@@ -152,7 +149,7 @@ class Fluid(FlowBook):
         """
         routes = self.network.routes(flows.src, flows.dst, flows.sl)
         n = len(flows)
-        self._add_table(routes, flows=n, followers=len(flows.dep))
+        self._add_table(routes, flows=n, next_flow=len(flows.dep))
         if self._n_bins:
             quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
             self._state.now["bin_s"] = quick / self._n_bins
@@ -242,9 +239,7 @@ class Fluid(FlowBook):
         events.schedule_roots(state, np.array([place]))
 
     def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
-        first = self._n_followers
-        self._reserve(followers=first + len(flows.dep))
-        connection = self._connect(flows.connection)
+        connection, roots = self._connect(flows.connection), self._link(flows, places)
         state, latency, delay = self._state, self._state.routes["latency"], flows.delay_s
         # A batch alone has the places 0 to n, and a slice is written faster than numbered places.
         at = slice(len(places)) if self._n_begun == 0 else places
@@ -255,16 +250,8 @@ class Fluid(FlowBook):
             state.connection[at] = connection
         state.earliest[at] = flows.start_s
         state.earliest[at] += time_s
-        if len(flows.dep):
-            self._n_followers += len(flows.dep)
-            events.link_followers(state, places, flows.dep_offset, flows.dep, first)
-        roots = np.flatnonzero(flows.dep_offset[1:] == flows.dep_offset[:-1])
         begin = flows.start_s[roots] + delay[roots] + latency[route[roots]]
         events.schedule_roots(state, places[roots[np.argsort(begin, kind="stable")]])
-
-    def _open(self, connections: NDArray[np.int64], left: NDArray[np.int64]) -> None:
-        self._reserve(connections=self._n_connections)
-        self._state.connections["left"][connections] = left
 
     def _make_room(self, flows: int) -> int:
         self._reserve(flows=flows)
@@ -283,7 +270,6 @@ class Fluid(FlowBook):
             self._state.route_use[link : self._n_links] = table.use
 
     def _reserve(self, **needed: int) -> None:
-        """Make room for so many in all; what is too small at least doubles."""
         room = self._room._asdict()
         larger = {name: max(n, 2 * room[name]) for name, n in needed.items() if n > room[name]}
         if larger:

@@ -1,38 +1,37 @@
-"""What happens next: ends of classes in a tree of minima, begins of flows in a queue and a heap."""
+"""What happens next: when classes end, as a tree of minima; when flows begin, as a queue and a heap.
+
+The leaves of the tree are the ends of the classes, by slot; each node is the minimum of `BLOCK` children. An end that
+comes earlier lowers the minima above it at once. One that comes later makes its block *stale*, and stale blocks are
+computed again only when the next end is asked for: a class whose end moves several times at one instant costs once.
+
+Flows mostly are scheduled in the order in which they begin. These stand in a queue, the others in a binary heap.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.compile import inlined, kernel, scanning
-from simulate.engines.fluid.state import BLOCK, Records
+from simulate.engines.base import Records
+from simulate.engines.compile import inlined, scanning
+from simulate.engines.fluid.state import BLOCK, State
 
 
-@kernel
-def set_end(
-    now: Records,
-    ends: NDArray[np.float64],
-    blocks: NDArray[np.float64],
-    tops: NDArray[np.float64],
-    roots: NDArray[np.float64],
-    stale: NDArray[np.int32],
-    is_stale: NDArray[np.bool_],
-    slot: int,
-    time: float,
-) -> None:
-    """Say when the first flow of a class ends."""
-    before = ends[slot]
-    ends[slot] = time
+@inlined
+def set_end(state: State, slot: int, time: float) -> None:
+    """Set the time at which the first flow of a class ends."""
+    now, blocks, tops, roots = state.now, state.blocks, state.tops, state.roots
+    before = state.ends[slot]
+    state.ends[slot] = time
     block = slot // BLOCK
     if time < blocks[block]:
         blocks[block] = time
         top = block // BLOCK
         tops[top] = min(tops[top], time)
         roots[top // BLOCK] = min(roots[top // BLOCK], time)
-    elif before == blocks[block] and time > before and not is_stale[block]:
-        is_stale[block] = True
-        stale[now[0].stale] = block
+    elif before == blocks[block] and time > before and not state.is_stale[block]:
+        state.is_stale[block] = True
+        state.stale[now[0].stale] = block
         now[0].stale += 1
 
 
@@ -40,7 +39,7 @@ def set_end(
 def _renew(
     minima: NDArray[np.float64], parts: NDArray[np.float64], stale: NDArray[np.int32], n_stale: int, width: int
 ) -> None:
-    """Compute again the minima of parts over stale blocks, of which each spans so many."""
+    """Compute the minima above stale blocks again, one level up; each minimum spans `width` blocks."""
     for at in range(n_stale):
         whole = stale[at] // width
         if at > 0 and whole == stale[at - 1] // width:
@@ -78,16 +77,10 @@ def next_end(
     return least
 
 
-@kernel
-def ends_until(
-    ends: NDArray[np.float64],
-    blocks: NDArray[np.float64],
-    tops: NDArray[np.float64],
-    roots: NDArray[np.float64],
-    found: NDArray[np.int32],
-    time: float,
-) -> int:
-    """Write the slots of classes with an end until a time into `found`, in order; return how many there are."""
+@inlined
+def ends_until(state: State, time: float) -> int:
+    """Write the slots of classes that end by a time into ``freed``, in order; return how many there are."""
+    ends, blocks, tops, roots = state.ends, state.blocks, state.tops, state.roots
     n = 0
     for root in range(len(roots)):
         if roots[root] > time:
@@ -100,16 +93,15 @@ def ends_until(
                     continue
                 for slot in range(block * BLOCK, (block + 1) * BLOCK):
                     if ends[slot] <= time:
-                        found[n] = slot
+                        state.freed[n] = slot
                         n += 1
     return n
 
 
-@kernel
-def schedule(
-    now: Records, moves: Records, queue: NDArray[np.int32], timer: NDArray[np.int32], flow: int, time: float
-) -> None:
-    """Put a flow down to begin to move at a time."""
+@inlined
+def schedule_begin(state: State, flow: int, time: float) -> None:
+    """Schedule when a flow begins to move."""
+    now, moves, queue, timer = state.now, state.moves, state.queue, state.timer
     moves[flow].due = time
     head, tail = now[0].queue_head, now[0].queue_tail
     if head == tail or moves[queue[(tail - 1) % len(queue)]].due <= time:
@@ -124,20 +116,22 @@ def schedule(
     timer[at] = flow
 
 
-@kernel
-def next_begin(now: Records, moves: Records, queue: NDArray[np.int32], timer: NDArray[np.int32]) -> float:
+@inlined
+def next_begin(state: State) -> float:
     """Return the time at which the next scheduled flow begins to move, infinite when none is."""
+    now, moves, queue = state.now, state.moves, state.queue
     time = np.inf
     if now[0].queue_head < now[0].queue_tail:
         time = moves[queue[now[0].queue_head % len(queue)]].due
     if now[0].timers > 0:
-        time = min(time, moves[timer[0]].due)
+        time = min(time, moves[state.timer[0]].due)
     return time
 
 
-@kernel
-def take_begin(now: Records, moves: Records, queue: NDArray[np.int32], timer: NDArray[np.int32], time: float) -> int:
-    """Remove the next flow that is scheduled until a time; return it, or -1 when there is none."""
+@inlined
+def take_begin(state: State, time: float) -> int:
+    """Remove the next flow that is scheduled by a time, of two at one time the queued one; return it, or -1."""
+    now, moves, queue, timer = state.now, state.moves, state.queue, state.timer
     queued = np.inf
     if now[0].queue_head < now[0].queue_tail:
         queued = moves[queue[now[0].queue_head % len(queue)]].due

@@ -22,11 +22,11 @@ from simulate.engines.fluid.aggregates import (
     unqueue_class,
     weigh_share,
 )
-from simulate.engines.fluid.event_queue import ends_until, next_begin, next_end, schedule, set_end, take_begin
+from simulate.engines.fluid.event_queue import ends_until, next_begin, next_end, schedule_begin, set_end, take_begin
 from simulate.engines.fluid.flow_classes import accumulate, first_hop, merge_heaps, open_class, settle, touch
 from simulate.engines.fluid.lanes import share_lanes
 from simulate.engines.fluid.maxmin import FREE, SETTLED, TIE, solve
-from simulate.engines.fluid.state import Records, State
+from simulate.engines.fluid.state import State
 
 CLOCK_TIE = 1e-13
 """Events this close together, relative to the time, are one instant: rounding of the clock, and a little more."""
@@ -35,18 +35,18 @@ CLOCK_TIE = 1e-13
 @inlined
 def _end_flows(state: State, slot: int, limit: int, goal: float, n_ready: int) -> int:
     """End the flows of a class until its account comes to a goal; return how many flows are ready to begin."""
-    now, moves, classes = state.now, state.moves, state.classes
+    moves, classes = state.moves, state.classes
     flow = classes[slot].first
     while flow >= 0 and moves[flow].due <= goal:
         classes[slot].first = merge_heaps(moves, moves[flow].left, moves[flow].right)
         classes[slot].flows -= 1
         state.limit[flow] = limit // len(state.lane_weight)
-        n_ready = _finish(now, state.waits, state.next_flow, state.end, state.ready, state.done, flow, n_ready)
+        n_ready = _finish(state, flow, n_ready)
         if state.connection[flow] >= 0:
             state.connections[state.connection[flow]].moving = -1
-            _list_turn(now, state.connections, state.turns, state.connection[flow])
+            _list_turn(state, state.connection[flow])
         flow = classes[slot].first
-    touch(now, classes, state.touched, slot)
+    touch(state, slot)
     return n_ready
 
 
@@ -58,7 +58,7 @@ def _end_aggregate(state: State, aggregate: int, until: float, n_ready: int) -> 
     classes[aggregate].served = class_heap[slot].key
     classes[aggregate].since = state.now[0].time
     goal = class_heap[slot].key + state.rates[aggregate].rate * (until - state.now[0].time)
-    touch(state.now, classes, state.touched, aggregate)
+    touch(state, aggregate)
     while slot >= 0 and class_heap[slot].key <= goal:
         unqueue_class(classes, class_heap, aggregate, slot)
         n_ready = _end_flows(state, slot, aggregate, goal + classes[slot].served, n_ready)
@@ -66,45 +66,38 @@ def _end_aggregate(state: State, aggregate: int, until: float, n_ready: int) -> 
     return n_ready
 
 
-@inner
-def _finish(
-    now: Records,
-    waits: Records,
-    next_flow: NDArray[np.int32],
-    end: NDArray[np.float64],
-    ready: NDArray[np.int32],
-    done: NDArray[np.int32],
-    flow: int,
-    n_ready: int,
-) -> int:
+@inlined
+def _finish(state: State, flow: int, n_ready: int) -> int:
     """Record the end of a flow, and make those ready that waited only for it; return how many are ready."""
-    end[flow] = now[0].time
-    done[now[0].done] = flow
+    now, waits = state.now, state.waits
+    state.end[flow] = now[0].time
+    state.done[now[0].done] = flow
     now[0].done += 1
     for at in range(waits[flow].first, waits[flow].first + waits[flow].count):
-        follower = next_flow[at]
+        follower = state.next_flow[at]
         waits[follower].waits -= 1
         if waits[follower].waits == 0:
-            ready[n_ready] = follower
+            state.ready[n_ready] = follower
             n_ready += 1
     return n_ready
 
 
-@inner
-def _list_turn(now: Records, connections: Records, turns: NDArray[np.int32], number: int) -> None:
+@inlined
+def _list_turn(state: State, number: int) -> None:
     """Look at a connection when all that could move on it at this instant is known."""
-    if not connections[number].listed:
-        connections[number].listed = True
-        turns[now[0].turns] = number
-        now[0].turns += 1
+    if not state.connections[number].listed:
+        state.connections[number].listed = True
+        state.turns[state.now[0].turns] = number
+        state.now[0].turns += 1
 
 
-@inner
-def _take_turn(now: Records, moves: Records, connections: Records, turns: NDArray[np.int32]) -> int:
+@inlined
+def _take_turn(state: State) -> int:
     """Remove the next flow that may move on a listed connection; return it, or -1 when there is none."""
+    now, moves, connections = state.now, state.moves, state.connections
     while now[0].turns > 0:
         now[0].turns -= 1
-        number = turns[now[0].turns]
+        number = state.turns[now[0].turns]
         connections[number].listed = False
         flow = connections[number].first
         if connections[number].moving < 0 and flow >= 0:
@@ -181,7 +174,7 @@ def _weigh_aggregated(state: State, slot: int, n_freed: int) -> int:
         if class_heap[slot].queued:
             unqueue_class(classes, class_heap, aggregate, slot)
         queue_class(classes, class_heap, state.moves, aggregate, slot)
-        touch(now, classes, state.touched, aggregate)
+        touch(state, aggregate)
     return n_freed
 
 
@@ -229,10 +222,8 @@ def _weigh_touched(state: State) -> int:
 @inlined
 def _solve(state: State) -> None:
     """Solve what the touched classes have changed, and say when the first flow of each unit ends now."""
-    now, links, members, hops = state.now, state.links, state.members, state.hops
-    rates, classes, touched = state.rates, state.classes, state.touched
-    freed, seeds, bins, lane_weight = state.freed, state.seeds, state.bins, state.lane_weight
-    time = now[0].time
+    now, hops, rates, classes, touched = state.now, state.hops, state.rates, state.classes, state.touched
+    freed, seeds, bins, lane_weight, time = state.freed, state.seeds, state.bins, state.lane_weight, state.now[0].time
     now[0].seeds = 0
     now[0].gathering = 0
     n_freed = _weigh_touched(state)
@@ -244,10 +235,7 @@ def _solve(state: State) -> None:
         n_looked_at = now[0].seeds
         if len(lane_weight) > 1:
             now[0].stamp += 1
-            stamp = now[0].stamp
-            now[0].seeds = share_lanes(
-                links, members, rates, state.capacity, lane_weight, state.wants, seeds, n_looked_at, stamp, n_rounds
-            )
+            now[0].seeds = share_lanes(state, n_looked_at, now[0].stamp, n_rounds)
             if n_rounds > 0:
                 first_seed = n_looked_at  # those before have other rates now, but fair ones
             if first_seed == now[0].seeds and n_freed == 0:
@@ -274,7 +262,7 @@ def _solve(state: State) -> None:
             if slot >= now[0].aggregates and bins.shape[1] > 0:
                 accumulate(now, classes, hops, bins, slot, before)
             settle(classes, slot, before, time)
-            touch(now, classes, touched, slot)
+            touch(state, slot)
         n_freed = 0
         n_rounds += 1
     for at in range(now[0].gathering):
@@ -292,7 +280,7 @@ def _solve(state: State) -> None:
             first = classes[slot].first
             due = state.moves[first].due if slot >= now[0].aggregates else state.class_heap[first].key
             ending = classes[slot].since + max(0.0, due - classes[slot].served) / rates[slot].rate
-        set_end(now, state.ends, state.blocks, state.tops, state.roots, state.stale, state.is_stale, slot, ending)
+        set_end(state, slot, ending)
     now[0].touched = 0
 
 
@@ -308,38 +296,22 @@ def pass_time(state: State, time: float) -> None:
 @kernel
 def schedule_roots(state: State, flows: NDArray[np.int64]) -> None:
     """Schedule flows that wait for no other; best in the order in which they begin."""
-    now, moves = state.now, state.moves
     for flow in flows:
-        state.begin[flow] = max(now[0].time, state.earliest[flow]) + state.delay[flow]
+        state.begin[flow] = max(state.now[0].time, state.earliest[flow]) + state.delay[flow]
         due = state.begin[flow] + state.routes[state.flow_route[flow]].latency
-        schedule(now, moves, state.queue, state.timer, flow, due)
-
-
-@kernel
-def link_followers(
-    state: State, places: NDArray[np.int64], dep_offset: NDArray[np.int64], dep: NDArray[np.int32], first: int
-) -> None:
-    """Write which flows wait for each flow, from `first` on in ``next_flow``; dependencies are as in `Flows`."""
-    waits = state.waits
-    for flow in range(len(places)):
-        waits[places[flow]].waits = dep_offset[flow + 1] - dep_offset[flow]
-        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
-            waits[places[dep[edge]]].count += 1
-    for flow in range(len(places)):
-        first += waits[places[flow]].count
-        waits[places[flow]].first = first  # behind the last, from which it comes down to the first
-    for flow in range(len(places) - 1, -1, -1):
-        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
-            awaited = places[dep[edge]]
-            waits[awaited].first -= 1
-            state.next_flow[waits[awaited].first] = places[flow]
+        schedule_begin(state, flow, due)
 
 
 @kernel
 def next_time(state: State) -> float:
     """Return the time of the next event, infinite when nothing moves and nothing is scheduled."""
+    return _next_time(state)  # type: ignore[no-any-return]
+
+
+@inlined
+def _next_time(state: State) -> float:
     ending = next_end(state.now, state.ends, state.blocks, state.tops, state.roots, state.stale, state.is_stale)
-    return min(ending, next_begin(state.now, state.moves, state.queue, state.timer))  # type: ignore[no-any-return]
+    return min(ending, next_begin(state))  # type: ignore[no-any-return]
 
 
 @kernel
@@ -370,25 +342,10 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
     bool
         Whether events until `until` may be left.
     """
-    now, links, rates, classes, hops, spare = (
-        state.now,
-        state.links,
-        state.rates,
-        state.classes,
-        state.hops,
-        state.spare,
-    )
-    routes, route_link, route_use = state.routes, state.route_link, state.route_use
-    flow_route, size, earliest, delay = state.flow_route, state.size, state.earliest, state.delay
-    waits, next_flow = state.waits, state.next_flow
-    begin, end, moves = state.begin, state.end, state.moves
-    ends, blocks, tops, roots = state.ends, state.blocks, state.tops, state.roots
-    stale, is_stale = state.stale, state.is_stale
-    queue, timer, touched, ready, done = state.queue, state.timer, state.touched, state.ready, state.done
-    connection, connections, turns = state.connection, state.connections, state.turns
-    n_lanes = len(state.lane_weight)
+    now, moves, routes, rates, classes = state.now, state.moves, state.routes, state.rates, state.classes
+    begin, size, connections = state.begin, state.size, state.connections
     for _ in range(max_events):
-        time = min(next_end(now, ends, blocks, tops, roots, stale, is_stale), next_begin(now, moves, queue, timer))
+        time = _next_time(state)
         if time > until or time == np.inf:
             return False
         time = max(time, now[0].time)
@@ -400,8 +357,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
         tie = time + CLOCK_TIE * time
 
         n_ready = np.int64(0)
-        n_ending = ends_until(ends, blocks, tops, roots, state.freed, tie)
-        for at in range(n_ending):
+        for at in range(ends_until(state, tie)):
             slot = state.freed[at]
             if slot < now[0].aggregates:
                 n_ready = _end_aggregate(state, slot, tie, n_ready)
@@ -414,38 +370,36 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
         while True:
             if n_ready > 0:
                 n_ready -= 1
-                flow = ready[n_ready]
-                begin[flow] = max(time, earliest[flow]) + delay[flow]
-                due = begin[flow] + routes[flow_route[flow]].latency
+                flow = state.ready[n_ready]
+                begin[flow] = max(time, state.earliest[flow]) + state.delay[flow]
+                due = begin[flow] + routes[state.flow_route[flow]].latency
                 if due > time:
-                    schedule(now, moves, queue, timer, flow, due)
+                    schedule_begin(state, flow, due)
                     continue
             else:
-                flow = take_begin(now, moves, queue, timer, tie)
+                flow = take_begin(state, tie)
                 if flow < 0:
-                    flow = _take_turn(now, moves, connections, turns)
+                    flow = _take_turn(state)
                 if flow < 0:
                     break
-            number = connection[flow]
+            number = state.connection[flow]
             if number >= 0 and connections[number].moving != flow:
                 moves[flow].due = now[0].events
                 moves[flow].left = -1
                 moves[flow].right = -1
                 connections[number].first = merge_heaps(moves, connections[number].first, flow)
-                _list_turn(now, connections, turns, number)
+                _list_turn(state, number)
                 continue
-            route = flow_route[flow]
+            route = state.flow_route[flow]
             if size[flow] == 0.0 or routes[route].hops == 0:
-                n_ready = _finish(now, waits, next_flow, end, ready, done, flow, n_ready)
+                n_ready = _finish(state, flow, n_ready)
                 if number >= 0:
                     connections[number].moving = -1
-                    _list_turn(now, connections, turns, number)
+                    _list_turn(state, number)
                 continue
             slot = routes[route].slot
             if slot < 0:
-                slot = open_class(
-                    now, links, routes, route_link, route_use, rates, classes, hops, spare, n_lanes, route
-                )
+                slot = open_class(state, route)
             served = 0.0
             if rates[slot].free == AGGREGATED:
                 aggregate = rates[slot].limit
@@ -458,7 +412,7 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
             moves[flow].right = -1
             classes[slot].first = merge_heaps(moves, classes[slot].first, flow)
             classes[slot].flows += 1
-            touch(now, classes, touched, slot)
+            touch(state, slot)
 
         _solve(state)
         if stop_at_end and now[0].done > n_done:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.compile import inlined, kernel
-from simulate.engines.fluid.state import Records
+from simulate.engines.base import Records
+from simulate.engines.compile import inlined, inner
+from simulate.engines.fluid.state import State
 
 
-@kernel
-def _enlarge(now: Records, links: Records, members: Records, link: int) -> None:
+@inner
+def _enlarge(state: State, link: int) -> None:
     """Move the members of a resource to a room of twice the size."""
+    now, links = state.now, state.links
     first, room = links[link].first, links[link].room
     links[link].first = now[0].members
     links[link].room = 2 * room
     now[0].members += 2 * room
     for place in range(room):
-        members[links[link].first + place] = members[first + place]
+        state.members[links[link].first + place] = state.members[first + place]
 
 
 @inlined
@@ -27,19 +29,20 @@ def first_hop(now: Records, slot: int) -> int:
 
 
 @inlined
-def touch(now: Records, classes: Records, touched: NDArray[np.int32], slot: int) -> None:
+def touch(state: State, slot: int) -> None:
     """Note that a unit wins or loses flows, or changes its rate, at this instant."""
-    if not classes[slot].touched:
-        classes[slot].touched = True
-        touched[now[0].touched] = slot
-        now[0].touched += 1
+    if not state.classes[slot].touched:
+        state.classes[slot].touched = True
+        state.touched[state.now[0].touched] = slot
+        state.now[0].touched += 1
 
 
 @inlined
-def add_member(now: Records, links: Records, members: Records, link: int, weight: float, slot: int, hop: int) -> int:
+def add_member(state: State, link: int, weight: float, slot: int, hop: int) -> int:
     """Add a unit to those that cross a resource; return its place there."""
+    links, members = state.links, state.members
     if links[link].count == links[link].room:
-        _enlarge(now, links, members, link)
+        _enlarge(state, link)
     at = links[link].first + links[link].count
     members[at].weight = weight
     members[at].slot = slot
@@ -49,10 +52,9 @@ def add_member(now: Records, links: Records, members: Records, link: int, weight
 
 
 @inlined
-def remove_member(
-    links: Records, members: Records, hops: Records, shares: Records, n_aggregates: int, link: int, place: int
-) -> None:
+def remove_member(state: State, link: int, place: int) -> None:
     """Remove a unit from those that cross a resource; the last takes its place."""
+    links, members = state.links, state.members
     links[link].count -= 1
     last = links[link].first + links[link].count
     at = links[link].first + place
@@ -60,29 +62,19 @@ def remove_member(
         members[at].weight = members[last].weight
         members[at].slot = members[last].slot
         members[at].hop = members[last].hop
-        if members[at].slot >= n_aggregates:
-            hops[members[at].hop].place = place
+        if members[at].slot >= len(state.aggregates):
+            state.hops[members[at].hop].place = place
         else:
-            shares[members[at].hop].place = place
+            state.shares[members[at].hop].place = place
 
 
-@kernel
-def open_class(
-    now: Records,
-    links: Records,
-    routes: Records,
-    route_link: NDArray[np.int32],
-    route_use: NDArray[np.float64],
-    rates: Records,
-    classes: Records,
-    hops: Records,
-    spare: NDArray[np.int32],
-    n_lanes: int,
-    route: int,
-) -> int:
+@inlined
+def open_class(state: State, route: int) -> int:
     """Take a slot for a route on which the first flow begins to move; return it."""
+    now, links, routes = state.now, state.links, state.routes
+    rates, classes, hops = state.rates, state.classes, state.hops
     now[0].spare -= 1
-    slot = spare[now[0].spare]
+    slot = state.spare[now[0].spare]
     routes[route].slot = slot
     rates[slot].rate = 0.0
     rates[slot].limit = -1
@@ -98,15 +90,15 @@ def open_class(
     first = routes[route].first
     hop = first_hop(now, slot)
     for place in range(classes[slot].hops):
-        link = route_link[first + place] * n_lanes
+        link = state.route_link[first + place] * len(state.lane_weight)
         if links[link].laned:
             link += routes[route].lane
         hops[hop + place].link = link
-        hops[hop + place].use = route_use[first + place] if len(route_use) > 0 else 1.0
+        hops[hop + place].use = state.route_use[first + place] if len(state.route_use) > 0 else 1.0
     return slot  # type: ignore[no-any-return]
 
 
-@kernel
+@inlined
 def settle(classes: Records, slot: int, rate: float, time: float) -> None:
     """Bring the account of a class up to a time until which its flows moved at a rate."""
     if classes[slot].since != time:
@@ -114,7 +106,7 @@ def settle(classes: Records, slot: int, rate: float, time: float) -> None:
         classes[slot].since = time
 
 
-@kernel
+@inner
 def merge_heaps(moves: Records, a: int, b: int) -> int:
     """Join two skew heaps of flows by due and place; return the root (Sleator and Tarjan, 1986)."""
     if a < 0 or b < 0:
@@ -134,7 +126,7 @@ def merge_heaps(moves: Records, a: int, b: int) -> int:
         a = c
 
 
-@kernel
+@inner
 def widen_bins(now: Records, bins: NDArray[np.float64], time: float) -> None:
     """Join neighbouring bins of the timeline until they reach a time."""
     n_bins = bins.shape[1]
@@ -147,7 +139,7 @@ def widen_bins(now: Records, bins: NDArray[np.float64], time: float) -> None:
         now[0].bin_s *= 2.0
 
 
-@kernel
+@inner
 def accumulate(
     now: Records, classes: Records, hops: Records, bins: NDArray[np.float64], slot: int, rate: float
 ) -> None:

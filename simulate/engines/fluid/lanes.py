@@ -17,9 +17,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.compile import kernel
+from simulate.engines.base import Records
+from simulate.engines.compile import inlined, inner
 from simulate.engines.fluid.maxmin import FREE
-from simulate.engines.fluid.state import Records
+from simulate.engines.fluid.state import State
 
 SAME = 4e-12
 """Relative change of a part below which it stays as it was: more than the tolerance of the solver for ties, which would
@@ -39,7 +40,7 @@ cycle, where rounding errors circulate. In 200 random plays no bottleneck was th
 1e-11 of its capacity."""
 
 
-@kernel
+@inner
 def _sum_wants(links: Records, members: Records, rates: Records, wants: NDArray[np.float64], at: int) -> int:
     """Write what each lane wants of the resource whose lane 0 is link `at`; return how many lanes have flows on it."""
     n_used = 0
@@ -57,7 +58,7 @@ def _sum_wants(links: Records, members: Records, rates: Records, wants: NDArray[
     return n_used
 
 
-@kernel
+@inner
 def _part(wants: NDArray[np.float64], lane_weight: NDArray[np.float64], capacity: float, mine: int) -> float:
     """Return what a lane would get of a resource if it wanted everything."""
     share = 0.0  # of a lane with weight 1; it rises, since content lanes leave more to the others
@@ -75,30 +76,20 @@ def _part(wants: NDArray[np.float64], lane_weight: NDArray[np.float64], capacity
         share = higher
 
 
-@kernel
-def share_lanes(
-    links: Records,
-    members: Records,
-    rates: Records,
-    capacity: NDArray[np.float64],
-    lane_weight: NDArray[np.float64],
-    wants: NDArray[np.float64],
-    seeds: NDArray[np.int32],
-    n_seeds: int,
-    stamp: int,
-    n_rounds: int,
-) -> int:
-    """Compute the parts of lanes on the resources of links; return the length of `seeds` then.
+@inlined
+def share_lanes(state: State, n_seeds: int, stamp: int, n_rounds: int) -> int:
+    """Compute the parts of lanes on the resources of links; return the length of ``seeds`` then.
 
     Parameters
     ----------
-    seeds, n_seeds
-        The links; those whose capacity changes are added.
+    n_seeds
+        The first so many of ``seeds`` are the links; those whose capacity changes are added.
     stamp
         A number that no call before has had.
     n_rounds
         Calls before this one at the same instant.
     """
+    links, wants, seeds, lane_weight = state.links, state.wants, state.seeds, state.lane_weight
     n_lanes = len(lane_weight)
     step = 1.0
     swing = SWING
@@ -111,8 +102,8 @@ def share_lanes(
         if not links[lane_0].laned or links[lane_0].times == stamp:
             continue
         links[lane_0].times = stamp
-        whole = capacity[seeds[at] // n_lanes]
-        n_used = _sum_wants(links, members, rates, wants, lane_0)
+        whole = state.capacity[seeds[at] // n_lanes]
+        n_used = _sum_wants(links, state.members, state.rates, wants, lane_0)
         for link in range(lane_0, lane_0 + n_lanes):
             if links[link].count == 0:
                 continue

@@ -27,10 +27,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from simulate.engines.base import Records
 from simulate.engines.compile import inlined, inner
 from simulate.engines.fluid.aggregates import enter_alone, join_aggregate, leave_aggregate, raise_rate_cap
 from simulate.engines.fluid.flow_classes import first_hop, settle
-from simulate.engines.fluid.state import Records, State
+from simulate.engines.fluid.state import State
 
 SETTLED, FREE, FROZEN = 0, 1, 2
 
@@ -109,23 +110,15 @@ def _weigh(links: Records, members: Records, rates: Records, link: int) -> tuple
 
 
 @inlined
-def _look(
-    links: Records,
-    members: Records,
-    rates: Records,
-    classes: Records,
-    heap: Records,
-    n_heap: int,
-    n_aggregates: int,
-    link: int,
-) -> int:
+def _look(state: State, n_heap: int, link: int) -> int:
     """Look at a resource for the first time in a solve; return the new size of the heap."""
+    links, members, rates, classes = state.links, state.members, state.rates, state.classes
     if links[link].count == 0:
         links[link].watched = False
         return n_heap
     first = links[link].first
     slot = members[first].slot
-    if links[link].count == 1 and rates[slot].free == FREE and slot >= n_aggregates:
+    if links[link].count == 1 and rates[slot].free == FREE and slot >= len(state.aggregates):
         # Of the resources that a free class has for itself only the least can be its bottleneck.
         links[link].watched = False
         key = links[link].capacity / members[first].weight
@@ -139,23 +132,12 @@ def _look(
         key = min(level, own)
     links[link].key = key
     if key < np.inf:
-        n_heap = _push(heap, n_heap, key, link)
+        n_heap = _push(state.heap, n_heap, key, link)
     return n_heap
 
 
 @inlined
-def _come_to(
-    links: Records,
-    members: Records,
-    rates: Records,
-    classes: Records,
-    heap: Records,
-    n_heap: int,
-    n_aggregates: int,
-    stamp: int,
-    rate: float,
-    link: int,
-) -> tuple[int, int]:
+def _come_to(state: State, n_heap: int, stamp: int, rate: float, link: int) -> tuple[int, int]:
     """Look at a resource on the way of a unit that has become free.
 
     The level of one already looked at becomes a mean of what it was and the rate of the unit, so the lesser of the two
@@ -166,37 +148,24 @@ def _come_to(
     tuple
         New size of the heap; 1 when the resource is looked at for the first time and watched.
     """
+    links = state.links
     if links[link].stamp != stamp:
         links[link].stamp = stamp
-        n_heap = _look(links, members, rates, classes, heap, n_heap, n_aggregates, link)
+        n_heap = _look(state, n_heap, link)
         return n_heap, links[link].watched
     if rate < links[link].key:
         links[link].key = rate
-        n_heap = _push(heap, n_heap, rate, link)
+        n_heap = _push(state.heap, n_heap, rate, link)
     return n_heap, 0
 
 
 @inlined
-def _release_class(
-    links: Records,
-    members: Records,
-    rates: Records,
-    classes: Records,
-    hops: Records,
-    heap: Records,
-    n_heap: int,
-    n_aggregates: int,
-    stamp: int,
-    first: int,
-    slot: int,
-) -> tuple[int, int]:
+def _release_class(state: State, n_heap: int, stamp: int, slot: int) -> tuple[int, int]:
     """Look at every resource on the way of a class that is now free; return as `_come_to`."""
     n_watched = 0
-    rate = rates[slot].rate
-    for hop in range(first, first + classes[slot].hops):
-        n_heap, n_new = _come_to(
-            links, members, rates, classes, heap, n_heap, n_aggregates, stamp, rate, hops[hop].link
-        )
+    first, rate = first_hop(state.now, slot), state.rates[slot].rate
+    for hop in range(first, first + state.classes[slot].hops):
+        n_heap, n_new = _come_to(state, n_heap, stamp, rate, state.hops[hop].link)
         n_watched += n_new
     return n_heap, n_watched
 
@@ -204,13 +173,12 @@ def _release_class(
 @inner
 def _release_aggregate(state: State, n_heap: int, stamp: int, aggregate: int) -> tuple[int, int]:
     """Look at every near resource of an aggregate that is now free, and put down its rate cap; return as `_come_to`."""
-    links, members, rates, classes, heap = state.links, state.members, state.rates, state.classes, state.heap
-    n_aggregates, rate = len(state.aggregates), rates[aggregate].rate
-    settle(classes, aggregate, rate, state.now[0].time)
+    rate = state.rates[aggregate].rate
+    settle(state.classes, aggregate, rate, state.now[0].time)
     n_watched = 0
     link, share = aggregate, state.aggregates[aggregate].near  # its own link first
     while True:
-        n_heap, n_new = _come_to(links, members, rates, classes, heap, n_heap, n_aggregates, stamp, rate, link)
+        n_heap, n_new = _come_to(state, n_heap, stamp, rate, link)
         n_watched += n_new
         if share >= 0 and state.shares[share].link == aggregate:
             share = state.shares[share].next
@@ -218,7 +186,7 @@ def _release_aggregate(state: State, n_heap: int, stamp: int, aggregate: int) ->
             break
         link, share = state.shares[share].link, state.shares[share].next
     if state.aggregates[aggregate].rate_cap < np.inf:
-        n_heap = _push(heap, n_heap, state.aggregates[aggregate].rate_cap, -1 - aggregate)
+        n_heap = _push(state.heap, n_heap, state.aggregates[aggregate].rate_cap, -1 - aggregate)
     return n_heap, n_watched
 
 
@@ -328,7 +296,7 @@ def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
         Length of ``freed`` now: the units that were solved, left marked, with their old rate in ``before``.
     """
     now, links, members, rates, classes = state.now, state.links, state.members, state.rates, state.classes
-    hops, heap, freed, seeds, n_aggregates = state.hops, state.heap, state.freed, state.seeds, len(state.aggregates)
+    heap, freed, seeds, n_aggregates = state.heap, state.freed, state.seeds, len(state.aggregates)
     n_heap = np.int64(0)
     n_watched = np.int64(0)
     n_frozen = np.int64(0)
@@ -347,7 +315,7 @@ def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
             at_seed += 1
             if links[link].stamp != stamp:
                 links[link].stamp = stamp
-                n_heap = _look(links, members, rates, classes, heap, n_heap, n_aggregates, link)
+                n_heap = _look(state, n_heap, link)
                 n_watched += links[link].watched
         if n_heap == 0 or (n_frozen >= n_freed and n_watched == 0):
             return n_freed
@@ -391,10 +359,7 @@ def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
                     if slot < n_aggregates:
                         n_heap, n_new = _release_aggregate(state, n_heap, stamp, slot)
                     else:
-                        first = first_hop(now, slot)
-                        n_heap, n_new = _release_class(
-                            links, members, rates, classes, hops, heap, n_heap, n_aggregates, stamp, first, slot
-                        )
+                        n_heap, n_new = _release_class(state, n_heap, stamp, slot)
                     n_watched += n_new
         if n_freed > n_before:
             if fills:  # it fills later, at a level between this one and the rates of those that give way

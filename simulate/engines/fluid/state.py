@@ -1,14 +1,13 @@
 """The state of a fluid network: arrays of records that the kernels of the simulation read and write.
 
-A *resource* (`LINK`) has a capacity that flows share: a channel of the fabric, a PCIe root port, the memory of a host.
+A *resource* has a capacity that flows share: a channel of the fabric, a PCIe root port, the memory of a host.
 A *route* is the list of resources from one place to another on one lane. Flows that move on one route at one time have
 the same rate for ever, so they are one *class*: the solver sees a class with its number of flows. A class lives in a
 *slot* from its first flow to its last. A *hop* is one resource of a class. Many classes with one bottleneck are one
 *aggregate* (`simulate.engines.fluid.aggregates`), a unit of the solver like a class: the first slots are those of
 aggregates, one for each resource.
 
-Kernels of the inner loops take arrays of records one by one: Numba passes an array as seven words, and a tuple of many
-arrays is copied at each call. What is called once an event takes the state whole.
+Kernels take the state whole. Numba copies all of it at each call, some 300 words, so what an event calls is inlined.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Records = NDArray[Any]
-"""An array of records; its type is named where it is described."""
+from simulate.engines.base import UNUSED, WAIT, Records
 
 BLOCK = 32
 """Ends of classes are kept as a tree of minima with this many children a node."""
@@ -52,7 +50,7 @@ NOW = np.dtype(
 )
 """One record of single values."""
 
-LINK = np.dtype(
+RESOURCE = np.dtype(
     [
         ("capacity", "f8"),  # bytes a second; with several lanes those that the lane could have
         ("first", "i4"),  # room of the resource in ``members``
@@ -146,13 +144,6 @@ MOVE = np.dtype([("due", "f8"), ("left", "i4"), ("right", "i4")])
 """A flow that is scheduled (due at a time) or moves (due when its class has served so many bytes; children in the heap
 of the class)."""
 
-WAIT = np.dtype([("first", "i8"), ("count", "i4"), ("waits", "i4")])
-"""Who waits for a flow: ``next_flow[first : first + count]``; and how many flows it still waits for itself."""
-
-CONNECTION = np.dtype([("moving", "i4"), ("first", "i4"), ("left", "i4"), ("listed", "i4")])
-"""The flow that moves, -1 for none; the first of those that could move by now, root of a heap in ``moves`` (due at the
-number of the instant since which); how many have not ended; whether it is in ``turns``."""
-
 ENTRY = np.dtype([("key", "f8"), ("link", "i8")])
 """An entry of the heap of a solve: a link, or -1 less an aggregate for its rate cap."""
 
@@ -165,7 +156,7 @@ class State(NamedTuple):
     capacity: NDArray[np.float64]
     """(R,) bytes a second of each resource."""
     links: Records
-    """(R * L,) `LINK`."""
+    """(R * L,) `RESOURCE`."""
     members: Records
     """`MEMBER`, in the rooms of the resources. A room begins small; when it is full, one twice its size is taken."""
     routes: Records
@@ -198,7 +189,7 @@ class State(NamedTuple):
     delay: NDArray[np.float64]
     """(F,) seconds between being ready and beginning."""
     waits: Records
-    """(F,) `WAIT`."""
+    """(F,) `simulate.engines.base.WAIT`."""
     next_flow: NDArray[np.int32]
     """Flows that wait, in the runs that `waits` names."""
     begin: NDArray[np.float64]
@@ -212,7 +203,7 @@ class State(NamedTuple):
     connection: NDArray[np.int32]
     """(F,) connection of each flow, -1 for none."""
     connections: Records
-    """(C,) `CONNECTION`."""
+    """(C,) `simulate.engines.base.CONNECTION`."""
 
     ends: NDArray[np.float64]
     """(K,) seconds at which the first flow of the class ends, infinite for unused slots."""
@@ -267,12 +258,12 @@ class Room(NamedTuple):
     """Resources on all routes together."""
     hops: int
     """Resources on the longest route."""
-    followers: int
+    next_flow: int
     """Dependencies."""
     connections: int
 
 
-FIRST_ROOM = 4
+FIRST_MEMBERS = 4
 """Places in the first room of a resource."""
 
 KEPT = (
@@ -336,18 +327,18 @@ def allocate(
     aggregates = np.zeros(n_aggregates, AGGREGATE)
     for name in ("near", "far", "own"):
         aggregates[name] = -1
-    now["members"] = FIRST_ROOM * n_links
-    links = aligned(n_links, LINK)
+    now["members"] = FIRST_MEMBERS * n_links
+    links = aligned(n_links, RESOURCE)
     links["capacity"] = np.repeat(capacity, n_lanes)
-    links["first"] = FIRST_ROOM * np.arange(n_links)
-    links["room"] = FIRST_ROOM
+    links["first"] = FIRST_MEMBERS * np.arange(n_links)
+    links["room"] = FIRST_MEMBERS
     links["laned"][: n_channels * n_lanes] = True
     return State(
         now=now,
         capacity=capacity,
         links=links,
         # Rooms double, so those given up are smaller in sum than the last, which is less than twice what is needed.
-        members=aligned(FIRST_ROOM * n_links + 4 * room.links, MEMBER),
+        members=aligned(FIRST_MEMBERS * n_links + 4 * room.links, MEMBER),
         routes=np.zeros(room.routes, ROUTE),
         route_link=np.zeros(room.links, np.int32),
         route_use=np.zeros(room.links if n_channels < len(capacity) else 0),
@@ -363,13 +354,13 @@ def allocate(
         earliest=np.zeros(n_flows),
         delay=np.zeros(n_flows),
         waits=np.zeros(n_flows, WAIT),
-        next_flow=np.zeros(room.followers, np.int32),
+        next_flow=np.zeros(room.next_flow, np.int32),
         begin=np.full(n_flows, np.nan),
         end=np.full(n_flows, np.nan),
         limit=np.full(n_flows, -1, np.int32),
         moves=np.zeros(n_flows, MOVE),
         connection=np.full(n_flows, -1, np.int32),
-        connections=np.array([(-1, -1, 0, 0)], CONNECTION).repeat(room.connections),
+        connections=np.full(room.connections, UNUSED),
         ends=np.full(k, np.inf),
         blocks=np.full(k // BLOCK, np.inf),
         tops=np.full(k // BLOCK**2, np.inf),

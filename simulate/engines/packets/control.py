@@ -9,16 +9,14 @@ source. With ``mark_at`` 0 none of them does anything.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulate.engines.base import Records
 from simulate.engines.compile import inlined
 from topo.table import Brief
-
-Records = NDArray[Any]
-"""An array of records; those of flows have `FLOW_FIELDS`."""
 
 
 class ControlRules(NamedTuple):

@@ -17,23 +17,23 @@ from numpy.typing import NDArray
 
 from routing.routed import Routed
 from routing.studies.adaptive import legal_ports
-from simulate.engines.base import Finished, FlowBook, Progress
+from simulate.engines.base import CONNECTION, FIRST_BIN_S, UNUSED, WAIT, Finished, FlowBook, Progress
 from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.engines.packets import steps as kernel
 from simulate.engines.packets.control import OFF, CongestionControl
 from simulate.engines.packets.state import (
     CHANNEL,
-    CONNECTION,
-    ENTRY,
+    CLOCK,
+    EVENT,
     FLOW,
     FLOW_STEP,
     FOREVER,
     HISTOGRAM,
     LINK,
     LINK_STEP,
-    NOW,
     PACKET,
+    PACKET_ROUTE,
     REQUESTER,
     RESOLUTION,
     UNLIMITED,
@@ -59,9 +59,6 @@ UNIT_BYTES = 64
 
 MTU = 4096
 """Bytes of the largest packet (likewise, 5.2); headers are not counted, as in the fluid engine."""
-
-FIRST_BIN_S = 1e-6
-"""Width of a bin of the timeline at first; it doubles when time goes beyond the last."""
 
 Inputs = Literal["fifo", "voq"]
 
@@ -106,23 +103,17 @@ class PacketModel(Brief):
     """Of the choice among ports of equal load."""
 
     def __post_init__(self) -> None:
-        found = [
-            (
-                "packet_bytes",
-                self.packet_bytes,
-                "a multiple of 64",
-                self.packet_bytes > 0 and self.packet_bytes % 64 == 0,
-            ),
-            ("inputs", self.inputs, "fifo or voq", self.inputs in ("fifo", "voq")),
-            ("buffer_packets", self.buffer_packets, "1 to 32,768", 1 <= self.buffer_packets <= 1 << 15),
-            ("credit_s", self.credit_s, "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
-            ("window_packets", self.window_packets, "0 or more", self.window_packets >= 0),
-            ("flowlet_s", self.flowlet_s, "seconds, not negative", isfinite(self.flowlet_s) and self.flowlet_s >= 0),
-            ("high_limit", self.high_limit, "0 to 255", 0 <= self.high_limit <= 255),
-        ]
-        for name, value, expected, good in found:
+        for name, expected, good in (
+            ("packet_bytes", "a multiple of 64", self.packet_bytes > 0 and self.packet_bytes % 64 == 0),
+            ("inputs", "fifo or voq", self.inputs in ("fifo", "voq")),
+            ("buffer_packets", "1 to 32,768", 1 <= self.buffer_packets <= 1 << 15),
+            ("credit_s", "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
+            ("window_packets", "0 or more", self.window_packets >= 0),
+            ("flowlet_s", "seconds, not negative", isfinite(self.flowlet_s) and self.flowlet_s >= 0),
+            ("high_limit", "0 to 255", 0 <= self.high_limit <= 255),
+        ):
             if not good:
-                raise HeddleError(f"found {name} {value!r}; expected {expected}")
+                raise HeddleError(f"found {name} {getattr(self, name)!r}; expected {expected}")
 
     @property
     def label(self) -> str:
@@ -176,11 +167,7 @@ class Packets(FlowBook):
         super().__init__(network)
         self.model = model or PacketModel()
         self._now_s = 0.0
-        self._route_first: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._route_back: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._route_slowest: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._route_exit: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._route_home: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._route_rows = np.zeros(0, PACKET_ROUTE)
         self._queues: dict[tuple[int, int], int] = {}
         """Queues inside servers, by the resources before and behind them."""
         self._n_route_links = 0
@@ -233,7 +220,7 @@ class Packets(FlowBook):
         ring = 1 << (model.buffer_packets - 1).bit_length()
         longest = int(full[:n_ports][plugged].max(initial=1) + latency[:n_ports][plugged].max(initial=1))
         wheel = 1 << min(16, max(11, (2 * longest).bit_length()))
-        now = np.zeros(1, NOW)
+        now = np.zeros(1, CLOCK)
         now["free"], now["random"], now["n_kept"] = -1, model.seed, -1
         legal = None
         if model.adaptive:
@@ -262,10 +249,11 @@ class Packets(FlowBook):
             requesters=_requesters(self._n_fabric_queues),
             packets=np.zeros(0, PACKET),
             flows=np.zeros(0, FLOW),
+            waits=np.zeros(0, WAIT),
             connections=np.zeros(0, CONNECTION),
             wheel=np.full(wheel, -1, np.int32),
             after=np.zeros(n + n_links, np.int32),
-            heap=np.zeros(n + n_links, ENTRY),
+            heap=np.zeros(n + n_links, EVENT),
             returns=np.zeros(n_ports * n_lanes * ring, np.int64),
             arbitrating=np.zeros(n, np.int32),
             done=np.zeros(0, np.int32),
@@ -274,6 +262,7 @@ class Packets(FlowBook):
             flow_steps=np.zeros(0, FLOW_STEP),
             queue_seen=np.zeros(self._n_fabric_queues, np.int64),
             active=np.zeros(0, np.int32),
+            walked=np.zeros(n_links, np.int32),
             row=np.zeros(ROW, np.int64),
             kept=np.zeros(ROW, np.int64),
             kept_histogram=np.zeros(HISTOGRAM, np.int64),
@@ -362,9 +351,8 @@ class Packets(FlowBook):
     def advance(self, until_s: float = np.inf) -> list[Finished]:
         """Play until flows end, but no longer than until a time; return those that ended, all at one instant."""
         until = FOREVER - 1 if not isfinite(until_s) else floor(until_s / self.tick_s * (1 + 1e-15))
-        state = self._state
         while self._run(until, True) == kernel.MORE:
-            state = self._state
+            pass
         state = self._state
         n = int(state.now["n_done"][0])
         if n == 0 and isfinite(until_s):
@@ -507,13 +495,13 @@ class Packets(FlowBook):
     def _limits(self, places: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return what held flows back: where their last packets waited longest, else the slowest of their route."""
         rows = self._state.flows[places]
-        slowest = self._route_slowest[self._route[places]]
+        slowest = self._route_rows["slowest"][self._route[places]]
         limits: NDArray[np.int32] = np.where(rows["waited"] > 0, rows["limit"], slowest)
         return limits
 
     def _count(self, place: int) -> None:
         """Count the bytes of a flow that has ended on all that its route crosses."""
-        links, first = self._state.route_link, self._route_first[self._route[place]]
+        links, first = self._state.route_link, self._route_rows["first"][self._route[place]]
         last = first
         while links[last] >= 0:
             last += 1
@@ -524,17 +512,10 @@ class Packets(FlowBook):
         """Free the places and connections of flows that have ended."""
         flows = self._state.flows
         self._close(flows["connection"][places])
-        flows["followers"][places] = 0
         over = np.append(self._resting, places)
         resting = flows["unacknowledged"][over] > 0
         self._resting = over[resting]
         self._give_back(over[~resting][::-1])
-
-    def _open(self, connections: NDArray[np.int64], left: NDArray[np.int64]) -> None:
-        self._grow(connections=self._n_connections)
-        rows = np.full(len(left), -1, CONNECTION)
-        rows["left"] = left
-        self._state.connections[connections] = rows
 
     def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
         self._write(places, route, flows.size_bytes, time_s + flows.start_s, flows.delay_s)
@@ -545,17 +526,13 @@ class Packets(FlowBook):
         requests = places[flows.rendezvous]
         crosses = rows["due"][requests] > 0
         rows["delay"][requests] += np.where(crosses, 2 * (rows["latency"][requests] + rows["back"][requests]), 0)
-        if len(flows.dep):
-            first = self._n_followers
-            self._n_followers += len(flows.dep)
-            self._grow(next_flow=self._n_followers)
-            kernel.link_followers(self._state, places, flows.dep_offset, flows.dep, first)
-        kernel.schedule_roots(self._state, places)
+        roots = self._link(flows, places)
+        kernel.schedule_flows(self._state, places[roots])
 
     def _enter_one(self, place: np.int64, route: int, size_bytes: float, time_s: float) -> None:
         places = np.array([place])
         self._write(places, np.array([route]), np.array([size_bytes]), np.array([time_s]), np.zeros(1))
-        kernel.schedule_roots(self._state, places)
+        kernel.schedule_flows(self._state, places)
 
     def _write(
         self,
@@ -568,17 +545,17 @@ class Packets(FlowBook):
         """Write the rows of flows."""
         self._size[places], self._route[places] = size_bytes, route
         packet, size = self.model.packet_bytes, np.ceil(size_bytes).astype(np.int64)
-        first = self._route_first[route]
-        crosses = self._state.route_link[first] >= 0
+        on = self._route_rows[route]
+        crosses = self._state.route_link[on["first"]] >= 0
         count = np.where(crosses, np.maximum(1, -(-size // packet)), 0)
         rows = np.zeros(len(places), FLOW)
         rows["connection"] = rows["behind"] = -1
-        rows["first"], rows["exit"], rows["home"] = first, self._route_exit[route], self._route_home[route]
+        for name in ("first", "exit", "home", "back"):
+            rows[name] = on[name]
         rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
-        rows["back"] = self._route_back[route]
         rows["latency"] = np.where(crosses, ceil(self.network.message_latency_s / self.tick_s), 0)
         rows["earliest"], rows["delay"] = self._ticks(earliest_s), self._ticks(delay_s)
-        self._state.flows[places] = rows
+        self._state.flows[places], self._state.waits[places] = rows, np.zeros((), WAIT)
         self._state.flow_steps["slot"][places] = -1
 
     def _ticks(self, time_s: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -608,37 +585,33 @@ class Packets(FlowBook):
             queue[at] = self._queues.setdefault(key, self._n_fabric_queues + len(self._queues))
         self._grow_queues()
         self._n_route_links += n + n_routes
-        self._grow(route_link=self._n_route_links, route_queue=self._n_route_links)
+        self._reserve(route_link=self._n_route_links, route_queue=self._n_route_links)
         state = self._state
         state.route_link[first : self._n_route_links] = -1
         state.route_link[first + place], state.route_queue[first + place] = link, queue
         if len(table.use):
-            self._grow(route_use=self._n_route_links)
+            self._reserve(route_use=self._n_route_links)
             self._state.route_use[first + place] = table.use
         elif len(state.route_use):
-            self._grow(route_use=self._n_route_links)
+            self._reserve(route_use=self._n_route_links)
             self._state.route_use[first : self._n_route_links] = 1.0
         self._n_routes += n_routes
-        begin = first + table.offset[:-1] + np.arange(n_routes)
-        back = np.bincount(of_route, state.channels["latency"][table.resource], minlength=n_routes).astype(np.int64)
-        slowest = np.full(n_routes, -1, np.int32)
+        rows = np.full(n_routes, -1, PACKET_ROUTE)
+        rows["first"] = first + table.offset[:-1] + np.arange(n_routes)
+        rows["back"] = np.maximum(
+            1, np.bincount(of_route, state.channels["latency"][table.resource], minlength=n_routes)
+        )
         slow = np.lexsort((np.arange(n), self.network.capacity_bytes_s[table.resource], of_route))
-        slowest[hops > 0] = table.resource[slow[table.offset[:-1][hops > 0]]]
-        self._route_first = np.concatenate([self._route_first, begin])
-        self._route_back = np.concatenate([self._route_back, np.maximum(1, back)])
-        self._route_slowest = np.concatenate([self._route_slowest, slowest])
-        exits, homes = self._exits(table, begin)
-        self._route_exit = np.concatenate([self._route_exit, exits])
-        self._route_home = np.concatenate([self._route_home, homes])
+        rows["slowest"][hops > 0] = table.resource[slow[table.offset[:-1][hops > 0]]]
+        if self._rules.adaptive and in_fabric.any():
+            self._find_exits(table, rows)
+        self._route_rows = np.concatenate([self._route_rows, rows])
 
-    def _exits(self, table: RouteTable, begin: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where in ``route_link`` routes leave their last switch, and that switch; -1 for fixed ones."""
-        fabric, n_routes = self.network.fabric, table.n_routes
-        exits, homes = np.full(n_routes, -1, np.int64), np.full(n_routes, -1, np.int64)
+    def _find_exits(self, table: RouteTable, rows: NDArray[Any]) -> None:
+        """Write down where routes leave their last switch, and that switch, where packets may choose."""
+        fabric = self.network.fabric
         place = np.flatnonzero(table.resource < fabric.n_ports)
-        if not self._rules.adaptive or not len(place):
-            return exits, homes
-        of_route = np.repeat(np.arange(n_routes), np.diff(table.offset))[place]
+        of_route = np.repeat(np.arange(table.n_routes), np.diff(table.offset))[place]
         crosses, first = np.unique(of_route, return_index=True)
         last = np.append(first[1:], len(place)) - 1
         into, out = table.resource[place[first]], table.resource[place[last]]
@@ -646,9 +619,9 @@ class Packets(FlowBook):
         crosses, last, near, home = crosses[ends], last[ends], fabric.peer_node[into[ends]], fabric.port_node[out[ends]]
         row = self._state.row_of[home].astype(np.int64) * fabric.n_switches + near
         may = (near != home) & (np.diff(self._state.group_offset)[row] > 0)
-        exits[crosses[may]] = begin[crosses[may]] + place[last[may]] - table.offset[:-1][crosses[may]]
-        homes[crosses[may]] = home[may]
-        return exits, homes
+        chosen = crosses[may]
+        rows["exit"][chosen] = rows["first"][chosen] + place[last[may]] - table.offset[:-1][chosen]
+        rows["home"][chosen] = home[may]
 
     def _grow_queues(self) -> None:
         """Make room for the queues inside servers that are new: flows get higher numbers among those who request."""
@@ -661,16 +634,14 @@ class Packets(FlowBook):
             array[name][array[name] >= old] += new - old
         requesters = np.concatenate([state.requesters[:old], _requesters(new - old), state.requesters[old:]])
         self._rules, self._state = self._rules._replace(n_queues=new), state._replace(requesters=requesters)
-        self._grow(queue_seen=new)
+        self._reserve(queue_seen=new)
 
-    def _grow(self, **needed: int) -> None:
-        """Make arrays of the state at least so long; what is too short at least doubles."""
+    def _reserve(self, **needed: int) -> None:
+        filled = {"route_use": 1, "connections": UNUSED}
         for name, n in needed.items():
             array = getattr(self._state, name)
             if len(array) < n:
-                more = np.zeros(max(n, 2 * len(array)) - len(array), array.dtype)
-                if name == "route_use":
-                    more += 1.0
+                more = np.full(max(n, 2 * len(array)) - len(array), filled.get(name, 0), array.dtype)
                 self._state = self._state._replace(**{name: np.concatenate([array, more])})
 
     def _make_room(self, flows: int) -> int:
@@ -683,7 +654,7 @@ class Packets(FlowBook):
             requesters=np.concatenate([state.requesters, _requesters(n)]),
             flows=np.concatenate([state.flows, np.zeros(n, FLOW)]),
         )
-        self._grow(done=old + n, active=old + n, flow_steps=old + n)
+        self._reserve(done=old + n, active=old + n, flow_steps=old + n, waits=old + n)
         self._grow_heap()
         return old + n
 
@@ -700,7 +671,7 @@ class Packets(FlowBook):
 
     def _grow_heap(self) -> None:
         """Make room for every event and every flow, twice: one that congestion control holds back is there again."""
-        self._grow(heap=len(self._state.after) + 2 * len(self._state.flows))
+        self._reserve(heap=len(self._state.after) + 2 * len(self._state.flows))
 
 
 def _requesters(n: int) -> NDArray[Any]:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulate.engines.compile import inlined, kernel
-from simulate.engines.packets.control import Records
+from simulate.engines.base import Records
+from simulate.engines.compile import inlined, inner
 from simulate.engines.packets.state import FOREVER, PacketState, Rules
 
 GAIN, GRACE = 16, 256
@@ -23,7 +23,7 @@ GAIN, GRACE = 16, 256
 may be written for each hop that was played, and `GAIN` for each that was saved."""
 
 
-@kernel
+@inner
 def enter(state: PacketState, flow: int) -> None:
     """Add a flow that begins to send to those under way."""
     now = state.now
@@ -33,7 +33,7 @@ def enter(state: PacketState, flow: int) -> None:
     _forget(now)
 
 
-@kernel
+@inner
 def leave(rules: Rules, state: PacketState, flow: int) -> None:
     """Remove a flow whose last packet has arrived. Credits of its links are back after a while only."""
     now, active, steps = state.now, state.active, state.flow_steps
@@ -63,7 +63,7 @@ def _write(row: Records, n: int, value: int) -> int:
     return n + 1
 
 
-@kernel
+@inner
 def _write_state(rules: Rules, state: PacketState) -> int:
     """Write the row of this moment; return its length, which is greater than that of ``row`` if it does not fit."""
     now, wheel, after, packets, flows = state.now, state.wheel, state.after, state.packets, state.flows
@@ -93,6 +93,7 @@ def _write_state(rules: Rules, state: PacketState) -> int:
             if event == last:
                 break
     now[0].serial += 1
+    now[0].n_walked = 0
     for place in range(now[0].n_active):
         flow = state.active[place]
         n = _write(row, n, requesters[rules.n_queues + flow].busy)
@@ -115,6 +116,8 @@ def _write_state(rules: Rules, state: PacketState) -> int:
             if link_steps[link].seen == now[0].serial:
                 continue
             link_steps[link].seen = now[0].serial
+            state.walked[now[0].n_walked] = link
+            now[0].n_walked += 1
             n = _write(row, n, links[link].credits)
             n = _write(row, n, links[link].waking)
             n = _write(row, n, tick - links[link].since if links[link].blocked else -1)
@@ -143,7 +146,7 @@ def _write_state(rules: Rules, state: PacketState) -> int:
     return n
 
 
-@kernel
+@inner
 def _keep(state: PacketState, n: int) -> None:
     """Keep the row, and all that counts."""
     now, flows, links = state.now, state.flows, state.links
@@ -159,16 +162,13 @@ def _keep(state: PacketState, n: int) -> None:
         flow = state.active[place]
         flow_steps[flow].left = flows[flow].left
         flow_steps[flow].due = flows[flow].due
-        at = flows[flow].first
-        while state.route_link[at] >= 0:
-            link = state.route_link[at]
-            link_steps[link].stalled = links[link].stalled
-            link_steps[link].waited = links[link].waited
-            link_steps[link].sent = links[link].sent
-            at += 1
+    for link in state.walked[: now[0].n_walked]:
+        link_steps[link].stalled = links[link].stalled
+        link_steps[link].waited = links[link].waited
+        link_steps[link].sent = links[link].sent
 
 
-@kernel
+@inner
 def _take_steps(state: PacketState) -> None:
     """Turn what is kept into what a period adds."""
     now, flows, links = state.now, state.flows, state.links
@@ -178,23 +178,17 @@ def _take_steps(state: PacketState) -> None:
     now[0].kept_hops = now[0].hops - now[0].kept_hops
     for at in range(len(state.histogram)):
         state.kept_histogram[at] = state.histogram[at] - state.kept_histogram[at]
-    now[0].serial += 1
     for place in range(now[0].n_active):
         flow = state.active[place]
         flow_steps[flow].left -= flows[flow].left
         flow_steps[flow].due -= flows[flow].due
-        at = flows[flow].first
-        while state.route_link[at] >= 0:
-            link = state.route_link[at]
-            at += 1
-            if link_steps[link].seen != now[0].serial:
-                link_steps[link].seen = now[0].serial
-                link_steps[link].stalled = links[link].stalled - link_steps[link].stalled
-                link_steps[link].waited = links[link].waited - link_steps[link].waited
-                link_steps[link].sent = links[link].sent - link_steps[link].sent
+    for link in state.walked[: now[0].n_walked]:
+        link_steps[link].stalled = links[link].stalled - link_steps[link].stalled
+        link_steps[link].waited = links[link].waited - link_steps[link].waited
+        link_steps[link].sent = links[link].sent - link_steps[link].sent
 
 
-@kernel
+@inner
 def repeat(state: PacketState, until: int) -> None:
     """Repeat the period as often as it fits before a time, a flow that begins and a flow that sends its last packet."""
     now, flows, links = state.now, state.flows, state.links
@@ -217,23 +211,17 @@ def repeat(state: PacketState, until: int) -> None:
     now[0].repeated_hops += times * now[0].kept_hops
     for at in range(len(state.histogram)):
         state.histogram[at] += times * state.kept_histogram[at]
-    now[0].serial += 1
     for place in range(now[0].n_active):
         flow = state.active[place]
         flows[flow].left -= times * flow_steps[flow].left
         flows[flow].due -= times * flow_steps[flow].due
-        at = flows[flow].first
-        while state.route_link[at] >= 0:
-            link = state.route_link[at]
-            at += 1
-            if link_steps[link].seen != now[0].serial:
-                link_steps[link].seen = now[0].serial
-                links[link].stalled += times * link_steps[link].stalled
-                links[link].waited += times * link_steps[link].waited
-                links[link].sent += times * link_steps[link].sent
+    for link in state.walked[: now[0].n_walked]:
+        links[link].stalled += times * link_steps[link].stalled
+        links[link].waited += times * link_steps[link].waited
+        links[link].sent += times * link_steps[link].sent
 
 
-@kernel
+@inner
 def look(rules: Rules, state: PacketState, until: int) -> None:
     """Write a row where it is time for one; where it is the one that was kept, repeat what happened since."""
     now, flows, first = state.now, state.flows, state.active[0]

@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.packets.control import FLOW_FIELDS, ControlRules, Records
+from simulate.engines.base import Records
+from simulate.engines.packets.control import FLOW_FIELDS, ControlRules
 
 RESOLUTION = 1024
 """Ticks of a full packet on the fastest channel: rates and latencies are exact to a two-thousandth of that."""
 
-NOW = np.dtype(
+CLOCK = np.dtype(
     [
         ("tick", "i8"),  # of the events; the time is this and `repeated`
         ("repeated", "i8"),  # ticks of periods that were not played again
@@ -37,8 +38,10 @@ NOW = np.dtype(
         ("n_free", "i8"),
         ("n_heap", "i8"),
         ("n_done", "i8"),
+        ("n_arbitrating", "i8"),
         ("random", "i8"),
         ("n_active", "i8"),  # flows under way
+        ("n_walked", "i8"),  # links on their routes
         ("settled", "i8"),  # tick until which credits of flows that have ended come back
         ("look_at", "i8"),  # packets due of the first flow under way when the next row is written
         ("written", "i8"),  # numbers of all rows
@@ -120,26 +123,25 @@ FLOW = np.dtype(
         ("end", "i8"),
         ("waited", "i8"),  # most that its last packet waited for a link
         ("limit", "i4"),  # and for which channel
-        ("waits", "i4"),  # flows that it waits for
-        ("follower", "i8"),  # those that wait for it, in ``next_flow``
-        ("followers", "i4"),
         ("connection", "i4"),  # -1 for none
         ("behind", "i4"),  # the next that waits for its turn on the connection, -1 for none
         *FLOW_FIELDS,
     ],
     align=True,
 )
+PACKET_ROUTE = np.dtype(
+    [("first", "i8"), ("exit", "i8"), ("home", "i8"), ("back", "i8"), ("slowest", "i4")], align=True
+)
+"""A route: its place in ``route_link``, the place of the channel out of its last switch and that switch (-1 for a route
+that is fixed), ticks of an acknowledgement, its slowest channel."""
+
 LINK_STEP = np.dtype([("seen", "i8"), ("stalled", "i8"), ("waited", "i8"), ("sent", "i8")])
 """Of a link: the last walk that came here, and what was counted when a row was kept; once a period is known, in a
 period."""
 FLOW_STEP = np.dtype([("slot", "i4"), ("left", "i8"), ("due", "i8")], align=True)
 """Likewise of a flow, with its place among those under way, -1 for none."""
 
-CONNECTION = np.dtype([("sends", "i4"), ("first", "i4"), ("last", "i4"), ("left", "i4")])
-"""A connection: the flow that sends, the first and last of those that wait for their turn, flows that have not ended;
--1 for none."""
-
-ENTRY = np.dtype([("due", "i8"), ("code", "i8")])
+EVENT = np.dtype([("due", "i8"), ("code", "i8")])
 """An entry of the heap: an event, or `FLOWS` and the place of a flow that is ready to send."""
 
 FLOWS = 1 << 40
@@ -188,13 +190,16 @@ class PacketState(NamedTuple):
     requesters: Records
     packets: Records
     flows: Records
+    waits: Records
+    """(F,) `simulate.engines.base.WAIT`."""
     connections: Records
+    """`simulate.engines.base.CONNECTION`."""
     wheel: NDArray[np.int32]
     """By tick, modulo its length: the last of a ring of events, -1 for none."""
     after: NDArray[np.int32]
     """By event: the next in its ring."""
     heap: Records
-    """Events beyond the wheel, and flows, as a binary heap of `ENTRY`."""
+    """Events beyond the wheel, and flows, as a binary heap of `EVENT`."""
     returns: NDArray[np.int64]
     """(C * L, a power of two) ticks at which credits come back, a ring for each link."""
     arbitrating: NDArray[np.int32]
@@ -202,12 +207,15 @@ class PacketState(NamedTuple):
     done: NDArray[np.int32]
     """Places of flows that have ended."""
     next_flow: NDArray[np.int32]
+    """Flows that wait, in the runs that `waits` names."""
     link_steps: Records
     flow_steps: Records
     queue_seen: NDArray[np.int64]
     """(Q,) the last walk that came to a queue."""
     active: NDArray[np.int32]
     """Places of flows under way."""
+    walked: NDArray[np.int32]
+    """Links on their routes, each once."""
     row: NDArray[np.int64]
     """What stands where, as `simulate.engines.packets.fast_forward` writes it."""
     kept: NDArray[np.int64]

@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.compile import inlined, kernel
+from simulate.engines.base import Records
+from simulate.engines.compile import inlined, inner, kernel
 from simulate.engines.packets import fast_forward
-from simulate.engines.packets.control import Records, may_send, on_ack, on_dequeue, on_send
+from simulate.engines.packets.control import may_send, on_ack, on_dequeue, on_send
 from simulate.engines.packets.state import ACK, FLOWS, FOREVER, HISTOGRAM, PacketState, Rules
 
 IDLE, MORE, ENDED, ROOM, STUCK = 0, 1, 2, 3, 4
 """Why `run` returned: nothing is left until the time, so many instants were played, flows ended, packets need more
 room, packets wait for each other."""
 
-Int32s = NDArray[np.int32]
 
-
-@kernel
+@inner
 def push(now: Records, heap: Records, due: int, code: int) -> None:
     """Put an entry into the heap."""
     at = now[0].n_heap
@@ -40,7 +39,7 @@ def push(now: Records, heap: Records, due: int, code: int) -> None:
     heap[at].code = code
 
 
-@kernel
+@inner
 def _pop(now: Records, heap: Records) -> int:
     """Take the first entry out of the heap; return its code."""
     code = heap[0].code
@@ -66,8 +65,9 @@ def _pop(now: Records, heap: Records) -> int:
 
 
 @inlined
-def _put(now: Records, wheel: Int32s, after: Int32s, heap: Records, event: int, due: int) -> None:
+def _put(state: PacketState, event: int, due: int) -> None:
     """Schedule an event at a later tick."""
+    now, wheel, after = state.now, state.wheel, state.after
     if due - now[0].tick < len(wheel):
         place = due & (len(wheel) - 1)
         last = wheel[place]
@@ -79,23 +79,24 @@ def _put(now: Records, wheel: Int32s, after: Int32s, heap: Records, event: int, 
         wheel[place] = event
         now[0].in_wheel += 1
     else:
-        push(now, heap, due + now[0].repeated, event)
+        push(now, state.heap, due + now[0].repeated, event)
         now[0].far += 1
 
 
 @inlined
-def _request(
-    channels: Records,
-    links: Records,
-    requesters: Records,
-    arbitrating: Int32s,
-    n_arbitrating: int,
-    who: int,
-    link: int,
-    tick: int,
-) -> int:
-    """Let somebody request a link; return how many channels are to arbitrate."""
-    requesters[who].requested = tick
+def _arbitrate(state: PacketState, channel: int) -> None:
+    """Let an idle channel choose at the end of the tick."""
+    if state.channels[channel].packet < 0 and state.channels[channel].arbitrating == 0:
+        state.channels[channel].arbitrating = 1
+        state.arbitrating[state.now[0].n_arbitrating] = channel
+        state.now[0].n_arbitrating += 1
+
+
+@inlined
+def _request(state: PacketState, who: int, link: int) -> None:
+    """Let somebody request a link."""
+    links, requesters = state.links, state.requesters
+    requesters[who].requested = state.now[0].tick
     last = links[link].last
     if last < 0:
         requesters[who].next = who
@@ -104,39 +105,34 @@ def _request(
         requesters[last].next = who
     links[link].last = who
     links[link].requesting += 1
-    channel = links[link].channel
-    if channels[channel].packet < 0 and channels[channel].arbitrating == 0:
-        channels[channel].arbitrating = 1
-        arbitrating[n_arbitrating] = channel
-        n_arbitrating += 1
-    return n_arbitrating
+    _arbitrate(state, links[link].channel)
 
 
 @inlined
-def _give_back(
-    now: Records, links: Records, wheel: Int32s, after: Int32s, heap: Records, returns: NDArray[np.int64],
-    ring: int, n_channels: int, link: int, due: int,
-) -> None:  # fmt: skip
-    """Write down that a credit of a link is back at a tick."""
-    place = (links[link].first + links[link].returning) & (ring - 1)
-    returns[link * ring + place] = due
+def _leave_buffer(rules: Rules, state: PacketState, link: int) -> None:
+    """Give back a credit of a link, as the tail of a packet leaves the buffer behind it."""
+    links, channel = state.links, state.links[link].channel
+    links[link].load -= 1
+    if channel >= rules.n_limited:
+        links[link].credits += 1
+        return
+    due = state.now[0].tick + state.channels[channel].latency + rules.credit_ticks
+    place = (links[link].first + links[link].returning) & (rules.ring - 1)
+    state.returns[link * rules.ring + place] = due
     links[link].returning += 1
     if links[link].blocked and not links[link].waking:
         links[link].waking = 1
-        _put(now, wheel, after, heap, n_channels + link, due)
+        _put(state, len(state.channels) + link, due)
 
 
 @inlined
-def _ready(
-    now: Records, links: Records, wheel: Int32s, after: Int32s, heap: Records, returns: NDArray[np.int64],
-    ring: int, n_channels: int, link: int,
-) -> bool:  # fmt: skip
+def _ready(rules: Rules, state: PacketState, link: int) -> bool:
     """Return whether somebody requests a link and a credit is there; if only the latter fails, wait for one."""
+    links, returns, ring, tick = state.links, state.returns, rules.ring, state.now[0].tick
     if links[link].last < 0:
         return False
     if links[link].credits > 0:
         return True
-    tick = now[0].tick
     while links[link].returning > 0 and returns[link * ring + links[link].first] <= tick:
         links[link].first = (links[link].first + 1) & (ring - 1)
         links[link].returning -= 1
@@ -148,27 +144,26 @@ def _ready(
         links[link].since = tick
     if links[link].returning > 0 and not links[link].waking:
         links[link].waking = 1
-        _put(now, wheel, after, heap, n_channels + link, returns[link * ring + links[link].first])
+        _put(state, len(state.channels) + link, returns[link * ring + links[link].first])
     return False
 
 
 @inlined
 def _turn(
-    now: Records, links: Records, wheel: Int32s, after: Int32s, heap: Records, returns: NDArray[np.int64],
-    ring: int, n_channels: int, first: int, table: Int32s, at: int, left: int,
-) -> tuple[int, int, int]:  # fmt: skip
+    rules: Rules, state: PacketState, first: int, table: NDArray[np.int32], at: int, left: int
+) -> tuple[int, int, int]:
     """Return the link whose turn it is in a table of lanes, -1 for none, its entry, and the bytes left of that."""
     for _ in range(len(table) + 1):
         if left > 0:
             link = first + table[at, 0]
-            if _ready(now, links, wheel, after, heap, returns, ring, n_channels, link):
+            if _ready(rules, state, link):
                 return link, at, left
         at = at + 1 if at + 1 < len(table) else 0
         left = table[at, 1]
     return -1, at, left
 
 
-@kernel
+@inlined
 def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
     """Return the link that a packet takes out of a switch where it may choose: the least loaded, any of several."""
     now, links, flowlets = state.now, state.links, state.flowlets
@@ -202,7 +197,7 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
     return int(best)
 
 
-@kernel
+@inlined
 def _allowed(rules: Rules, state: PacketState, flow: int) -> bool:
     """Return whether a flow may send its next packet now; if congestion control says later, it comes back then."""
     flows, now = state.flows, state.now
@@ -215,30 +210,14 @@ def _allowed(rules: Rules, state: PacketState, flow: int) -> bool:
     return True
 
 
-@kernel
-def _end(rules: Rules, state: PacketState, flow: int, tick: int) -> None:
-    """Record the end of a flow, and schedule those that waited only for it."""
-    now, flows = state.now, state.flows
-    flows[flow].end = tick + now[0].repeated
-    if state.flow_steps[flow].slot >= 0:
-        fast_forward.leave(rules, state, flow)
-    state.done[now[0].n_done] = flow
-    now[0].n_done += 1
-    for at in range(flows[flow].follower, flows[flow].follower + flows[flow].followers):
-        follower = state.next_flow[at]
-        flows[follower].waits -= 1
-        if flows[follower].waits == 0:
-            schedule(state, follower)
-
-
-@kernel
+@inlined
 def _turn_of(state: PacketState, flow: int) -> int:
     """Let a flow that is ready send if its connection is free; return it, or -1 where it waits for its turn."""
     flows, connections, number = state.flows, state.connections, state.flows[flow].connection
-    if number < 0 or connections[number].sends == flow:
+    if number < 0 or connections[number].moving == flow:
         return flow
-    if connections[number].sends < 0:
-        connections[number].sends = flow
+    if connections[number].moving < 0:
+        connections[number].moving = flow
         return flow
     if connections[number].first < 0:
         connections[number].first = flow
@@ -248,127 +227,20 @@ def _turn_of(state: PacketState, flow: int) -> int:
     return -1
 
 
-@kernel
+@inlined
 def _next_turn(state: PacketState, flow: int) -> int:
     """Give the connection of a flow that has sent everything to the next in line; return that, -1 for none."""
     flows, connections, number = state.flows, state.connections, state.flows[flow].connection
     if number < 0:
         return -1
     after = connections[number].first
-    connections[number].sends = after
+    connections[number].moving = after
     if after >= 0:
         connections[number].first = flows[after].behind
     return int(after)
 
 
-@kernel
-def schedule(state: PacketState, flow: int) -> None:
-    """Schedule a flow that waits for no other any more."""
-    now, flows = state.now, state.flows
-    flows[flow].begin = max(now[0].tick + now[0].repeated, flows[flow].earliest) + flows[flow].delay
-    push(now, state.heap, flows[flow].begin + flows[flow].latency, FLOWS + flow)
-
-
-@kernel
-def schedule_roots(state: PacketState, places: NDArray[np.int64]) -> None:
-    """Schedule those of some flows that wait for no other."""
-    for flow in places:
-        if state.flows[flow].waits == 0:
-            schedule(state, flow)
-
-
-@kernel
-def link_followers(
-    state: PacketState, places: NDArray[np.int64], dep_offset: NDArray[np.int64], dep: Int32s, first: int
-) -> None:
-    """Write which flows wait for each flow, from `first` on in ``next_flow``; dependencies are as in `Flows`."""
-    flows = state.flows
-    for flow in range(len(places)):
-        flows[places[flow]].waits = dep_offset[flow + 1] - dep_offset[flow]
-        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
-            flows[places[dep[edge]]].followers += 1
-    for flow in range(len(places)):
-        first += flows[places[flow]].followers
-        flows[places[flow]].follower = first  # behind the last, from which it comes down to the first
-    for flow in range(len(places) - 1, -1, -1):
-        for edge in range(dep_offset[flow], dep_offset[flow + 1]):
-            awaited = places[dep[edge]]
-            flows[awaited].follower -= 1
-            state.next_flow[flows[awaited].follower] = places[flow]
-
-
-@kernel
-def next_tick(state: PacketState) -> int:
-    """Return the tick of the next event as the events count, `FOREVER` for none."""
-    now, wheel = state.now, state.wheel
-    due = np.int64(FOREVER)
-    if now[0].n_heap > 0:
-        due = max(now[0].tick, state.heap[0].due - now[0].repeated)
-    if now[0].in_wheel > 0:
-        tick = now[0].tick + 1
-        while tick < due and wheel[tick & (len(wheel) - 1)] < 0:
-            tick += 1
-        due = tick
-    return int(due)
-
-
-@kernel
-def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
-    """Take a packet whose tail is there, or its acknowledgement; return the flow that may now send again, or -1."""
-    now, links, packets, flows = state.now, state.links, state.packets, state.flows
-    flow = packets[packet].flow
-    link = packets[packet].link
-    born = packets[packet].born
-    if packets[packet].out != ACK:
-        channel = links[link].channel
-        if channel < rules.n_limited:
-            due = tick + state.channels[channel].latency + rules.credit_ticks
-            _give_back(
-                now,
-                links,
-                state.wheel,
-                state.after,
-                state.heap,
-                state.returns,
-                rules.ring,
-                len(state.channels),
-                link,
-                due,
-            )
-        else:
-            links[link].credits += 1
-        links[link].load -= 1
-        now[0].held -= 1
-        # The bin of a latency: its doubling, and the next four bits.
-        took = tick - (born if born >= 0 else ~born)
-        power = np.int64(0)
-        while took >> power >= 32:
-            power += 1
-        state.histogram[min(HISTOGRAM - 1, power * 16 + (took >> power))] += 1
-        flows[flow].due -= 1
-        if flows[flow].due == 0:
-            _end(rules, state, flow, tick)
-        if rules.window > 0 or born < 0:
-            packets[packet].out = ACK
-            _put(
-                now,
-                state.wheel,
-                state.after,
-                state.heap,
-                len(state.channels) + len(links) + packet,
-                tick + flows[flow].back,
-            )
-            return -1
-    waited = rules.window > 0 and flows[flow].unacknowledged == rules.window
-    flows[flow].unacknowledged -= 1
-    on_ack(rules.control, flows, flow, born < 0)
-    packets[packet].next = now[0].free
-    now[0].free = packet
-    now[0].n_free += 1
-    return int(flow) if waited else -1
-
-
-@kernel
+@inlined
 def _begin_packet(rules: Rules, state: PacketState, flow: int, tick: int, channel: int) -> int:
     """Take the next packet of a flow; return it."""
     now, packets, flows = state.now, state.packets, state.flows
@@ -388,6 +260,83 @@ def _begin_packet(rules: Rules, state: PacketState, flow: int, tick: int, channe
     return packet  # type: ignore[no-any-return]
 
 
+@inner
+def _end(rules: Rules, state: PacketState, flow: int, tick: int) -> None:
+    """Record the end of a flow, and schedule those that waited only for it."""
+    now, flows, waits = state.now, state.flows, state.waits
+    flows[flow].end = tick + now[0].repeated
+    if state.flow_steps[flow].slot >= 0:
+        fast_forward.leave(rules, state, flow)
+    state.done[now[0].n_done] = flow
+    now[0].n_done += 1
+    for at in range(waits[flow].first, waits[flow].first + waits[flow].count):
+        follower = state.next_flow[at]
+        waits[follower].waits -= 1
+        if waits[follower].waits == 0:
+            schedule_flow(state, follower)
+
+
+@inner
+def schedule_flow(state: PacketState, flow: int) -> None:
+    """Schedule a flow that waits for no other any more."""
+    now, flows = state.now, state.flows
+    flows[flow].begin = max(now[0].tick + now[0].repeated, flows[flow].earliest) + flows[flow].delay
+    push(now, state.heap, flows[flow].begin + flows[flow].latency, FLOWS + flow)
+
+
+@kernel
+def schedule_flows(state: PacketState, flows: NDArray[np.int64]) -> None:
+    """Schedule flows that wait for no other."""
+    for flow in flows:
+        schedule_flow(state, flow)
+
+
+@kernel
+def next_tick(state: PacketState) -> int:
+    """Return the tick of the next event as the events count, `FOREVER` for none."""
+    now, wheel = state.now, state.wheel
+    due = np.int64(FOREVER)
+    if now[0].n_heap > 0:
+        due = max(now[0].tick, state.heap[0].due - now[0].repeated)
+    if now[0].in_wheel > 0:
+        tick = now[0].tick + 1
+        while tick < due and wheel[tick & (len(wheel) - 1)] < 0:
+            tick += 1
+        due = tick
+    return int(due)
+
+
+@inlined
+def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
+    """Take a packet whose tail is there, or its acknowledgement; return the flow that may now send again, or -1."""
+    now, packets, flows = state.now, state.packets, state.flows
+    flow = packets[packet].flow
+    born = packets[packet].born
+    if packets[packet].out != ACK:
+        _leave_buffer(rules, state, packets[packet].link)
+        now[0].held -= 1
+        # The bin of a latency: its doubling, and the next four bits.
+        took = tick - (born if born >= 0 else ~born)
+        power = np.int64(0)
+        while took >> power >= 32:
+            power += 1
+        state.histogram[min(HISTOGRAM - 1, power * 16 + (took >> power))] += 1
+        flows[flow].due -= 1
+        if flows[flow].due == 0:
+            _end(rules, state, flow, tick)
+        if rules.window > 0 or born < 0:
+            packets[packet].out = ACK
+            _put(state, len(state.channels) + len(state.links) + packet, tick + flows[flow].back)
+            return -1
+    waited = rules.window > 0 and flows[flow].unacknowledged == rules.window
+    flows[flow].unacknowledged -= 1
+    on_ack(rules.control, flows, flow, born < 0)
+    packets[packet].next = now[0].free
+    now[0].free = packet
+    now[0].n_free += 1
+    return int(flow) if waited else -1
+
+
 @kernel
 def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at_end: bool) -> int:
     """Play events in order, up to and with a tick; return why it stopped.
@@ -397,12 +346,8 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
     """
     now, channels, links, requesters = state.now, state.channels, state.links, state.requesters
     packets, flows, wheel, after, heap = state.packets, state.flows, state.wheel, state.after, state.heap
-    returns, arbitrating = state.returns, state.arbitrating
     route_link, route_queue, route_use = state.route_link, state.route_queue, state.route_use
-    low, high = state.low, state.high
-    ring, n_lanes, n_queues = rules.ring, rules.n_lanes, rules.n_queues
-    n_channels, n_links = len(channels), len(links)
-    full_bytes = rules.packet_bytes
+    n_lanes, n_queues, n_channels, n_links = rules.n_lanes, rules.n_queues, len(channels), len(links)
     for _ in range(max_instants):
         if now[0].period > 0:
             fast_forward.repeat(state, until)
@@ -416,7 +361,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
         now[0].tick = tick
         now[0].instants += 1
         n_done = now[0].n_done
-        n_arbitrating: Any = np.int64(0)
+        now[0].n_arbitrating = 0
 
         place = tick & (len(wheel) - 1)
         last = wheel[place]
@@ -441,20 +386,10 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
             if event < n_channels:  # the tail of a packet has left
                 channel = event
                 channels[channel].packet = -1
-                if channels[channel].arbitrating == 0:
-                    channels[channel].arbitrating = 1
-                    arbitrating[n_arbitrating] = channel
-                    n_arbitrating += 1
+                _arbitrate(state, channel)
                 who = channels[channel].requester
                 if who < n_queues:
-                    link = channels[channel].freed
-                    into = links[link].channel
-                    if into < rules.n_limited:
-                        due = tick + channels[into].latency + rules.credit_ticks
-                        _give_back(now, links, wheel, after, heap, returns, ring, n_channels, link, due)
-                    else:
-                        links[link].credits += 1
-                    links[link].load -= 1
+                    _leave_buffer(rules, state, channels[channel].freed)
                     if requesters[who].head >= 0:
                         requests = who
                     else:
@@ -467,11 +402,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
             elif event < n_channels + n_links:  # a credit is back
                 link = event - n_channels
                 links[link].waking = 0
-                channel = links[link].channel
-                if channels[channel].packet < 0 and channels[channel].arbitrating == 0:
-                    channels[channel].arbitrating = 1
-                    arbitrating[n_arbitrating] = channel
-                    n_arbitrating += 1
+                _arbitrate(state, links[link].channel)
             elif event >= FLOWS:  # a flow is ready to send
                 requesters[n_queues + event - FLOWS].busy = 0
                 resumed = _turn_of(state, event - FLOWS)
@@ -519,9 +450,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                     node = channels[links[packets[packet].link].channel].node
                     packets[packet].out = _aim(rules, state, packet, node)
                     links[packets[packet].out].load += 1
-                n_arbitrating = _request(
-                    channels, links, requesters, arbitrating, n_arbitrating, requests, packets[packet].out, tick
-                )
+                _request(state, requests, packets[packet].out)
             while resumed >= 0 and route_link[flows[resumed].first] < 0:  # it crosses nothing
                 _end(rules, state, resumed, tick)
                 resumed = _next_turn(state, resumed)
@@ -529,56 +458,43 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 requesters[n_queues + resumed].busy = 1
                 if rules.repeats and state.flow_steps[resumed].slot < 0:
                     fast_forward.enter(state, resumed)
-                link = route_link[flows[resumed].first]
-                n_arbitrating = _request(
-                    channels, links, requesters, arbitrating, n_arbitrating, n_queues + resumed, link, tick
-                )
+                _request(state, n_queues + resumed, route_link[flows[resumed].first])
             event = upcoming
 
-        for number in range(n_arbitrating):
-            channel = arbitrating[number]
+        for number in range(now[0].n_arbitrating):
+            channel = state.arbitrating[number]
             channels[channel].arbitrating = 0
             link = np.int64(channel)
             urgent = False
             entry: Any = np.int64(0)
             left: Any = np.int64(0)
-            if n_lanes == 1:
-                if not _ready(now, links, wheel, after, heap, returns, ring, n_channels, link):
+            if n_lanes == 1 or channel >= rules.n_limited:
+                link = channel * n_lanes
+                if not _ready(rules, state, link):
                     continue
             else:
-                link = channel * n_lanes
-                if channel >= rules.n_limited:
-                    if not _ready(now, links, wheel, after, heap, returns, ring, n_channels, link):
+                first = channel * n_lanes
+                link = np.int64(-1)
+                may = rules.limit_bytes < 0 or channels[channel].limit_left > 0
+                for attempt in range(3):  # high priority, low, and high beyond its limit where nothing else goes
+                    urgent = attempt != 1
+                    if urgent and (len(state.high) == 0 or may != (attempt == 0)):
                         continue
+                    table = state.high if urgent else state.low
+                    entry = channels[channel].high if urgent else channels[channel].low
+                    left = channels[channel].high_left if urgent else channels[channel].low_left
+                    link, entry, left = _turn(rules, state, first, table, entry, left)
+                    if link >= 0:
+                        break
+                if link < 0:
+                    continue
+                if urgent:
+                    channels[channel].high = entry
+                    channels[channel].high_left = left
                 else:
-                    first = link
-                    link = np.int64(-1)
-                    may = rules.limit_bytes < 0 or channels[channel].limit_left > 0
-                    for attempt in range(3):  # high priority, low, and high beyond its limit where nothing else goes
-                        urgent = attempt != 1
-                        if urgent and (len(high) == 0 or may != (attempt == 0)):
-                            continue
-                        if urgent:
-                            link, entry, left = _turn(
-                                now, links, wheel, after, heap, returns, ring, n_channels, first, high,
-                                channels[channel].high, channels[channel].high_left,
-                            )  # fmt: skip
-                        else:
-                            link, entry, left = _turn(
-                                now, links, wheel, after, heap, returns, ring, n_channels, first, low,
-                                channels[channel].low, channels[channel].low_left,
-                            )  # fmt: skip
-                        if link >= 0:
-                            break
-                    if link < 0:
-                        continue
-                    if urgent:
-                        channels[channel].high = entry
-                        channels[channel].high_left = left
-                    else:
-                        channels[channel].low = entry
-                        channels[channel].low_left = left
-                        channels[channel].limit_left = rules.limit_bytes
+                    channels[channel].low = entry
+                    channels[channel].low_left = left
+                    channels[channel].limit_left = rules.limit_bytes
 
             last = links[link].last
             who = requesters[last].next
@@ -602,8 +518,8 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 links[link].load += 1
             size = packets[packet].size
             ticks = np.int64(channels[channel].full)
-            if size < full_bytes:
-                ticks = max(np.int64(1), np.int64(np.ceil(ticks * (size / full_bytes))))
+            if size < rules.packet_bytes:
+                ticks = max(np.int64(1), np.int64(np.ceil(ticks * (size / rules.packet_bytes))))
             at = packets[packet].at
             if len(route_use) > 0:
                 ticks = max(np.int64(1), np.int64(np.rint(ticks * route_use[at])))
@@ -623,17 +539,16 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
             if waited > flows[flow].waited and flows[flow].left == 0:
                 flows[flow].waited = waited
                 flows[flow].limit = channel
-            _put(now, wheel, after, heap, channel, tick + ticks)
+            _put(state, channel, tick + ticks)
             ready = tick + channels[channel].latency
             onward = route_link[at + 1]
             if onward < 0:
                 ready += ticks
             elif rules.mixed:
                 # What leaves faster than it comes in must not begin before its tail can follow.
-                ready += max(
-                    np.int64(0), ticks - ticks * channels[links[onward].channel].full // channels[channel].full
-                )
-            _put(now, wheel, after, heap, n_channels + n_links + packet, ready)
+                full = channels[links[onward].channel].full
+                ready += max(np.int64(0), ticks - ticks * full // channels[channel].full)
+            _put(state, n_channels + n_links + packet, ready)
         if stop_at_end and now[0].n_done > n_done:
             return ENDED
         if now[0].n_active > 0 and flows[state.active[0]].due <= now[0].look_at:

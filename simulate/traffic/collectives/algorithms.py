@@ -23,9 +23,10 @@ from simulate.traffic.collectives.trees import (
     two_trees_below,
     zone_trees,
 )
-from simulate.traffic.flows import EAGER_BYTES, Flows, repeated
+from simulate.traffic.flows import EAGER_BYTES, Flows
 from simulate.traffic.goal.schedule import Goal, flows_of_goal
 from simulate.traffic.goal.text import read_goal
+from simulate.traffic.graph import repeated
 from simulate.traffic.placement import leaf_of, zone_of
 from topo.budget import FLOWS
 from topo.errors import HeddleError, did_you_mean, plural

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.traffic.goal.schedule import ANY, Goal, Op
+from simulate.traffic.goal.schedule import ANY, MAX_SIZE, Goal, Op
 from topo.budget import GOAL_OPERATIONS, GOAL_RANKS
 from topo.errors import FormatError
 
-MAGIC = (4223).to_bytes(8, "little")
+GOAL_MAGIC = (4223).to_bytes(8, "little")
 """What a file begins with."""
 
 HEAD = 14
@@ -32,7 +32,6 @@ OPS = np.array([255, Op.SEND, Op.RECV, Op.CALC], np.uint8)
 """Our number of each type of operation."""
 NOBODY = 2**32 - 1
 """Peer or tag of a receive that takes what comes."""
-MAX_SIZE = 2**53
 
 
 def parse_goal_binary(data: bytes, path: str = "goal.bin") -> Goal:
@@ -43,7 +42,7 @@ def parse_goal_binary(data: bytes, path: str = "goal.bin") -> Goal:
     FormatError
         With the rank, where parts overlap the end of the file or name what is not there.
     """
-    if not data.startswith(MAGIC) or len(data) < HEAD:
+    if not data.startswith(GOAL_MAGIC) or len(data) < HEAD:
         raise FormatError("found no binary schedule; expected the number 4223 and what follows it", path)
     n_ranks = int.from_bytes(data[8:12], "little")
     if not 1 <= n_ranks <= GOAL_RANKS.limit:

@@ -9,8 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.traffic.dependencies import find_cycle
-from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
+from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies
 from topo.errors import FormatError
 from topo.fabric import freeze_arrays
 
@@ -19,6 +18,9 @@ CALC_UNIT_S = 1e-9
 
 ANY = -1
 """Source or tag of a receive that takes what comes."""
+
+MAX_SIZE = 2**53
+"""Bytes or units of time of one operation, at most: what a float64 holds exactly."""
 
 
 class Op(IntEnum):

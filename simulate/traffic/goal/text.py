@@ -22,28 +22,26 @@ from pathlib import Path
 import numpy as np
 
 from simulate.traffic.goal.binary import parse_goal_binary
-from simulate.traffic.goal.schedule import ANY, Goal, Op
+from simulate.traffic.goal.schedule import ANY, MAX_SIZE, Goal, Op
 from topo.budget import GOAL_BYTES, GOAL_OPERATIONS, GOAL_RANKS
 from topo.errors import FormatError, did_you_mean
 from topo.files.text import read_file, read_lines
 
-MAX_SIZE = 2**53
-"""Bytes or units of time of one operation: what a float64 holds exactly."""
 MAX_NUMBER = 2**32 - 1
 """Greatest tag, and last cpu and nic as far as the grammar goes."""
 
 
-NUMBER = r"(-?\d{1,20})"
+INTEGER = r"(-?\d{1,20})"
 STATEMENT = re.compile(
     rf"(?:([A-Za-z]\w*)\s*:\s*)?"
-    rf"(?:(send|recv)\s*{NUMBER}\s*b\s*(to|from)\s*{NUMBER}"
-    rf"(?:\s*tag\s*{NUMBER})?(?:\s*cpu\s*{NUMBER})?(?:\s*nic\s*{NUMBER})?"
-    rf"|calc\s*{NUMBER}(?:\s*cpu\s*{NUMBER})?)",
+    rf"(?:(send|recv)\s*{INTEGER}\s*b\s*(to|from)\s*{INTEGER}"
+    rf"(?:\s*tag\s*{INTEGER})?(?:\s*cpu\s*{INTEGER})?(?:\s*nic\s*{INTEGER})?"
+    rf"|calc\s*{INTEGER}(?:\s*cpu\s*{INTEGER})?)",
     re.ASCII,
 )
 DEPENDENCY = re.compile(r"([A-Za-z]\w*)\s+(i?requires)\s+([A-Za-z]\w*)", re.ASCII)
-OPENING = re.compile(rf"rank\s*{NUMBER}\s*\{{\s*(.*)", re.ASCII)
-COUNT = re.compile(rf"num_ranks\s*{NUMBER}", re.ASCII)
+OPENING = re.compile(rf"rank\s*{INTEGER}\s*\{{\s*(.*)", re.ASCII)
+COUNT = re.compile(rf"num_ranks\s*{INTEGER}", re.ASCII)
 
 
 def read_goal(path: str | Path) -> Goal:

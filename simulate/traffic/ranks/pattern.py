@@ -47,7 +47,7 @@ class Pattern:
         return whole and len(np.unique(self.share * self.times)) == 1
 
 
-def ring(n_ranks: int) -> Pattern:
+def _ring(n_ranks: int) -> Pattern:
     """Allreduce around a ring: ``2 (n - 1)`` times the same step."""
     rank = np.arange(n_ranks, dtype=np.int32)
     step = np.zeros(n_ranks, np.int32)
@@ -55,7 +55,7 @@ def ring(n_ranks: int) -> Pattern:
     return Pattern("ring", n_ranks, step, rank, (rank + 1) % np.int32(n_ranks), share, times)
 
 
-def tree(n_ranks: int) -> Pattern:
+def _tree(n_ranks: int) -> Pattern:
     """Allreduce over NCCL's double binary tree: its pipeline uses all edges of both trees, up and down, at once."""
     trees = double_binary_tree(n_ranks)
     child = np.concatenate([np.flatnonzero(parent >= 0) for parent in trees]).astype(np.int32)
@@ -64,7 +64,7 @@ def tree(n_ranks: int) -> Pattern:
     return Pattern("tree", n_ranks, np.zeros(len(src), np.int32), src, dst, np.array([0.5]), np.array([1]))
 
 
-def halving_doubling(n_ranks: int) -> Pattern:
+def _halving_doubling(n_ranks: int) -> Pattern:
     """Allreduce by recursive halving, the farthest ranks first, and doubling: each exchange comes once in either."""
     schedule = halving_doubling_allreduce(n_ranks)
     first = np.unique(schedule.step, return_index=True)[1]
@@ -87,7 +87,7 @@ def halving_doubling(n_ranks: int) -> Pattern:
     return Pattern("halving-doubling", n_ranks, step, src, dst, share[kept], times[kept])
 
 
-def all_to_all(n_ranks: int) -> Pattern:
+def _all_to_all(n_ranks: int) -> Pattern:
     """All-to-all in ``n - 1`` shifts: in step s each rank sends to the one s further on."""
     shift, rank = np.divmod(np.arange(n_ranks * (n_ranks - 1), dtype=np.int32), np.int32(n_ranks))
     share = np.full(n_ranks - 1, 1 / n_ranks)
@@ -96,10 +96,10 @@ def all_to_all(n_ranks: int) -> Pattern:
 
 
 PATTERNS: dict[str, Callable[[int], Pattern]] = {
-    "ring": ring,
-    "tree": tree,
-    "halving-doubling": halving_doubling,
-    "all-to-all": all_to_all,
+    "ring": _ring,
+    "tree": _tree,
+    "halving-doubling": _halving_doubling,
+    "all-to-all": _all_to_all,
 }
 """Patterns of a number of ranks, by name."""
 

@@ -9,7 +9,7 @@ from routing.machine_code import kernel
 
 SLACK = 1e-12
 """Relative difference between sums that counts as none."""
-FEW = 64
+FEW_FLOWS = 64
 """Flows of a rank up to which whole blocks of ranks are moved; of more, two ranks change places."""
 
 
@@ -169,7 +169,7 @@ def improve(
     total = _time(weight, top, class_cost)
     stamp = np.zeros(n_flows, np.int64)
     touched = np.empty(n_flows, np.int64)
-    blocks = 2 * n_flows <= FEW * n
+    blocks = 2 * n_flows <= FEW_FLOWS * n
     move = 0
     while work < effort and total > bound * (1 + SLACK) and n > 1:
         move += 1

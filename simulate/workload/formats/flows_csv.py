@@ -26,7 +26,7 @@ REQUIRED = ("start_s", "src", "dst", "bytes")
 OPTIONAL = ("sl", "finish_s")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
 LEVELS = {str(level): level for level in range(16)} | {"": ASK}
-MAX_NUMBER = 1e18
+MAX_AMOUNT = 1e18
 """Seconds or bytes: an exabyte, and more years than there were. What is larger is a slip, and would overflow."""
 
 
@@ -82,9 +82,9 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
     def amount(column: str) -> float:
         text = cell[column]
         value = float(text) if NUMBER.fullmatch(text) else math.nan
-        if 0 <= value <= MAX_NUMBER:
+        if 0 <= value <= MAX_AMOUNT:
             return value
-        return refuse(f'{column} "{text[:80]}"', f"a number that is not negative, at most {MAX_NUMBER:g}")
+        return refuse(f'{column} "{text[:80]}"', f"a number that is not negative, at most {MAX_AMOUNT:g}")
 
     def level() -> int:
         text = cell.get("sl", "")

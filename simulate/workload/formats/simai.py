@@ -13,14 +13,14 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from simulate.workload.simai import COLLECTIVES, Exchange, SimaiWorkload
+from simulate.workload.simai import EXCHANGE_KINDS, Exchange, SimaiWorkload
 from topo.errors import FormatError, plural
 from topo.files.text import read_lines
 
 KIND = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
 LAYER_WORDS = 12
 MAX_LAYERS = 1_000_000
-EXCHANGE = re.compile(rf"({'|'.join(COLLECTIVES)})(?:_(EP|DP_EP|DP|TP))?")
+EXCHANGE = re.compile(rf"({'|'.join(EXCHANGE_KINDS)})(?:_(EP|DP_EP|DP|TP))?")
 
 
 def read_simai(path: str | Path) -> SimaiWorkload:
@@ -84,6 +84,6 @@ def _exchange(words: list[str], among: str, path: str, number: int) -> Exchange:
             raise FormatError(f"found the {what} {value[:20]}; expected a number", path, number)
     found = EXCHANGE.fullmatch(kind)
     if found is None and kind != "NONE":
-        raise FormatError(f"found the exchange {kind[:30]}; expected NONE or {', '.join(COLLECTIVES)}", path, number)
+        raise FormatError(f"found the exchange {kind[:30]}; expected NONE or {', '.join(EXCHANGE_KINDS)}", path, number)
     name, said = found.groups() if found else ("", None)
-    return Exchange(int(time) * 1e-9, COLLECTIVES.get(name, ""), said or among, int(size))
+    return Exchange(int(time) * 1e-9, EXCHANGE_KINDS.get(name, ""), said or among, int(size))

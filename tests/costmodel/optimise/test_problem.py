@@ -108,7 +108,7 @@ def test_containers_are_ordered_once_each(given_problem):
 
 
 def test_the_budget_of_a_search_ends_it(monkeypatch):
-    monkeypatch.setattr(search, "SEARCH_CPU", Budget("x", -1, "s", "", ""))
+    monkeypatch.setattr(search, "SEARCH_CPU", Budget(-1, "s", "", "", "x"))
     found = costmodel.optimise(costmodel.read_needs("fire-flyer-2"))
     assert found.winner is None and "the budget x of -1 s is used up" in found.certificate
 

@@ -15,7 +15,6 @@ from helpers.benchmarks import load
 from helpers.clusters import CATALOG
 from helpers.needs import OWNING, needs, random_needs, small_catalog
 from helpers.strategies import nightly, seeds, slow_but
-from plan.render.spec import format_spec
 from routing import prove, route
 from topo.amounts import Check, Verdict
 from topo.catalog.load import Catalog, config_root
@@ -308,7 +307,7 @@ def test_growth_buys_ports_today_and_servers_later() -> None:
 def test_the_winner_is_a_spec_that_reads_back() -> None:
     winner = optimise(needs(), CATALOG).winner
     assert winner is not None
-    text = format_spec(winner.spec, "found")
+    text = winner.spec.to_yaml("found")
     assert text.startswith("# found\nname: t\n")
     read = validate_spec(parse_yaml(text, "winner.yaml"), CATALOG)
     assert (read.nodes, read.network) == (winner.spec.nodes, winner.spec.network)

@@ -22,10 +22,8 @@ HOSTS = '''
 from plan.export.base import Export
 from plan.pipeline import COMPILE
 
-FORMATS = (
-    Export("hosts", "every host by name", COMPILE,
-           {"exports/hosts.txt": lambda plan, subnet: "".join(f"{name}\\n" for name in plan.fabrics[0].hosts)}),
-)
+HOSTS = Export("hosts", "every host by name", COMPILE,
+               {"exports/hosts.txt": lambda plan, subnet: "".join(f"{name}\\n" for name in plan.fabrics[0].hosts)})
 '''
 PLANES = """
 name: pair

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import plan.opensm_lab.comparison
+import plan.opensm_lab.trials
 import routing.engines.base
 import routing.engines.minhop
 from helpers import twins
@@ -239,7 +239,7 @@ def test_an_engine_that_is_not_there(tmp_path, capsys) -> None:
 
 
 def test_tools_that_are_missing_are_told_before_any_work(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(plan.opensm_lab.comparison, "missing_tools", lambda: ("ibsim (ibsim-utils)",))
+    monkeypatch.setattr(plan.opensm_lab.trials, "missing_tools", lambda: ("ibsim (ibsim-utils)",))
     path = dump(tmp_path, tree(2).fabric)
     assert run(["route", str(path), "-o", str(tmp_path / "out"), "--compare", "opensm"]) == 2
     assert "not installed: ibsim (ibsim-utils)" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from helpers.clusters import CATALOG, nodes, zoned
 from plan.export.graphs import format_dot, format_graphml
 from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
-from plan.export.slurm import format_topology_conf, format_topology_yaml
+from plan.export.scheduling import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
 from topo.fabric import Role
 from topo.hostlist import compress

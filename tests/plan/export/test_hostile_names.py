@@ -16,14 +16,18 @@ import routing
 import topo
 from plan.export.bom import format_bom_csv, format_bom_xlsx
 from plan.export.graphs import format_dot, format_graphml
+from plan.export.names import system_type, word_of, yaml_text
 from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
-from plan.export.ranks import rank_files
-from plan.export.slurm import find_leaves, format_topology_conf, format_topology_yaml
-from plan.export.systems import system_type, word_of
-from plan.export.text import yaml_text
+from plan.export.scheduling import (
+    find_leaves,
+    format_node_labels,
+    format_topograph_model,
+    format_topology_conf,
+    format_topology_yaml,
+)
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
-from plan.export.topograph import format_node_labels, format_topograph_model
+from plan.ranking import rank_files
 from routing.opensm import opensm_files
 
 NAMES = [

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plan.render.errors import LONGEST, MOST, format_error, quote_line
+from plan.render.terminal import LONGEST, MOST_READ, format_error, quote_line
 
 
 def cells(text: str) -> int:
@@ -79,7 +79,7 @@ def test_what_is_no_file_has_no_excerpt(tmp_path: Path) -> None:
 
 def test_a_line_without_end_is_not_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
-    path.write_bytes(b"a" * (3 * MOST))
+    path.write_bytes(b"a" * (3 * MOST_READ))
 
     quoted, _ = shown(path, 1, 5)
 

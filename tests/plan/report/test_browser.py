@@ -12,7 +12,7 @@ import routing
 import simulate
 import topo
 from plan.inputs import find_preset
-from plan.pipeline import BUILD, ROUTE, Plan, run
+from plan.pipeline import BUILD, ROUTE, Plan, run_passes
 from plan.report.document import Report, page_of, run_page, simulation_page
 from plan.report.page import format_report
 
@@ -37,11 +37,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pages = {}
     for name in ("fire-flyer-2", "lab-20"):
         cluster = topo.preset(name)
-        pages[name] = page_of(run(Plan(cluster.name, cluster), BUILD))
+        pages[name] = page_of(run_passes(Plan(cluster.name, cluster), BUILD))
     fabric = topo.preset("lab-20").fabric
     names = tuple(f"{name} {HOSTILE}" for name in fabric.names)
     spoilt = replace(fabric, name=HOSTILE, names=names, hosts=tuple(f"{host}{HOSTILE}" for host in fabric.hosts))
-    pages["hostile"] = page_of(run(Plan(HOSTILE, fabrics=(spoilt,)), ROUTE))
+    pages["hostile"] = page_of(run_passes(Plan(HOSTILE, fabrics=(spoilt,)), ROUTE))
     for name, page in pages.items():
         (out / f"{name}.html").write_text(format_report(Report([page], [])), encoding="utf-8")
     routed = routing.route(topo.preset("lab-20").fabric)
@@ -126,7 +126,7 @@ def test_a_switch_is_chosen_by_a_click(opened):
     page = opened("lab-20")
     page.locator(".map").scroll_into_view_if_needed()
     box = page.locator(".map").bounding_box()
-    picture = page_of(run(Plan("lab-20", fabrics=(topo.preset("lab-20").fabric,)), ROUTE)).views[0].picture
+    picture = page_of(run_passes(Plan("lab-20", fabrics=(topo.preset("lab-20").fabric,)), ROUTE)).views[0].picture
     left, top, wide, high, _, (switch,), (name,) = picture.cells[2]
     scale = min((box["width"] - 26) / picture.width, (box["height"] - 26) / picture.height, 1.5)
     x = box["x"] + (box["width"] - picture.width * scale) / 2 + (left + wide / 2) * scale

@@ -19,7 +19,7 @@ import topo
 from plan.cli import run as run_command
 from plan.folder import write_folder
 from plan.inputs import find_preset
-from plan.pipeline import BUILD, ROUTE, Plan, count_parts, run
+from plan.pipeline import BUILD, ROUTE, Plan, count_parts, run_passes
 from plan.report.document import Report, page_of, simulation_page
 from plan.report.page import format_report, read_report
 from topo import Cluster, Fabric, HeddleError, config_root
@@ -28,11 +28,11 @@ HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 
 
 
 def planned(cluster: Cluster) -> Plan:
-    return run(Plan(cluster.name, cluster), BUILD)
+    return run_passes(Plan(cluster.name, cluster), BUILD)
 
 
 def routed(fabric: Fabric) -> Plan:
-    return run(Plan(fabric.name, fabrics=(fabric,)), ROUTE)
+    return run_passes(Plan(fabric.name, fabrics=(fabric,)), ROUTE)
 
 
 def data_of(page: str) -> dict[str, object]:
@@ -83,7 +83,7 @@ def test_every_cable_and_its_load_are_in_it(report: Report) -> None:
 def test_every_link_between_switches_and_every_host_is_drawn() -> None:
     for name in ("fire-flyer-2", "torus", "dragonfly", "eflops-bigraph", "pcie-three-level", "hyperx"):
         fabric = topo.preset(name).fabric
-        picture = page_of(run(Plan(name, fabrics=(fabric,)), (count_parts,))).views[0].picture
+        picture = page_of(run_passes(Plan(name, fabrics=(fabric,)), (count_parts,))).views[0].picture
         drawn = {link for *_, links in picture.lines for link in links}
         drawn |= {link for _, links in picture.curves for link in links}
         between = (fabric.port_node[fabric.links] < fabric.n_switches).all(axis=1)

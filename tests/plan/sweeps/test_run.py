@@ -95,11 +95,11 @@ def test_a_sweep_that_is_stopped_goes_on(tmp_path: Path) -> None:
     tasks = tasks_of(*read_sweep(sweep(tmp_path, GRID)))
     count = 0
 
-    def tell(done: int, of: int) -> None:
+    def step(message: str, done: float) -> None:
         nonlocal count
-        count = done
+        count = round(done * len(tasks))
 
-    ran = run_sweep(tmp_path / "a", tasks, tell=tell, stop=lambda: count >= 3)
+    ran = run_sweep(tmp_path / "a", tasks, step=step, stop=lambda: count >= 3)
     assert (ran.computed, ran.whole) == (3, False)
     assert run_sweep(tmp_path / "a", tasks).computed == 5
     run_sweep(tmp_path / "b", tasks)
@@ -266,11 +266,11 @@ def on_a_cluster_that_is_lost(tmp_path: Path, count: int) -> None:
     with cluster(port, 2) as processes:
         killed: list[int] = []
 
-        def tell(done: int, of: int) -> None:
-            if done >= of // 3 and not killed:
+        def step(message: str, done: float) -> None:
+            if done >= 1 / 3 and not killed:
                 os.kill(processes[1].pid, signal.SIGKILL)  # a worker
                 killed.append(processes[1].pid)
-            elif done >= of // 2 and len(killed) == 1:
+            elif done >= 1 / 2 and len(killed) == 1:
                 os.kill(processes[0].pid, signal.SIGKILL)  # the scheduler, which comes back with a new worker
                 processes[0].wait()
                 killed.append(processes[0].pid)
@@ -278,7 +278,7 @@ def on_a_cluster_that_is_lost(tmp_path: Path, count: int) -> None:
                 processes.append(start("dask_worker", f"tcp://127.0.0.1:{port}", "--nthreads", "1", "--no-nanny",
                                        "--no-dashboard"))  # fmt: skip
 
-        ran = run_sweep(tmp_path / "cluster", tasks, scheduler=f"tcp://127.0.0.1:{port}", tell=tell)
+        ran = run_sweep(tmp_path / "cluster", tasks, scheduler=f"tcp://127.0.0.1:{port}", step=step)
     assert len(killed) == 2
     assert (ran.computed, ran.whole) == (len(tasks), True)
     assert contents(tmp_path / "cluster") == contents(tmp_path / "alone")

@@ -262,7 +262,7 @@ def test_files(small: Case, tmp_path, monkeypatch) -> None:
     path = tmp_path / "lfts"
     path.write_bytes(format_lfts(small.fabric, small.tables))
     assert (read_lfts(path, small.fabric).tables.lft == small.tables.lft).all()
-    monkeypatch.setattr(lfts, "LFT_BYTES", Budget("lft-bytes", 100, "bytes", "", ""))
+    monkeypatch.setattr(lfts, "LFT_BYTES", Budget(100, "bytes", "", "", "lft-bytes"))
     with pytest.raises(FormatError, match=r"lfts: found more than 100 bytes; .*budget lft-bytes"):
         read_lfts(path, small.fabric)
     path.write_bytes(b"0x0001 1\n")

@@ -5,7 +5,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from simulate.traffic.flows import Flows, chain, concatenate, repeated
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import chain, concatenate, repeated
 from topo.errors import HeddleError
 
 

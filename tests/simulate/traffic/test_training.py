@@ -12,7 +12,7 @@ from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from simulate.traffic.training import (
-    Collective,
+    FlowsOfSize,
     Layer,
     data_parallel,
     even_layers,
@@ -39,7 +39,7 @@ def network() -> Network:
     return Network.of(Routed(fabric, routed(fabric)))
 
 
-def collective(name: str, n: int = N) -> Collective:
+def collective(name: str, n: int = N) -> FlowsOfSize:
     return schedule(name, ALGORITHM[name], n).flows
 
 

@@ -12,7 +12,7 @@ from simulate import Network, play
 from simulate.traffic.flows import Flows
 from topo import hop_latencies, load_catalog
 from topo.builder import FabricBuilder
-from topo.catalog.devices import DEVICES, device_id
+from topo.catalog.devices import DEVICE_IDS, device_id
 from topo.cluster import preset
 from topo.dumps.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover
 from topo.errors import HeddleError
@@ -50,7 +50,7 @@ def test_what_is_not_known_is_asked_for(lab: Fabric) -> None:
 
 
 CATALOG = load_catalog()
-CHIPPED = [name for name, model in CATALOG.switches.items() if model.chip in DEVICES]
+CHIPPED = [name for name, model in CATALOG.switches.items() if model.chip in DEVICE_IDS]
 SPEED = st.sampled_from([name for name in SPEEDS if name != "GE"])
 
 
@@ -66,7 +66,7 @@ def test_the_chip_decides_the_device_id_whatever_is_plugged_in(switches: list[tu
             builder.link(adapter, 1, switch, port, LinkSpeed(4, generation))
     fabric = builder.build()
     chips = [CATALOG.switches[model].chip or "" for model, _ in switches]
-    assert [device_id(fabric, node) for node in range(len(switches))] == [DEVICES[chip] for chip in chips]
+    assert [device_id(fabric, node) for node in range(len(switches))] == [DEVICE_IDS[chip] for chip in chips]
     read = parse_ibnetdiscover(format_ibnetdiscover(fabric)).fabric
     assert [read.models[model] for model in read.model[: len(switches)]] == chips
 
@@ -77,7 +77,7 @@ def test_a_switch_that_says_its_model_has_the_chip_of_that() -> None:
         builder.switch(name, model=name, radix=8, role=Role.LEAF, level=1)
     fabric = builder.build()
     assert [device_id(fabric, node) for node in range(3)] == [
-        DEVICES[c] for c in ("Quantum-2", "Quantum-2", "InfiniScale-IV")
+        DEVICE_IDS[c] for c in ("Quantum-2", "Quantum-2", "InfiniScale-IV")
     ]
     own = replace(CATALOG, switches={"unheard-of": replace(CATALOG.switches["QM9700"], name="unheard-of")})
-    assert device_id(fabric, 2, own) == DEVICES["Quantum-2"]
+    assert device_id(fabric, 2, own) == DEVICE_IDS["Quantum-2"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import topo
-from topo.catalog.devices import DEVICES
+from topo.catalog.devices import DEVICE_IDS
 from topo.catalog.load import Catalog, config_root, load_catalog
 from topo.catalog.models import CONFIDENCE
 from topo.catalog.tables import parse_table
@@ -326,5 +326,5 @@ def test_a_new_switch_is_one_row(tmp_path: Path) -> None:
     spec = {"name": "own", "nodes": {"gpu": {"model": "pcie-a100", "count": 6}}, "network": network}
     fabric = topo.compile(topo.ClusterSpec.model_validate(spec), catalog).fabric
     assert {int(ports) for ports in np.diff(fabric.port_offset)[: fabric.n_switches]} == {12}
-    assert topo.device_id(fabric, 0, catalog) == topo.device_id(fabric, 2, catalog) == DEVICES["Quantum-2"]
+    assert topo.device_id(fabric, 0, catalog) == topo.device_id(fabric, 2, catalog) == DEVICE_IDS["Quantum-2"]
     assert topo.panels([fabric], catalog)[0].labels[:2] == ("1", "2")

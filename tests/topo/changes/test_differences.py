@@ -13,7 +13,7 @@ from helpers.miswirings import miswire
 from helpers.random_fabrics import draw
 from helpers.relabel import relabelled, with_guids
 from helpers.twins import twin
-from topo.changes.differences import KINDS, SURE
+from topo.changes.differences import DIFFERENCE_KINDS, SURE
 from topo.fabric import Fabric
 
 LAB = topo.preset("lab-20").fabric
@@ -167,7 +167,7 @@ def test_the_walk_is_by_rack() -> None:
 
 def test_words_of_kinds() -> None:
     assert set(SURE) == {"possible", "likely", "certain"}
-    assert all(words.startswith(("a ", "the ", "another", "plugs ")) for words in KINDS.values())
+    assert all(words.startswith(("a ", "the ", "another", "plugs ")) for words in DIFFERENCE_KINDS.values())
 
 
 @pytest.mark.slow

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers.relabel import relabelled
 from helpers.twins import twin
-from topo.changes.matching import find_missing
+from topo.changes.matching import find_missing, match_keys
 from topo.cluster import preset
 from topo.errors import HeddleError
 
@@ -33,3 +35,10 @@ def test_what_is_new_is_told() -> None:
 def test_another_fabric_is_refused() -> None:
     with pytest.raises(HeddleError, match="no node GUID"):
         find_missing(preset("lab-20").fabric, twin("ndr-pod"))
+
+
+@given(st.lists(st.sampled_from(["", "a", "b", "c", "d"])), st.lists(st.sampled_from(["", "a", "b", "c", "d"])))
+def test_keys_match_where_both_sides_have_them_once(keys: list[str], others: list[str]) -> None:
+    for key, place in zip(keys, match_keys(keys, others).tolist(), strict=True):
+        once = key != "" and sum(one == key for one in keys) == 1 == sum(one == key for one in others)
+        assert place == (others.index(key) if once else -1)

@@ -16,7 +16,8 @@ from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from simulate import Fluid, collective, play
 from simulate.engines.outcome import Outcome
-from simulate.traffic.flows import Flows, chain
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import chain
 from simulate.traffic.network import Devices, Network
 from topo.errors import HeddleError
 

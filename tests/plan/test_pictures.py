@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 import topo
-from plan.render.pictures import MOST_PIXELS, as_kind
+from plan.files import MOST_PIXELS, as_kind
 
 LAB = topo.draw(topo.preset("lab-20")).svg
 

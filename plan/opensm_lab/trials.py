@@ -1,19 +1,22 @@
-"""Sets a routed subnet beside what the engines of a real OpenSM make of the same fabric, over ibsim."""
+"""A routed subnet in a real OpenSM over ibsim: its files rehearsed, its tables beside those of stock engines."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 import routing
-from plan.opensm_lab.ibsim import OpensmRun, as_simulated, missing_tools, simulated
+from plan.opensm_lab.ibsim import OpensmRun, as_simulated, missing_tools, run_ibdmchk, simulated
 from plan.staging import temporary_folder
 from routing import EndpointSet, Proof, Routed
-from routing.opensm import opensm_files
+from routing.opensm import IbdmchkReport, opensm_files
 from routing.quality import Quality
+from routing.repairs import differing_entries
 from topo import ToolError
 
 PEERS = {"minhop": (), "updn": (), "ftree": (), "dfsssp": ("-Q",), "nue": ("--nue_max_num_vls", "1")}
@@ -61,13 +64,7 @@ class Contender:
 
 
 def check_tools() -> None:
-    """Refuse to compare where a program is missing, before any long work begins.
-
-    Raises
-    ------
-    ToolError
-        With the Debian packages that hold them.
-    """
+    """Raise ToolError, with the Debian packages, where a program is missing, before any long work begins."""
     if missing := missing_tools():
         raise ToolError(
             f"a real OpenSM on a simulated fabric needs programs that are not installed: {', '.join(missing)}; "
@@ -85,18 +82,10 @@ def compare_with_opensm(
     limit_s: float = LIMIT_S,
     step: Callable[[str], None] = lambda text: None,
 ) -> list[Contender]:
-    """Return ours and then those of OpenSM, each proven and measured alike.
+    """Return our tables and then those of OpenSM's engines, each proven and measured alike.
 
-    Parameters
-    ----------
-    routed, proof, quality
-        Our own tables, and what they are worth.
-    endpoints, seed
-        With which they were proven and measured, as `routing.prove` and `routing.measure` take them.
-    limit_s : float
-        How long one engine of OpenSM may take.
-    step
-        Progress callback, called as ``step(message)``.
+    ``proof`` and ``quality`` are those of ``routed``, with these end ports and this seed; one engine of OpenSM may take
+    ``limit_s``.
     """
     fabric, tables = routed.fabric, routed.tables
     step("timing our own")
@@ -127,3 +116,55 @@ def compare_with_opensm(
     except ToolError as error:  # there is no simulation, so all fail alike
         rows += [Contender(engine, None, 0, None, None, str(error)) for engine in PEERS]
     return rows
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What OpenSM made of the files, and ibdmchk of the tables that it then dumped."""
+
+    entries: int
+    """Entries of the forwarding tables."""
+    differing: int
+    """Those that came back otherwise."""
+    lids: int
+    """End ports with another LID than planned."""
+    errors: tuple[str, ...]
+    """What OpenSM's log reports as errors."""
+    ibdmchk: IbdmchkReport
+    """It counts all adapters as end ports, aggregation nodes too, and knows one lane."""
+    lanes: int
+    """Lanes that the tables need: more than one, and ibdmchk's loops are none."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether all came back as planned, and ibdmchk finds no pair missing and no credit loop."""
+        as_planned = not (self.differing or self.lids or self.errors or self.ibdmchk.missing)
+        return as_planned and (self.lanes > 1 or self.ibdmchk.loops is False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, ready for JSON."""
+        return {"holds": self.holds, **asdict(self)}
+
+
+def rehearse(routed: Routed, proof: Proof, step: Callable[[str], None] = lambda text: None) -> Rehearsal:
+    """Simulate the fabric, let OpenSM load the files of a plan, and judge what it then has.
+
+    ToolError if the fabric cannot be simulated, or OpenSM does not take the files at all.
+    """
+    fabric, tables = routed.fabric, routed.tables
+    with temporary_folder() as folder:
+        files = opensm_files(Routed(as_simulated(fabric), tables), directory=str(folder / "files"))
+        step("loading the tables into OpenSM over ibsim")
+        with simulated(fabric, folder) as simulation:
+            run = simulation.opensm("file", files)
+        step("ibdmchk")
+        verdict = run_ibdmchk(run)
+    plugged = fabric.end_switch >= 0
+    return Rehearsal(
+        entries=len(tables.lft) * len(tables.lids_of(np.flatnonzero(tables.lid))[1]),
+        differing=len(differing_entries(fabric, tables, run.tables)),
+        lids=int(np.count_nonzero(tables.lid[plugged] != run.tables.lid[plugged])),
+        errors=run.errors,
+        ibdmchk=verdict,
+        lanes=proof.lanes,
+    )

@@ -1,21 +1,29 @@
-"""``topology.conf`` and ``topology.yaml`` of Slurm: leaves, a pseudo switch for each zone, and one root.
+"""Where compute nodes are, for schedulers: Slurm's ``topology.conf`` and ``topology.yaml``; topograph and Kubernetes.
 
-Slurm's manual advises against real spines: the scheduler only asks which leaves are near each other, and its start-up
-takes time with the cube of the switches. A compute node is listed once, under its leaf; where nodes hang on several
-leaves (rails), the nodes that share all their leaves are one leaf. Storage is not listed.
+Slurm has leaves, a pseudo switch for each zone, and one root. Its manual advises against real spines: the scheduler
+only asks which leaves are near each other, and its start-up takes time with the cube of the switches. A compute node is
+listed once, under its leaf; where nodes hang on several leaves (rails), the nodes that share all their leaves are one
+leaf. Storage is not listed.
+
+Keys of topograph are its own (NVIDIA; its sample models, and ``pkg/engines/k8s`` for labels): ``leaf`` is what shares a
+leaf, ``spine`` what shares a zone, ``core`` the fabric.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plan.export.base import Export
-from plan.export.text import slurm_word, yaml_text
+from plan.export.names import slurm_word, yaml_text
 from plan.pipeline import COMPILE
 from topo import Fabric, Role, compress
 
 ROOT = "fabric"
+LABEL = "network.topology.nvidia.com"
+LONGEST_VALUE = 63
+"""Characters of the value of a label, which begins and ends with a letter or digit (Kubernetes manual, "Labels")."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +105,55 @@ def group_zones(leaves: Sequence[Leaf]) -> list[tuple[str, list[str]]]:
     return [(f"zone{zone}", names) for zone, names in sorted(members.items())]
 
 
-FORMATS = (
-    Export("slurm", "Slurm: which nodes are near each other", COMPILE,
-           {"exports/topology.conf": lambda plan, subnet: format_topology_conf(plan.fabrics),
-            "exports/topology.yaml": lambda plan, subnet: format_topology_yaml(plan.fabrics)}),
-)  # fmt: skip
+def format_topograph_model(fabrics: Sequence[Fabric]) -> str:
+    """Return the model that topograph simulates: switches with what hangs on them, then nodes."""
+    leaves = find_leaves(fabrics)
+    zones = group_zones(leaves)
+    lines = ["switches:"]
+    if len(zones) > 1:
+        lines += [f"  {yaml_text(ROOT)}:", "    switches:", *(f"    - {yaml_text(name)}" for name, _ in zones)]
+    for name, members in zones:
+        lines += [f"  {yaml_text(name)}:", "    switches:", *(f"    - {yaml_text(member)}" for member in members)]
+    for leaf in leaves:
+        lines += [f"  {yaml_text(leaf.name)}:", "    nodes:", *(f"    - {yaml_text(node)}" for node in leaf.nodes)]
+    lines.append("nodes:")
+    lines += [f"  {yaml_text(node)}: {{}}" for leaf in leaves for node in leaf.nodes]
+    return "\n".join(lines) + "\n"
+
+
+def format_node_labels(fabrics: Sequence[Fabric]) -> str:
+    """Return the labels of each node, as ``kubectl apply --server-side`` takes them."""
+    leaves = find_leaves(fabrics)
+    zone = {leaf: name for name, members in group_zones(leaves) for leaf in members}
+    lines = []
+    for leaf in leaves:
+        places = {"leaf": leaf.name, "spine": zone[leaf.name], "core": fabrics[0].name}
+        labels = [f"    {LABEL}/{key}: {yaml_text(label_value(value))}" for key, value in places.items()]
+        for node in leaf.nodes:
+            lines += [
+                "---",
+                "apiVersion: v1",
+                "kind: Node",
+                "metadata:",
+                f"  name: {yaml_text(node)}",
+                "  labels:",
+                *labels,
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def label_value(name: str) -> str:
+    """Return a name as the value of a label.
+
+    >>> label_value("core1/L02/U1 ")
+    'core1-L02-U1'
+    """
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:LONGEST_VALUE].strip("-_.")
+
+
+SLURM = Export("slurm", "Slurm: which nodes are near each other", COMPILE,
+               {"exports/topology.conf": lambda plan, subnet: format_topology_conf(plan.fabrics),
+                "exports/topology.yaml": lambda plan, subnet: format_topology_yaml(plan.fabrics)})  # fmt: skip
+TOPOGRAPH = Export("topograph", "topograph and Kubernetes: a model of the tree, labels of nodes", COMPILE,
+                   {"exports/topograph.yaml": lambda plan, subnet: format_topograph_model(plan.fabrics),
+                    "exports/node-labels.yaml": lambda plan, subnet: format_node_labels(plan.fabrics)})  # fmt: skip

@@ -10,8 +10,7 @@ from ruamel.yaml import YAML
 import topo
 from helpers.twins import path
 from plan.cli import plan
-from plan.export.slurm import find_leaves
-from plan.export.topograph import format_node_labels, format_topograph_model, label_value
+from plan.export.scheduling import find_leaves, format_node_labels, format_topograph_model, label_value
 
 LABEL = "network.topology.nvidia.com/"
 

@@ -1,4 +1,4 @@
-"""``plan explain``: which link or collision makes measured pairs slow, or ports wait."""
+"""``plan calibrate`` and ``plan explain``: what a benchmark's log, measured pairs or counters say of a fabric."""
 
 from __future__ import annotations
 
@@ -13,6 +13,26 @@ from plan.render.progress import progress
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
     from simulate.diagnosis import Explanation, Waits
+
+
+@click.command(short_help="Fit overhead and rate of machines to a log.")
+@click.argument("log", type=FILE)
+@as_json
+def calibrate(log: Path, as_json: bool) -> None:
+    """Fit overhead and rate to a log of nccl-tests or ib_write_bw, with intervals of 95 %.
+
+    Use the rate for `plan simulate --host-gbps` if each rank of the log has one adapter port.
+    """
+    import simulate
+
+    found = simulate.workload.calibrate(simulate.workload.read_benchmark_log(log), log.name)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        from plan.render.tables import show_table
+
+        show_table(found.table)
+        click.echo(f"plan simulate --host-gbps {found.bus_gbytes_per_s.value * 8:.4g}   # calibrated on {log.name}")
 
 
 @click.command(short_help="Find the link or collision that slows measured pairs or ports.")

@@ -1,0 +1,202 @@
+"""``plan.verify``: anybody's tables proven on any fabric, and answers to questions about them."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import routing
+from plan.inputs import Questions, files_of_folder, give_lids, read_fabric_argument
+from plan.pipeline import Progress, proof_document, silent
+from routing.lanes import apply_policy
+from routing.opensm import read_lanes, read_levels, read_lfts
+from topo import Finding, HeddleError, RoutingError, Shown, Table, plural
+
+if TYPE_CHECKING:
+    from routing import EndpointSet, Proof, Routed, RoutingTables, Trace
+    from routing.studies import AdaptiveStudy, Bounds, LinkUse, LossStudy
+
+EXAMPLES = 10
+"""Entries that are described of those that are not as expected."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One for each question; a path has one for each direction and LID."""
+
+    paths: tuple[Trace, ...] = ()
+    over: tuple[LinkUse, ...] = ()
+    without: tuple[LossStudy, ...] = ()
+    adaptive: AdaptiveStudy | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything was asked of parts of the fabric."""
+        return bool(self.paths or self.over or self.without)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answers by question as plain values, ready for JSON; without those that nobody asked."""
+        return {
+            name: [each.to_dict() for each in found] if isinstance(found, tuple) else found.to_dict()
+            for name, found in vars(self).items()
+            if found
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Verified(Shown):
+    """What `verify` returns: the proof of the tables, a bound for any others, and the answers."""
+
+    routed: Routed
+    proof: Proof
+    bounds: Bounds
+    answers: Answers
+    differing: int | None
+    """Entries that are not as in the expected tables; None where none were given."""
+    examples: tuple[str, ...]
+    """The first of them, in words."""
+    notes: tuple[str, ...]
+    """What was skipped in what was read."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every pair arrives, no lane has a credit loop, and each entry is as expected."""
+        return self.proof.holds and not self.differing
+
+    @property
+    def table(self) -> Table:
+        """The proof in figures."""
+        return self.proof.table
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the proof, the bounds, the comparison and the answers as plain values, ready for JSON."""
+        compared = {} if self.differing is None else {
+            "differing": self.differing, "differing_examples": list(self.examples)}  # fmt: skip
+        judged = proof_document(self.routed.fabric, self.proof) | {"bounds": self.bounds.to_dict()}
+        return judged | compared | self.answers.to_dict()
+
+
+def verify(
+    fabric: str | Path,
+    tables: str | Path | None = None,
+    *,
+    endpoints: EndpointSet = "hca",
+    lids: str | Path | None = None,
+    lanes: str | Path | None = None,
+    policy: str | Path | None = None,
+    expect: str | Path | None = None,
+    subnet: str | None = None,
+    asked: Questions | None = None,
+    step: Progress = silent,
+) -> Verified:
+    """Follow every pair through forwarding tables, look for credit loops, and answer questions about the tables.
+
+    Parameters
+    ----------
+    fabric : str or Path
+        A spec, a folder of a plan, or a real fabric from ibnetdiscover or OpenSM.
+    tables : str or Path, optional
+        Forwarding tables of any form that `routing.opensm.read_lfts` takes; those of the folder when left out.
+    endpoints : str
+        End ports to connect: ``hca``, ``adapters`` or ``all``.
+    lids : str or Path, optional
+        ``guid2lid`` of OpenSM, where neither fabric nor tables say which port has which LID.
+    lanes, policy : str or Path, optional
+        ``opensm.conf`` and ``qos-policy.conf``: the lane of each service level, and the level of each path. One lane
+        when left out.
+    expect : str or Path, optional
+        Tables that these should be.
+    subnet : str, optional
+        Which subnet, where there are several.
+    asked : Questions, optional
+        Paths, links and failures to answer for.
+    step : callable
+        Progress callback, called as ``step(message)``.
+
+    Raises
+    ------
+    HeddleError
+        When a file cannot be read, there is nothing to prove, or the fabric has no part of a name.
+
+    Examples
+    --------
+    >>> import plan, tempfile, topo
+    >>> built = plan.build(topo.preset("lab-20"), folder := tempfile.mkdtemp())
+    >>> verified = plan.verify(folder, asked=plan.Questions(without=("spine0",)))
+    >>> verified.proof.missing, verified.answers.without[0].lost_for_good
+    (0, 0)
+
+    See Also
+    --------
+    routing.prove : the proof alone
+    """
+    path, own = Path(fabric), tables is None
+    if tables is None:
+        given = files_of_folder(path, subnet)
+        assert given.tables is not None
+        tables, lanes, policy = given.tables, lanes or given.lanes, policy or given.policy
+    step("reading the fabric")
+    source = read_fabric_argument(path, subnet)
+    if lids is not None:
+        source = give_lids(source, Path(lids))
+    step("reading the tables")
+    read = read_lfts(Path(tables), source)
+    found = read.tables
+    if policy is not None:
+        # A policy of classes gives no level to a path: tables that it suits are judged on one lane.
+        with suppress(RoutingError) if own else nullcontext():
+            levels = read_levels(Path(policy), source, found)
+            found = levels if isinstance(levels, routing.RoutingTables) else apply_policy(source, found, levels)
+    if lanes is not None and (not own or found.path_sl is not None):
+        found = replace(found, sl2vl=read_lanes(Path(lanes)).sl2vl)
+    routed = routing.Routed(source, found)
+    differing: int | None = None
+    examples: tuple[str, ...] = ()
+    if expect is not None:
+        step("comparing")
+        wanted = read_lfts(Path(expect), source).tables
+        entries = routing.repairs.differing_entries(source, wanted, found)
+        differing = len(entries)
+        examples = tuple(_describe_entry(routed, wanted, *pair) for pair in entries[:EXAMPLES].tolist())
+    step("proving")
+    proof, notes = routing.prove(routed, endpoints), (*source.notes, *read.notes)
+    if not proof.pairs:
+        nothing = (f"{fabric}: found {plural(len(proof.ends), 'end port')} ({endpoints}); expected at least two, or "
+                   "there is nothing to prove. Is the file whole?")  # fmt: skip
+        raise HeddleError(Finding("", text) for text in (*notes, nothing))
+    step("bounding")
+    bounds = routing.studies.bound(source, proof.ends, reached=0 if found.lmc else proof.max_load)
+    step("answering")
+    answers = answer(routed, asked or Questions(), endpoints)
+    return Verified(routed, proof, bounds, answers, differing, examples, notes)
+
+
+def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
+    """Answer questions about tables; HeddleError where the fabric has no part of a name."""
+    ends = [tuple(routing.find_end(routed, name) for name in pair) for pair in asked.paths]
+    return Answers(
+        tuple(
+            routing.trace(routed, *pair, lid)
+            for a, b in ends
+            for pair in ((a, b), (b, a))
+            for lid in routed.tables.lids_of(np.array(pair[1:]))[1].tolist()
+        ),
+        tuple(routing.studies.link_use(routed, link, endpoints) for link in asked.over),
+        tuple(routing.studies.study_loss(routed, part, endpoints=endpoints) for part in asked.without),
+        routing.studies.study_adaptive(routed) if asked.adaptive else None,
+    )
+
+
+def _describe_entry(routed: Routed, wanted: RoutingTables, switch: int, end: int) -> str:
+    """Return one line for an entry that is not as expected."""
+    ports = []
+    for tables in (wanted, routed.tables):
+        lid = int(tables.lid[end])
+        port = int(tables.lft[switch, lid]) if 0 < lid < tables.lft.shape[1] else routing.NO_PATH
+        ports.append("nothing" if port == routing.NO_PATH else f"port {port}")
+    there = f"{routed.fabric.label(switch)} to {routing.end_label(routed.fabric, end)}"
+    return f"{there}: {ports[1]}; expected {ports[0]}"
