@@ -17,10 +17,12 @@ import sys
 import tempfile
 import tomllib
 import zipfile
+from math import inf
 from pathlib import Path
 
 import plan.cli
-from routing.machine_code import PROCESSOR, Compiled, Kernel
+from routing.compiler import PROCESSOR
+from routing.machine_code import Interpreter, Kernel
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = """
@@ -38,18 +40,15 @@ simulate OUT/fire-flyer-2 -w allreduce-zone-tree
 
 def run_commands(out: Path, commands: str) -> None:
     """Run commands, and copy the code that was compiled for them to a folder for each module."""
-    kinds = [Kernel]
-    for kind in kinds:
-        kinds += kind.__subclasses__()
-        kind.patience_s = -1.0
+    Interpreter.spent_s = inf
     with tempfile.TemporaryDirectory() as folder:
         for line in commands.strip().splitlines():
             if status := plan.cli.run(line.replace("OUT", folder).split()):
                 sys.exit(f"plan {line} ended with status {status}: no wheel is made")
     for name, module in sorted(sys.modules.items()):
         for function in vars(module).copy().values() if name.startswith(("routing.", "simulate.")) else ():
-            if isinstance(function, Compiled) and function.__module__ == name:
-                kept = function._cache._cache_file
+            if isinstance(function, Kernel) and function.__module__ == name:
+                kept = function.compiled._cache._cache_file
                 target = out / PROCESSOR / name
                 for file in [kept._index_name, *kept._load_index().values()]:
                     target.mkdir(parents=True, exist_ok=True)

@@ -93,7 +93,7 @@ def _heard(compiling: Callable[[], object], warn: Callable[[str], None]) -> Iter
             else:
                 compiling()
 
-    heard, telling = logging.getLogger("routing.machine_code"), Telling()
+    heard, telling = logging.getLogger("routing.compiler"), Telling()
     heard.addHandler(telling)
     heard.setLevel(logging.INFO)
     try:

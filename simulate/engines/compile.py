@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from routing.machine_code import INNER, UNCOUNTED, Kernel, compiled
+from routing.machine_code import INNER, UNCOUNTED, Kernel
 
 
 class Played(Kernel):
@@ -36,14 +36,14 @@ _record = cache(np.ctypeslib.as_ctypes_type)
 
 MODEL: dict[str, Any] = {"error_model": "numpy"}
 
-kernel: Any = compiled(Played, **MODEL, **UNCOUNTED)
+kernel: Any = partial(Played, **MODEL, **UNCOUNTED)
 """For functions that make no arrays."""
 
-inner: Any = compiled(Played, **MODEL, **INNER)
+inner: Any = partial(Played, **MODEL, **INNER)
 """Likewise, for functions that only kernels call."""
 
-inlined: Any = compiled(Played, **MODEL, **INNER, forceinline=True)
+inlined: Any = partial(Played, **MODEL, **INNER, forceinline=True)
 """Likewise, for small functions in the innermost loops."""
 
-scanning: Any = compiled(Played, **MODEL, **UNCOUNTED, fastmath={"nnan", "nsz"})
+scanning: Any = partial(Played, **MODEL, **UNCOUNTED, fastmath={"nnan", "nsz"})
 """Likewise, for scans of arrays without NaN, which may then look at several values at once."""

@@ -61,7 +61,7 @@ def test_a_log_hears_of_what_takes_long(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 def test_a_log_says_once_that_kernels_are_compiled(capsys: pytest.CaptureFixture[str]) -> None:
-    kernels = logging.getLogger("routing.machine_code")
+    kernels = logging.getLogger("routing.compiler")
     _tell_of_compiling.cache_clear()
     for quiet in (True, False, False):
         with progress(quiet=quiet):
