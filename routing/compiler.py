@@ -144,7 +144,7 @@ class KernelCache(FunctionCache):
             found = None
             self._try(self.flush)
         if found is None:
-            LOG.info("compiling %s", self._py_func.__name__)
+            LOG.info("compiling %s, once for this machine", self._py_func.__name__)
             Compiled.has_begun = True
         return found
 
@@ -247,6 +247,11 @@ def _makings(function: Callable[..., Any]) -> tuple[bytes, tuple[Callable[..., A
     return "\n".join(said).encode(), tuple(called)
 
 
+def find_called(function: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
+    """Return the functions of ours that one calls, which are compiled with it."""
+    return _makings(function)[1]
+
+
 def _meaning(value: Any, names: Sequence[str], called: dict[Callable[..., Any], None]) -> str:
     """Return what a global name stands for as text, and add what is compiled with its callers to ``called``."""
     if isinstance(function := getattr(value, "py_func", None), FunctionType):  # of a kernel
@@ -277,10 +282,15 @@ class Compiled(CPUDispatcher):
         super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None, **options})
         self._cache = KernelCache(function, options)
 
-    @cached_property
-    def is_kept(self) -> bool:
-        """Whether there was code of it in the cache, for some signature."""
-        return self._cache.is_filled()
+    @property
+    def has_code(self) -> bool:
+        """Whether there is code of it, for some signature, here or in the cache."""
+        return bool(self.overloads) or self._cache.is_filled()
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether there is a place for its code."""
+        return not isinstance(self._cache._impl.locator, ReadOnlyGiven | ReadOnlyBeside)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Compile what another kernel calls once for all integers, not for each constant and each width of them."""

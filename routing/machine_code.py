@@ -40,6 +40,7 @@ class Kernel:
     patience_s = PATIENCE_S
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        self.name = f"{function.__module__}.{function.__name__}"
         self.py_func = function
         self.options = options
         update_wrapper(self, function)
@@ -62,6 +63,10 @@ class Kernel:
             return self.py_func(*given)
         if self.is_interpreted(given):
             return _interpreter.run(self.py_func, self.readable(given))
+        if not self.compiled.has_code:
+            from routing.ahead import compile_ahead
+
+            compile_ahead(self.name)
         return self.compiled(*given)
 
     def is_interpreted(self, given: tuple[Any, ...]) -> bool:
@@ -70,7 +75,7 @@ class Kernel:
             return False
         if "numba" not in sys.modules and Interpreter.spent_s <= LOADING_S:
             return True
-        return not self.compiled.is_kept and not self.compiled.has_begun
+        return not self.compiled.has_code and not self.compiled.has_begun
 
     def readable(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments as they are interpreted."""

@@ -14,8 +14,10 @@ class Played(Kernel):
     """A kernel of the simulation. An event looks at few elements of the state, so more of them are small."""
 
     small = 2**18
-    patience_s = 20.0
-    """As long as compiling takes: whoever waited in vain has waited twice as long as he had to, never more."""
+    """A kernel that scans an array of so many elements takes a twentieth of a second, interpreted, of `patience_s`."""
+    patience_s = 17.0
+    """As long as compiling takes: 17 s of CPU for packets, 41 s for the fluid (``scripts/make_kernels.py`` without a
+    cache). Whoever waits in vain then waits twice as long as he had to, never more."""
 
     def readable(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments so that Python reads plain numbers from them, and fields of records by their names."""

@@ -235,7 +235,7 @@ def test_what_is_small_is_interpreted_for_as_long_as_the_other_would_take(
     spent_s: float, loaded: bool, kept: bool, begun: bool, interpreted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = Kernel(len)
-    one.compiled = SimpleNamespace(is_kept=kept, has_begun=begun)
+    one.compiled = SimpleNamespace(has_code=kept, has_begun=begun)
     monkeypatch.setattr(Interpreter, "spent_s", spent_s)
     monkeypatch.delitem(sys.modules, "numba")
     if loaded:
