@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn, TextIO
@@ -97,7 +96,7 @@ class CommandGroup(click.Group):
 
 
 @click.command(cls=CommandGroup, epilog=EPILOGUE, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("heddle-fabric"), prog_name="heddle")
+@click.version_option(package_name="heddle-fabric", prog_name="heddle")
 @click.option("--cpu", type=click.IntRange(min=1), help="Seconds of CPU that the command may take.")
 @click.option("--memory", type=Number(min=0.25, max=1e6), help="GiB of memory that it may take.")
 def plan(cpu: int | None, memory: float | None) -> None:

@@ -60,4 +60,4 @@ def originals() -> Path:
 def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep lines of progress out of what a test reads: how many there are depends on the machine and its load."""
     monkeypatch.setattr("plan.render.progress.PATIENCE_S", float("inf"))
-    monkeypatch.setattr("plan.render.progress._tell_of_compiling", lambda: None)
+    monkeypatch.setattr("plan.render.progress._tell_of_compiling", lambda text: None)

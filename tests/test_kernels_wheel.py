@@ -1,5 +1,6 @@
 """The wheel of compiled kernels: with it, nothing is compiled, and the same bytes are written."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from llvmlite.binding import get_host_cpu_features
 
-from routing.machine_code import FEATURES
+from routing.compiler import FEATURES
 
 COMMANDS = """
 build lab-20.yaml -o OUT/lab
@@ -22,12 +23,9 @@ repair OUT/lab --down leaf0:27 -o OUT/repaired
 PROGRAM = """
 import logging, sys
 import plan.cli
-from routing.machine_code import Kernel
+from routing.machine_code import Interpreter
 logging.basicConfig(level=logging.INFO)
-kinds = [Kernel]
-for kind in kinds:
-    kinds += kind.__subclasses__()
-    kind.patience_s = float(sys.argv[1])
+Interpreter.spent_s = float(sys.argv[1])
 for line in sys.argv[2].strip().splitlines():
     assert plan.cli.run(line.split()) == 0, line
 """
@@ -54,6 +52,9 @@ def test_with_the_wheel_nothing_is_compiled_and_the_same_is_written(repository: 
     make = [sys.executable, "scripts/make_kernels.py", tmp_path, COMMANDS.replace("lab-20.yaml", "configs/lab-20.yaml")]
     subprocess.run(make, cwd=repository, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("heddle_kernels-*.whl")
+    found, listed = (json.loads((path / "signatures.json").read_text()) for path in (tmp_path, repository / "routing"))
+    assert found["commands"] == listed["commands"][: len(found["commands"])], "make kernels, and copy signatures.json"
+    assert found["functions"].keys() <= listed["functions"].keys()
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / "bin" / "python"
     pip = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel]
@@ -68,8 +69,8 @@ def test_with_the_wheel_nothing_is_compiled_and_the_same_is_written(repository: 
     for parent in (tmp_path, *tmp_path.parents[:2]):
         parent.chmod(0o755)
     written = []
-    for patience_s in (-1.0, 1e9):  # as the wheel has it, and interpreted without the wheel
-        work = tmp_path / f"work{patience_s}"
+    for spent_s in ("inf", "-inf"):  # as the wheel has it, and interpreted without the wheel
+        work = tmp_path / f"work{spent_s}"
         work.mkdir()
         shutil.copyfile(repository / "configs" / "lab-20.yaml", work / "lab-20.yaml")
         commands = COMMANDS.replace("OUT/", "")
@@ -77,7 +78,7 @@ def test_with_the_wheel_nothing_is_compiled_and_the_same_is_written(repository: 
         if os.getuid() == 0 and may_be_read(Path(sys.executable)):
             shutil.chown(work, NOBODY)
             user = {"user": NOBODY}
-        command = [python, "-c", PROGRAM, str(patience_s), commands]
+        command = [python, "-c", PROGRAM, spent_s, commands]
         done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False, **user)
         assert done.returncode == 0, done.stderr
         assert "compiling" not in done.stderr, done.stderr

@@ -21,7 +21,6 @@ from topo.builder import distinct_names
 from topo.catalog.load import Catalog, load_catalog
 from topo.cluster_spec import ClusterSpec
 from topo.counts import Counts, count
-from topo.dumps.fabric_file import is_fabric
 from topo.errors import DesignError, Findings, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric, Role
 from topo.files.text import config_root, read_text
@@ -210,6 +209,8 @@ def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
     try:
         return _cluster(read_yaml(Path(path)), Path(path).parent, engines)
     except SpecError:
+        from topo.dumps.fabric_file import is_fabric  # a dozen readers, for a file that is no spec
+
         if not is_fabric(path):
             raise
         raise refusal(

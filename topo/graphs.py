@@ -31,6 +31,60 @@ def components(n: int, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArra
     return np.unique(root, return_inverse=True)[1].astype(np.int32)
 
 
+def articulation_points(n: int, a: NDArray[np.integer], b: NDArray[np.integer]) -> set[int]:
+    """Return the nodes of an undirected graph whose removal disconnects others.
+
+    A node is one if a subtree below it in a depth-first tree has no edge to above it (Hopcroft and Tarjan, 1973); the
+    root, if it has two subtrees. networkx has it, and takes half the time of `plan check` to import.
+
+    Parameters
+    ----------
+    a, b
+        (E,) the nodes that each edge joins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> articulation_points(4, np.array([0, 1, 2]), np.array([1, 2, 0]))
+    set()
+    >>> articulation_points(4, np.array([0, 1, 2]), np.array([1, 2, 3]))
+    {1, 2}
+    """
+    near, far = np.concatenate([a, b]), np.concatenate([b, a])
+    beside = np.split(far[np.argsort(near, kind="stable")], np.cumsum(np.bincount(near, minlength=n))[:-1])
+    number = [-1] * n  # of each node, in the order in which they are found
+    lowest = [0] * n  # number that an edge from the subtree below a node leads to
+    found = set()
+    count = 0
+    for root in range(n):
+        if number[root] >= 0:
+            continue
+        number[root] = lowest[root] = count
+        count += 1
+        subtrees = 0
+        path = [(root, iter(beside[root].tolist()))]
+        while path:
+            node, rest = path[-1]
+            other = next(rest, None)
+            if other is None:
+                path.pop()
+                if len(path) > 1:
+                    above = path[-1][0]
+                    lowest[above] = min(lowest[above], lowest[node])
+                    if lowest[node] >= number[above]:
+                        found.add(above)
+                subtrees += len(path) == 1
+            elif number[other] >= 0:
+                lowest[node] = min(lowest[node], number[other])
+            else:
+                number[other] = lowest[other] = count
+                count += 1
+                path.append((other, iter(beside[other].tolist())))
+        if subtrees > 1:
+            found.add(root)
+    return found
+
+
 def max_flow_gbps(
     links: NDArray[np.integer], rate: NDArray[np.float64], sends: NDArray[np.float64], receives: NDArray[np.float64]
 ) -> float:

@@ -10,12 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Protocol
 
-COMPILING = "compiling what this machine uses for the first time"
 PATIENCE_S = 30.0
 """How long a log is silent."""
+_told: list[str] = []
 
 
 class Step(Protocol):
@@ -40,7 +39,7 @@ def progress(*, quiet: bool = False) -> Iterator[Step]:
                 said = time.monotonic()
                 _echo(f"plan: {text}" if done is None else f"plan: {text}, {done:.0%} done")
 
-        with _heard((lambda: None) if quiet else _tell_of_compiling, _echo):
+        with _heard((lambda text: None) if quiet else _tell_of_compiling, _echo):
             yield line
         return
     from rich.progress import (
@@ -78,22 +77,19 @@ def progress(*, quiet: bool = False) -> Iterator[Step]:
         def tell(line: str) -> None:
             bar.console.print(line, markup=False)
 
-        with _heard(lambda: bar.update(task, known=COMPILING), tell):
+        with _heard(lambda text: bar.update(task, known=text), tell):
             yield step
 
 
 @contextmanager
-def _heard(compiling: Callable[[], object], warn: Callable[[str], None]) -> Iterator[None]:
+def _heard(compiling: Callable[[str], object], warn: Callable[[str], None]) -> Iterator[None]:
     """Listen to kernels: that they are compiled, and what they warn of."""
 
     class Telling(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if record.levelno >= logging.WARNING:
-                warn(record.getMessage())
-            else:
-                compiling()
+            (warn if record.levelno >= logging.WARNING else compiling)(record.getMessage())
 
-    heard, telling = logging.getLogger("routing.machine_code"), Telling()
+    heard, telling = logging.getLogger("routing.compiler"), Telling()
     heard.addHandler(telling)
     heard.setLevel(logging.INFO)
     try:
@@ -102,10 +98,11 @@ def _heard(compiling: Callable[[], object], warn: Callable[[str], None]) -> Iter
         heard.removeHandler(telling)
 
 
-@cache
-def _tell_of_compiling() -> None:
+def _tell_of_compiling(text: str) -> None:
     """Say it, the first time."""
-    _echo(f"plan: {COMPILING}; it may take a minute")
+    if not _told:
+        _told.append(text)
+        _echo(f"plan: {text}")
 
 
 def _echo(line: str) -> None:

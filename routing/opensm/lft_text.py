@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ UNREACHABLE = np.frombuffer(b"UNREACHABLE", np.uint8)
 
 
 @inner
-def _find(text, start, stop, word):  # type: ignore[no-untyped-def]
+def _find(text: NDArray[np.uint8], start: int, stop: int, word: NDArray[np.uint8]) -> int:
     """Return where a word begins in ``text[start:stop]``, -1 if it does not."""
     size = word.size
     for i in range(start, stop - size + 1):
@@ -62,12 +62,12 @@ def _find(text, start, stop, word):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _starts(text, start, stop, word):  # type: ignore[no-untyped-def]
+def _starts(text: NDArray[np.uint8], start: int, stop: int, word: NDArray[np.uint8]) -> bool:
     return start + word.size <= stop and _find(text, start, start + word.size, word) == start
 
 
 @inner
-def _hex(text, start, stop):  # type: ignore[no-untyped-def]
+def _hex(text: NDArray[np.uint8], start: int, stop: int) -> tuple[np.uint64, int]:
     """Return the hexadecimal number at ``start`` and the place after it (``start`` when there is none)."""
     value = np.uint64(0)
     i = start
@@ -87,28 +87,36 @@ def _hex(text, start, stop):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _blank(c):  # type: ignore[no-untyped-def]
+def _blank(c: int) -> bool:
     return c == 32 or 9 <= c <= 13
 
 
 @inner
-def _index(guids, order, guid):  # type: ignore[no-untyped-def]
+def _index(guids: NDArray[np.uint64], order: NDArray[np.int64], guid: np.uint64) -> int:
     """Return the place of a GUID (``guids`` sorted, ``order`` what they came from), -1 if it is not there."""
     place = np.searchsorted(guids, guid)
     if place < guids.size and guids[place] == guid:
-        return order[place]
+        return int(order[place])
     return -1
 
 
 @inner
-def _note(skipped, lines, code, line):  # type: ignore[no-untyped-def]
+def _note(skipped: NDArray[np.int64], lines: NDArray[np.int64], code: int, line: int) -> None:
     if skipped[code] < lines.shape[1]:
         lines[code, skipped[code]] = line
     skipped[code] += 1
 
 
 @kernel
-def scan_lfts(text, switch_guids, switch_order, end_guids, end_order, radix, n_lids):  # type: ignore[no-untyped-def]
+def scan_lfts(
+    text: NDArray[np.uint8],
+    switch_guids: NDArray[np.uint64],
+    switch_order: NDArray[np.int64],
+    end_guids: NDArray[np.uint64],
+    end_order: NDArray[np.int64],
+    radix: NDArray[np.int64],
+    n_lids: int,
+) -> tuple[Any, ...]:
     """Read forwarding tables in any of the forms that `routing.opensm.lfts` names.
 
     Parameters
@@ -195,7 +203,7 @@ def scan_lfts(text, switch_guids, switch_order, end_guids, end_order, radix, n_l
         port = 0
         start = at
         while at < end and 48 <= text[at] <= 57 and port < 100000:
-            port = 10 * port + text[at] - 48
+            port = 10 * port + int(text[at]) - 48
             at += 1
         if bad or at == start or (at < end and not (_blank(text[at]) or text[at] == 58)):
             error = BAD_ENTRY

@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from routing.order.dependencies import topological_order
 from routing.routed import Routed
@@ -244,6 +242,9 @@ def _common_order(
 
     old, new = keys(0), keys(1)
     first, then = np.divmod(np.union1d(old, new), size)
+    from scipy.sparse import csr_matrix  # which takes long to import, and few change tables
+    from scipy.sparse.csgraph import connected_components
+
     graph = csr_matrix((np.ones(len(first), np.int8), (first, then)), shape=(size, size))
     component = connected_components(graph, connection="strong")[1]
     barred = np.setdiff1d(new, old)

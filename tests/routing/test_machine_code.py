@@ -3,21 +3,23 @@
 import os
 import subprocess
 import sys
+from math import inf
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite.binding import get_host_cpu_features
-from numba.core.registry import CPUDispatcher
 
 import routing
 from helpers.random_fabrics import draw
 from helpers.strategies import fabrics
-from routing import machine_code
-from routing.machine_code import CheckedFile, Interpreter, Kernel, KernelCache
+from routing import compiler, machine_code
+from routing.compiler import CheckedFile, KernelCache
+from routing.machine_code import Interpreter, Kernel
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 
@@ -33,7 +35,7 @@ import resource, sys
 import numpy as np
 from kernels_of_a_test.caller import double
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
-print(double(np.zeros(10**5)), sum(double.stats.cache_hits.values()))
+print(double(np.zeros(10**5)), sum(double.compiled.stats.cache_hits.values()))
 """
 
 
@@ -151,21 +153,21 @@ def test_code_that_can_only_be_read_is_used(folder: Path, place: str, monkeypatc
 
 FIND_SHIPPED = """\
 from pathlib import Path
-from routing import machine_code
-machine_code.SHIPPED = Path({shipped!r})
+from routing import compiler
+compiler.SHIPPED = Path({shipped!r})
 """
 
 
 @pytest.mark.slow
 def test_code_that_was_installed_is_used_while_it_fits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made for another processor, in another place; not used when damaged, or made from something else."""
-    if not all(get_host_cpu_features().get(name) for name in machine_code.FEATURES):
+    if not all(get_host_cpu_features().get(name) for name in compiler.FEATURES):
         pytest.skip("the processor is older than the one that code is shipped for")
-    processor = {"NUMBA_CPU_NAME": machine_code.PROCESSOR, "NUMBA_CPU_FEATURES": ""}
+    processor = {"NUMBA_CPU_NAME": compiler.PROCESSOR, "NUMBA_CPU_FEATURES": ""}
     assert run(folder, **processor) == [2, 0]
     shipped = folder.parent / "shipped"
     for name in ("caller", "callee"):
-        target = shipped / machine_code.PROCESSOR / f"kernels_of_a_test.{name}"
+        target = shipped / compiler.PROCESSOR / f"kernels_of_a_test.{name}"
         target.mkdir(parents=True)
         for file in (folder / "__pycache__").glob(f"{name}.*.nb?"):
             file.rename(target / file.name)
@@ -217,13 +219,46 @@ def test_patience_is_that_of_all_threads(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Interpreter.spent_s == 5.0
 
 
+@pytest.mark.parametrize(
+    ("spent_s", "loaded", "kept", "begun", "interpreted"),
+    [
+        (0.0, False, True, False, True),  # to load Numba takes longer
+        (2.0, False, True, False, False),
+        (0.0, True, True, False, False),  # it is loaded already
+        (2.0, False, False, False, True),  # to compile takes longer than to load
+        (5.0, False, False, False, False),
+        (0.0, True, False, True, False),  # something is compiled anyway
+        (-inf, False, True, False, True),
+    ],
+)
+def test_what_is_small_is_interpreted_for_as_long_as_the_other_would_take(
+    spent_s: float, loaded: bool, kept: bool, begun: bool, interpreted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Kernel(len)
+    one.compiled = SimpleNamespace(has_code=kept, has_begun=begun)
+    monkeypatch.setattr(Interpreter, "spent_s", spent_s)
+    monkeypatch.delitem(sys.modules, "numba")
+    if loaded:
+        monkeypatch.setitem(sys.modules, "numba", SimpleNamespace())
+    assert one.is_interpreted((np.zeros(3),)) == interpreted
+    assert not one.is_interpreted((np.zeros(one.small + 1),))
+
+
+def call_compiled(kernel: Kernel, *given: object) -> object:
+    return kernel.compiled(*given)
+
+
+def call_interpreted(kernel: Kernel, *given: object) -> object:
+    return Interpreter().run(kernel.py_func, given)
+
+
 @pytest.mark.slow
 def test_what_is_interpreted_is_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit, with no warning: sums in the order of the array, sorts that are stable."""
     fabric = draw(2)
     compiled = routing.route(fabric, "balanced")
     with monkeypatch.context() as patch:
-        patch.setattr(Kernel, "__call__", lambda self, *given: Interpreter().run(self.py_func, given))
+        patch.setattr(Kernel, "__call__", call_interpreted)
         interpreted = routing.route(fabric, "balanced")
         assert str(routing.prove(interpreted)) == str(routing.prove(compiled))
     assert np.array_equal(interpreted.tables.lft, compiled.tables.lft)
@@ -235,7 +270,10 @@ def test_what_is_interpreted_is_what_is_compiled(monkeypatch: pytest.MonkeyPatch
 @given(fabrics(max_switches=10, max_adapters=14, connected=True), st.sampled_from(["minhop", "balanced", "dfsssp"]))
 def test_what_is_interpreted_is_what_is_compiled_at_random(fabric: Fabric, engine: str) -> None:
     found = []
-    for call in (CPUDispatcher.__call__, lambda self, *given: Interpreter().run(self.py_func, given)):
+    for call in (
+        lambda self, *given: self.compiled(*given),
+        lambda self, *given: Interpreter().run(self.py_func, given),
+    ):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Kernel, "__call__", call)
             try:
@@ -263,22 +301,19 @@ SIGNATURES = """
 import sys
 import plan.cli
 from numba.core.types import Integer
-from routing.machine_code import Compiled, Kernel
-kinds = [Kernel]
-for kind in kinds:
-    kinds += kind.__subclasses__()
-    kind.patience_s = -1.0
+from routing.machine_code import Interpreter, Kernel
+Interpreter.spent_s = float("inf")
 for line in sys.argv[1].strip().splitlines():
     assert plan.cli.run(line.split()) == 0, line
 def alike(kind):
     return ("int" if kind.signed else "uint") if isinstance(kind, Integer) else str(kind)
 functions = {value for module in list(sys.modules.values()) for value in vars(module).values()
-             if isinstance(value, Compiled)}
+             if isinstance(value, Kernel)}
 assert len(functions) > 50
 for function in functions:
-    signatures = [tuple(map(alike, signature)) for signature in function.overloads]
+    signatures = [tuple(map(alike, signature)) for signature in function.compiled.overloads]
     if len(set(signatures)) < len(signatures):
-        print(function.__module__, function.__name__, *function.overloads, sep="\\n    ", file=sys.stderr)
+        print(function.__module__, function.__name__, *function.compiled.overloads, sep="\\n    ", file=sys.stderr)
         sys.exit(1)
 """
 

@@ -1,10 +1,10 @@
-"""Connected components beside those of networkx, on graphs of all densities."""
+"""Connected components and articulation points beside those of networkx, on graphs of all densities."""
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from topo.graphs import components
+from topo.graphs import articulation_points, components
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -19,10 +19,13 @@ def test_graphs_are_those_of_networkx(seed: int) -> None:
     label = components(n, a, b)
 
     assert [np.flatnonzero(label == at).tolist() for at in range(label.max() + 1)] == wanted
+    assert articulation_points(n, a, b) == set(nx.articulation_points(graph))
 
 
 def test_a_long_path_in_any_order_is_one() -> None:
     path = np.random.default_rng(1).permutation(100_000)
     assert not components(len(path), path[1:], path[:-1]).any()
+    assert articulation_points(len(path), path[1:], path[:-1]) == set(path[1:-1].tolist())
+    assert articulation_points(0, path[:0], path[:0]) == set()
     assert components(3, path[:0], path[:0]).tolist() == [0, 1, 2]
     assert components(0, path[:0], path[:0]).tolist() == []

@@ -32,7 +32,8 @@ AGGREGATE_FROM = 16
 ``benchmarks/timings/fluid_loads.py``."""
 
 EVENTS_A_CALL = 2_000
-"""Events between two reports of progress: milliseconds, and about a second where they are interpreted."""
+"""Events between two reports of progress, and chances to stop interpreting: a call takes 10 us besides 1 us for each of
+its events, so this costs .5 % (``benchmarks/timings/bench_calls.py``). Interpreted they take about a second."""
 
 
 class Fluid(FlowBook):

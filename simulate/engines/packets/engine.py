@@ -51,8 +51,9 @@ ROW = 1 << 18
 FLOWLETS = 1 << 16
 """Flows at switches whose last port is remembered; of two that fall together, the later one is."""
 
-INSTANTS_A_CALL = 5_000
-"""Ticks between two reports of progress: milliseconds, and about a second where they are interpreted."""
+INSTANTS_A_CALL = 10_000
+"""Ticks between two reports of progress, and chances to stop interpreting: a call takes 16 us besides 150 ns for each
+of its ticks, more where they have several hops, so this costs 1 % at most (``benchmarks/timings/bench_calls.py``)."""
 
 UNIT_BYTES = 64
 """Unit of the weights of arbitration tables (InfiniBand Architecture Specification, volume 1, 7.6.9)."""

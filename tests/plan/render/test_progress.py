@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from plan.render.progress import _tell_of_compiling, progress
+from plan.render.progress import _told, progress
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, *, quiet: bool) -> str:
@@ -61,15 +61,13 @@ def test_a_log_hears_of_what_takes_long(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 def test_a_log_says_once_that_kernels_are_compiled(capsys: pytest.CaptureFixture[str]) -> None:
-    kernels = logging.getLogger("routing.machine_code")
-    _tell_of_compiling.cache_clear()
+    kernels = logging.getLogger("routing.compiler")
+    _told.clear()
     for quiet in (True, False, False):
         with progress(quiet=quiet):
             kernels.info("compiling a")
             kernels.info("compiling b")
-    assert (
-        capsys.readouterr().err == "plan: compiling what this machine uses for the first time; it may take a minute\n"
-    )
+    assert capsys.readouterr().err == "plan: compiling a\n"
     with progress(quiet=True):
         kernels.warning("cannot be kept")
     assert capsys.readouterr().err == "cannot be kept\n"
