@@ -67,11 +67,10 @@ class Optimum(Shown):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether a design meets the needs and is the cheapest; cannot tell where a part has no price."""
+        """Whether a design is proven to meet the needs and to be the cheapest; cannot tell where a bandwidth is neither
+        proven nor refuted, or a part has no price."""
         found = self.search
-        if found.winner is None:
-            return found.verdict
-        return Verdict.CANNOT_TELL if found.unpriced else Verdict.HOLDS
+        return Verdict.CANNOT_TELL if found.winner and found.unpriced else found.verdict
 
     @property
     def table(self) -> Table:
