@@ -6,7 +6,13 @@ from .baselines import (
     published as published,
 )
 from .bills import Bill as Bill, bill as bill
-from .optimise.bisection import Bisection as Bisection, WorstCut as WorstCut, bisection as bisection, serving_gbps as serving_gbps
+from .optimise.bisection import (
+    Bisection as Bisection,
+    WorstCut as WorstCut,
+    bisection as bisection,
+    serving_gbps as serving_gbps,
+    serving_share as serving_share,
+)
 from .comparison import Comparison as Comparison, compare as compare
 from .optimise.needs import Needs as Needs, read_needs as read_needs
 from .owning import CostOfOwning as CostOfOwning, Quote as Quote, own as own, quote as quote

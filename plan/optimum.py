@@ -67,8 +67,10 @@ class Optimum(Shown):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether a design is proven to meet the needs and to be the cheapest; cannot tell where a bandwidth is neither
-        proven nor refuted, or a part has no price."""
+        """Whether a design is proven to meet the needs and to be the cheapest.
+
+        Cannot tell where a bandwidth is neither proven nor refuted, or where a part has no price.
+        """
         found = self.search
         return Verdict.CANNOT_TELL if found.winner and found.unpriced else found.verdict
 

@@ -1,4 +1,4 @@
-"""Bandwidth that any routing can reach at best: the share that every server of a bisected job gets, and maximum flows."""
+"""Bandwidth that any routing can reach at best: what every server of a bisected job gets, and maximum flows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.optimise.cuts import CutSearch, Subnet
-from costmodel.optimise.demand import ROUNDING, Ints, Sides
-from costmodel.optimise.milp import SOLVER_TOLERANCE
+from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, Ints, Sides
 from costmodel.optimise.problem import MOST_JOBS, job_windows
 from topo.amounts import Verdict, listed
 from topo.errors import plural
@@ -54,6 +53,15 @@ class WorstCut:
         more = f" with {plural(others, 'switch', 'switches')} without servers" if others else ""
         about = f"{plural(self.servers, 'server')}, {self.asked_gbps:,.0f} Gb/s"
         return f"{names}{more} ({about}) has {self.leaves_gbps:,.0f} Gb/s to the rest"
+
+    def channels(self, fabric: Fabric) -> NDArray[np.intp]:
+        """Return the ports of its subnet that send between the set and the other switches."""
+        inside = np.isin([fabric.label(node) for node in range(fabric.n_switches)], self.switches)
+        ends = fabric.port_node, np.maximum(fabric.peer_node, 0)
+        between = (fabric.peer >= 0) & (ends[0] < fabric.n_switches) & (ends[1] < fabric.n_switches)
+        apart = np.zeros(fabric.n_ports, bool)
+        apart[between] = inside[ends[0][between]] != inside[ends[1][between]]
+        return np.flatnonzero(apart)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the set as plain values."""
@@ -118,17 +126,22 @@ class Bisection:
         """The worst cut in words, and the shares of the subnets where they differ; empty where nothing limits."""
         different = len({f"{share:.1%}" for share in self.subnets.values()}) > 1
         each = ", ".join(f"{name} {share:.1%}" for name, share in self.subnets.items()) if different else ""
-        return "; ".join(filter(None, (self.cut and str(self.cut), each and f"the least of {each}")))
+        return "; ".join(filter(None, (str(self.cut or ""), each and f"the least of {each}")))
+
+    @property
+    def text(self) -> str:
+        """The share and what limits it, such as ``6.1%: leaf0 (33 servers, 6,600 Gb/s) has 400 Gb/s to the rest``."""
+        return ": ".join(filter(None, (str(self), self.reason)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the share with its bound, and the worst cut, as plain values."""
         return {
-            "share": self.share,
-            "least": self.least,
-            "exact": self.exact,
-            "worst_job": self.worst,
+            "bisection": self.share,
+            "bisection_least": self.least,
+            "bisection_exact": self.exact,
             "worst_cut": self.cut and self.cut.to_dict(),
-            "subnets": dict(self.subnets),
+            "subnet_bisections": dict(self.subnets),
+            "total_bisection": self.total,
         }
 
 
@@ -225,9 +238,7 @@ def bisection(
             name = _job_name(low.worst, at_once, hosts) if len(windows) > 1 else ""
             worst = replace(worst, share=low.share, worst=name, cut=_worst_cut(low), subnets=shares)
         total = sum(search.gbps * search.total for search in found) / gbps
-        worst = replace(
-            worst, least=min(worst.least, least), gbps=max(worst.gbps, gbps), total=min(worst.total, total)
-        )
+        worst = replace(worst, least=min(worst.least, least), gbps=max(worst.gbps, gbps), total=min(worst.total, total))
         if worst.share < need * (1 - ROUNDING):
             break
     return worst

@@ -20,8 +20,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components, dijkstra, maximum_flow
 from scipy.sparse.linalg import eigsh
 
-from costmodel.optimise.demand import ROUNDING, BisectedJobs, Floats, Ints, Sides
-from costmodel.optimise.milp import SOLVER_TOLERANCE, CutProgram, spectral_share
+from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, BisectedJobs, Floats, Ints, Sides
 from costmodel.optimise.spread import spread_share
 from topo.fabric import Fabric, Kind, Role
 from topo.graphs import STEPS_PER_GBPS
@@ -279,7 +278,9 @@ class CutSearch:
             far = np.cumsum(rate[order]) - before
             first = order[far <= total / 2 + GBPS_TOLERANCE]
             second = order[far - rate[order] >= total / 2 - GBPS_TOLERANCE]
-            sends, receives = (share * np.bincount(leaf[half], rate[half], net.n) for half in (first, second))
+            sends, receives = (
+                share * np.bincount(leaf[half], rate[half], net.n).astype(np.float64) for half in (first, second)
+            )
             flow, side = net.cut(sends, receives)
             self.evaluate(side)
             if not flow or flow >= best:
@@ -311,6 +312,8 @@ class CutSearch:
 
     def _prove(self, need: float) -> None:
         """Raise the lower bound by the second eigenvalue, then by programs: at the share, and at the need."""
+        from costmodel.optimise.milp import CutProgram, spectral_share  # the solver loads longer than most trees take
+
         net = self.subnet
         if net.n <= MOST_MOVED or bool(self.jobs.on_switch.any(axis=0).all()):  # the eigenvalue is weak for trees
             self._raise(spectral_share(net.dense, self.jobs))

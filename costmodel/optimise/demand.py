@@ -27,6 +27,8 @@ from scipy.sparse import csr_array
 ROUNDING = 1e-9
 """Relative error of figures that are sums and quotients of at most a million rates. Each operation in double precision
 adds at most 2^-53 = 1.1e-16, hence 1.1e-10 in all."""
+SOLVER_TOLERANCE = 1e-6
+"""Error of what HiGHS returns: its options ``mip_feasibility_tolerance`` and ``mip_abs_gap`` are 1e-6."""
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Sides = NDArray[np.bool_]
@@ -175,10 +177,10 @@ class JobDemand:
 
     @property
     def least_crossing(self) -> Floats:
-        """(containers,) lower bound for any k containers, or n - k: each job crosses least with those that it fills most.
+        """(containers,) lower bound for any k containers: each job with its own choice of them.
 
-        What a job asks of a cut rises with its rate on a side up to a half, and falls beyond. Of n containers the max(k,
-        n - k) fullest hold at least a half, and no other choice of k or of n - k is further from it.
+        What a job asks of a cut rises with its rate on a side up to a half, and falls beyond. Of n containers its
+        max(k, n - k) fullest hold at least a half, and no choice of k or of n - k is further from it.
         """
         n = self.containers
         k = np.arange(1, n + 1)

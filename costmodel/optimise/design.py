@@ -128,7 +128,7 @@ class Design(Brief):
             "job_bisection_least": self.job_bisection.least,
             "worst_job": self.job_bisection.worst,
             "worst_cut": plain(self.job_bisection.cut),
-            "subnets": plain(self.job_bisection.subnets),
+            "subnet_bisections": plain(self.job_bisection.subnets),
             "bisection": self.bisection.share,
             "bisection_least": self.bisection.least,
             "total_bisection": self.bisection.total,

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, pinvh
 from scipy.sparse.csgraph import connected_components
 
-from costmodel.optimise.demand import BisectedJobs, Floats, Ints, Sides
+from costmodel.optimise.demand import SOLVER_TOLERANCE, BisectedJobs, Floats, Ints, Sides
 
 MOST_VARIABLES, MOST_EDGES = 150, 600
 """Size of the largest program for a cut that is solved; larger ones take minutes."""
 MOST_SOLVER_NODES = 300
 """Nodes of the search tree of HiGHS. A limit of nodes, not of time, gives the same answer on each machine."""
-SOLVER_TOLERANCE = 1e-6
-"""Error of what HiGHS returns: its options ``mip_feasibility_tolerance`` and ``mip_abs_gap`` are 1e-6."""
 
 
 class _Solver(highspy.Highs):
@@ -105,7 +103,9 @@ class CutProgram:
             program += across >= all_in - inside[many]
             apart.append(float(self.gbps[one, other]) * across)
         asked = []
-        for number, (row, total, half) in enumerate(zip(self.jobs.on_switch, self.jobs.total, self.jobs.half, strict=True)):
+        for number, (row, total, half) in enumerate(
+            zip(self.jobs.on_switch, self.jobs.total, self.jobs.half, strict=True)
+        ):
             mine = pulp.lpSum(float(row[v]) * count for v, count in inside.items() if row[v])
             asked.append(program.add_variable(f"asked{number}", 0, float(half)))
             program += asked[-1] <= mine

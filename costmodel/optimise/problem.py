@@ -6,7 +6,6 @@ before a design is compiled.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from costmodel.optimise.demand import Demand, Floats, Ints, JobDemand, ServingDemand
-from costmodel.optimise.needs import Amount, Needs, grown, with_quotes
+from costmodel.optimise.needs import Needs, grown, with_quotes
 from costmodel.owning import price_per_watt
 from costmodel.power import end_power
 from costmodel.price import UNITS

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from costmodel.optimise.demand import BisectedJobs, Floats, Ints
+from costmodel.optimise.demand import BisectedJobs, Floats
 
 
-def spread_share(gbps: csr_array, level: Ints, jobs: BisectedJobs) -> float:
+def spread_share(gbps: csr_array, level: NDArray[np.integer], jobs: BisectedJobs) -> float:
     """Lower bound of the share that every job gets over any cut, by a routing up and down a tree.
 
     A *container* is a connected set of switches up to a level: a leaf, a pod, the whole tree. Its *tops* are its

@@ -161,7 +161,7 @@ def show(found: Search) -> None:
     if found.winner and found.winner.stages:
         show_table(found.stage_table)
     for check in found.winner.checks if found.winner else ():
-        if check.what == "tables":
+        if check.what.startswith(("bisection", "bandwidth", "tables")):
             click.echo(check.text)
     for part in found.unpriced:
         if part.startswith("typical power of "):
