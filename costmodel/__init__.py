@@ -37,6 +37,7 @@ The cheapest design
     ``WorstCut``  switches whose links to the others allow no more
     ``Design``  a design of a search: its spec, and what it is worth
     ``job_windows``  first node of each job of a size or a mix, and the one after its last
+    ``jobs_at_once``  these jobs, those together that have the network at the same time
     ``serving_share``  share of its rate that every server of a role can send to all that compute
     ``serving_gbps``  rate at which all servers of a role can send to all that compute, whatever the routing
 """

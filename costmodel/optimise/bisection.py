@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from costmodel.optimise.cuts import CutSearch, Subnet
 from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, Ints, Sides
-from costmodel.optimise.problem import MOST_JOBS, job_windows
+from costmodel.optimise.problem import jobs_at_once
 from topo.amounts import Verdict, listed
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
@@ -54,9 +54,34 @@ class WorstCut:
         about = f"{plural(self.servers, 'server')}, {self.asked_gbps:,.0f} Gb/s"
         return f"{names}{more} ({about}) has {self.leaves_gbps:,.0f} Gb/s to the rest"
 
+    def halves(self, fabric: Fabric, ends: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer], int]:
+        """Return the halves of a job that this cut divides worst, as partners, and how many pairs it parts.
+
+        Parameters
+        ----------
+        fabric : Fabric
+            The subnet of the cut.
+        ends : (E,) int
+            End ports of the job.
+
+        Returns
+        -------
+        tuple
+            (E // 2,) end ports of each half; the first pairs have one end on the set and the other elsewhere.
+        """
+        on_set = self._inside(fabric)[fabric.end_switch[ends]]
+        inside, outside, half = ends[on_set], ends[~on_set], len(ends) // 2
+        apart = min(len(inside), len(outside), half)
+        rest = np.concatenate([inside[apart:], outside[apart:]])[: 2 * (half - apart)].reshape(2, -1)
+        return np.concatenate([inside[:apart], rest[0]]), np.concatenate([outside[:apart], rest[1]]), apart
+
+    def _inside(self, fabric: Fabric) -> Sides:
+        """(S,) bool: switches of the set."""
+        return np.isin([fabric.label(node) for node in range(fabric.n_switches)], self.switches)
+
     def channels(self, fabric: Fabric) -> NDArray[np.intp]:
         """Return the ports of its subnet that send between the set and the other switches."""
-        inside = np.isin([fabric.label(node) for node in range(fabric.n_switches)], self.switches)
+        inside = self._inside(fabric)
         ends = fabric.port_node, np.maximum(fabric.peer_node, 0)
         between = (fabric.peer >= 0) & (ends[0] < fabric.n_switches) & (ends[1] < fabric.n_switches)
         apart = np.zeros(fabric.n_ports, bool)
@@ -217,13 +242,11 @@ def bisection(
     3.3% 600 4000.0
     """
     hosts = _hosts(fabrics, Role.COMPUTE)
-    windows = job_windows(len(hosts), job or len(hosts))
-    if alone and len(windows) > MOST_JOBS:
-        windows = windows[np.linspace(0, len(windows) - 1, MOST_JOBS).astype(int)]
     rank = {host: number for number, host in enumerate(hosts)}
     subnets = [Subnet(fabric, rank) for fabric in fabrics]
     worst = Bisection(1.0, 1.0)
-    for at_once in np.split(windows, len(windows)) if alone and len(windows) else [windows]:
+    groups = jobs_at_once(len(hosts), job or len(hosts), alone=alone)
+    for at_once in groups:
         found = [CutSearch(subnet, subnet.jobs(at_once, with_storage=with_storage)) for subnet in subnets]
         found = [search for search in found if search.gbps]
         if not found:
@@ -235,7 +258,7 @@ def bisection(
         low = min(found, key=lambda search: search.share)
         if low.share < worst.share:
             shares = {search.subnet.fabric.name: search.share for search in found}
-            name = _job_name(low.worst, at_once, hosts) if len(windows) > 1 else ""
+            name = _job_name(low.worst, at_once, hosts) if sum(map(len, groups)) > 1 else ""
             worst = replace(worst, share=low.share, worst=name, cut=_worst_cut(low), subnets=shares)
         total = sum(search.gbps * search.total for search in found) / gbps
         worst = replace(worst, least=min(worst.least, least), gbps=max(worst.gbps, gbps), total=min(worst.total, total))

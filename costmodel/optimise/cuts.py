@@ -278,10 +278,8 @@ class CutSearch:
             far = np.cumsum(rate[order]) - before
             first = order[far <= total / 2 + GBPS_TOLERANCE]
             second = order[far - rate[order] >= total / 2 - GBPS_TOLERANCE]
-            sends, receives = (
-                share * np.bincount(leaf[half], rate[half], net.n).astype(np.float64) for half in (first, second)
-            )
-            flow, side = net.cut(sends, receives)
+            sends, receives = (np.bincount(leaf[half], rate[half], net.n).astype(float) for half in (first, second))
+            flow, side = net.cut(share * sends, share * receives)
             self.evaluate(side)
             if not flow or flow >= best:
                 return

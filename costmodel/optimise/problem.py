@@ -231,7 +231,6 @@ class Problem:
         """
         needs, first = self.needs, self._first_node
         total = sum(group.count for group in self.groups if group.role == Role.COMPUTE)
-        windows = job_windows(total, needs.job.sizes)
         leaves = len(placement[0][1]) if placement else 0
         zones = np.zeros(leaves, np.int64) if zone is None else zone
         ends = [
@@ -244,8 +243,7 @@ class Problem:
             return [_jobs_on_leaves(rail, last, counts, jobs) for rail, last, counts in ends]
 
         found = []
-        chosen = windows[np.unique(np.linspace(0, len(windows) - 1, min(len(windows), MOST_JOBS)).astype(int))]
-        for jobs in chosen[:, None] if needs.job.alone else [windows][: len(windows)]:
+        for jobs in jobs_at_once(total, needs.job.sizes, alone=needs.job.alone):
             parts, rows = placed(jobs), len(jobs)
             if needs.job.with_storage:
                 used = np.unique(zones[np.concatenate([leaf for _, _, leaf, _ in parts] or [np.zeros(0, int)])])
@@ -327,6 +325,33 @@ def job_windows(nodes: int, job: int | Mapping[int, float]) -> Ints:
         found.append(np.stack([starts, starts + size], axis=1))
         first += available
     return np.concatenate(found)
+
+
+def jobs_at_once(nodes: int, job: int | Mapping[int, float], *, alone: bool = False) -> list[Ints]:
+    """Return the jobs that have the network at the same time: all, or each alone.
+
+    Parameters
+    ----------
+    nodes, job
+        As `job_windows` takes them.
+    alone : bool
+        Whether each job has the network to itself; of many only `MOST_JOBS`, evenly spaced.
+
+    Returns
+    -------
+    list of (J, 2) int64
+        Ranks of the nodes, as `job_windows` returns them; empty where there are no jobs.
+
+    Examples
+    --------
+    >>> from costmodel import jobs_at_once
+    >>> [jobs.tolist() for jobs in jobs_at_once(7, 3, alone=True)]
+    [[[0, 3]], [[3, 6]]]
+    """
+    windows = job_windows(nodes, job)
+    if not alone:
+        return [windows][: len(windows)]
+    return list(windows[np.unique(np.linspace(0, len(windows) - 1, min(len(windows), MOST_JOBS)).astype(int))][:, None])
 
 
 _JobsOnLeaves = tuple[HostGroup, Ints, Ints, Ints]

@@ -142,6 +142,9 @@ def optimise(
         show(found.search)
         for table in found.more_tables:
             show_table(table)
+        for finalist in found.finalists:
+            if finalist.why:
+                click.echo(f"{finalist.name}: {finalist.why}")
     spec = [file for file in found.written if file == output]
     charts = [str(file) for file in found.written if file != output]
     for file in spec:
