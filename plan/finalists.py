@@ -19,7 +19,6 @@ from topo import Check, Cluster, Fabric, HeddleError, RoutingError, Table, Verdi
 
 if TYPE_CHECKING:
     from costmodel import Design
-    from costmodel.optimise.needs import Job
     from routing import Proof, Routed
     from routing.quality import Quality
 
@@ -64,7 +63,7 @@ def judge_finalists(designs: Sequence[Design], needs: Needs) -> list[Finalist]:
     HeddleError
         When a design cannot be routed.
     """
-    asked = [(design.name, _spec(design, needs), needs.job, design.job_bisection) for design in designs]
+    asked = [(design.name, _spec(design, needs), needs, design.job_bisection) for design in designs]
     if len(asked) < 2:
         return [_judge(*each) for each in asked]
     with ProcessPoolExecutor(min(WORKERS, len(asked)), mp_context=get_context("spawn")) as pool:
@@ -113,17 +112,17 @@ def _spec(design: Design, needs: Needs) -> dict[str, Any]:
     return {**design.spec.model_dump(mode="json", exclude_unset=True), **catalog}
 
 
-def _judge(name: str, spec: dict[str, Any], job: Job, certified: Bisection) -> Finalist:
+def _judge(name: str, spec: dict[str, Any], needs: Needs, certified: Bisection) -> Finalist:
     """Judge one design; in a process of its own where there are several."""
     figures = []
     halves, why = None, ""
     for fabric in topo.parse(spec).subnets:
         tables, proof, quality = _routed(fabric)
-        groups = _jobs(fabric, job)
+        groups = _jobs(fabric, needs)
         played = min((_play_random(tables, jobs) for jobs in groups), default=(1.0, ""))
         figures.append((tables.tables.engine, proof.holds, quality.balance, quality.ebb, played))
         if certified.cut is not None and certified.cut.subnet == fabric.name:
-            concerned = next(jobs for jobs in groups if not certified.worst or certified.worst in jobs)
+            concerned = next((jobs for jobs in groups if certified.worst in jobs), groups[0])
             halves, why = play_worst_halves(tables, list(concerned.values()), certified)
     if not figures:
         raise HeddleError(f"{name} has no subnet that a subnet manager runs, and so no tables")
@@ -133,14 +132,14 @@ def _judge(name: str, spec: dict[str, Any], job: Job, certified: Bisection) -> F
     return Finalist(name, engine, all(proven), max(balance), min(ebb), share, worst, halves, why)
 
 
-def _jobs(fabric: Fabric, job: Job) -> list[dict[str, Ends]]:
+def _jobs(fabric: Fabric, needs: Needs) -> list[dict[str, Ends]]:
     """Return the end ports of the jobs by name, those together that have the network at the same time."""
     ends, storage = fabric.ends(role="compute"), fabric.ends(role="storage")
     hosts, rank = np.unique(_servers(fabric, ends), return_inverse=True)
     groups = []
-    for windows in jobs_at_once(len(hosts), job.sizes, alone=job.alone):
+    for windows in jobs_at_once(len(hosts), needs.job.sizes, alone=needs.job.alone):
         jobs = {f"{hosts[a]} to {hosts[b - 1]}": ends[(rank >= a) & (rank < b)] for a, b in windows.tolist()}
-        if job.with_storage and len(storage):
+        if needs.job.with_storage and len(storage):
             jobs["the storage"] = storage
         groups.append(jobs)
     return groups

@@ -38,19 +38,19 @@ class WorstCut:
     switches: tuple[str, ...]
     """Names of the switches of the set, in the order of their numbers."""
     with_servers: tuple[str, ...]
-    """Those of them that have servers of the jobs."""
+    """Those of them that have servers of the jobs that the cut divides."""
     servers: int
-    """Servers of the jobs on them."""
+    """Servers of these jobs on them."""
     leaves_gbps: float
     """Gb/s of the links that leave the set, in each direction."""
     asked_gbps: float
-    """Gb/s that the jobs send over these links at full rate."""
+    """Gb/s that these jobs ask of the links, each at full rate and bisected as badly as possible."""
 
     def __str__(self) -> str:
         names, others = compress(self.with_servers), len(self.switches) - len(self.with_servers)
         if len(names) > MOST_SHOWN:
             names = listed(self.with_servers, 3)
-        more = f" with {plural(others, 'switch', 'switches')} without servers" if others else ""
+        more = f" with {plural(others, 'more switch', 'more switches')}" if others else ""
         about = f"{plural(self.servers, 'server')}, {self.asked_gbps:,.0f} Gb/s"
         return f"{names}{more} ({about}) has {self.leaves_gbps:,.0f} Gb/s to the rest"
 
@@ -268,14 +268,17 @@ def bisection(
 
 
 def _worst_cut(search: CutSearch) -> WorstCut:
-    """Name the worst cut by its side with fewer servers of the jobs; of equal ones by that with fewer switches."""
-    net, at = search.subnet, search.members
+    """Name the worst cut by its side with fewer servers of the jobs that it divides; of equal ones, fewer switches."""
+    net, job = search.subnet, search.job
+    inside = search.side[net.leaf]
+    divided = np.intersect1d(job[inside & (job >= 0)], job[~inside & (job >= 0)])
+    adapters = np.flatnonzero(np.isin(job, divided))
 
     def size(side: Sides) -> tuple[int, int]:
-        return len(np.unique(net.host[at][side[net.leaf[at]]])), int(np.count_nonzero(side))
+        return len(np.unique(net.host[adapters][side[net.leaf[adapters]]])), int(np.count_nonzero(side))
 
     side = min((search.side, ~search.side), key=size)
-    return _named(net, side, at, float(search.jobs.asked(search.jobs.on_switch @ side)), net.leaving(side))
+    return _named(net, side, adapters, float(search.jobs.asked(search.jobs.on_switch @ side)), net.leaving(side))
 
 
 def _named(net: Subnet, side: Sides, adapters: NDArray[np.intp], asked_gbps: float, leaves_gbps: float) -> WorstCut:

@@ -73,13 +73,18 @@ class Design(Brief):
 
     @property
     def total(self) -> Sum:
-        """Cost, energy and moving: the figure that the search minimises."""
+        """The bill of the network, which on a floor has each cable at its length, with energy and moving."""
+        return (self.in_room or self.cost) + self.energy + self.moving
+
+    @property
+    def compared(self) -> Sum:
+        """The same with each cable at the price of its speed: the figure that the search minimises."""
         return self.cost + self.energy + self.moving
 
     @property
     def price(self) -> float:
-        """Middle of the range of `total`; unknown prices count 0."""
-        return 0.0 if self.total.known is None else self.total.known.middle
+        """Middle of the range of `compared`; unknown prices count 0."""
+        return 0.0 if self.compared.known is None else self.compared.known.middle
 
     @property
     def verdict(self) -> Verdict:
@@ -134,7 +139,7 @@ class Design(Brief):
             "total_bisection": self.bisection.total,
             "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
             "exact": self.job_bisection.exact and self.bisection.exact,
-            **sums_to_dict({"price": self.total} | sums | on_floor),
+            **sums_to_dict({"price": self.total, "compared": self.compared} | sums | on_floor),
             "checks": plain(self.checks),
             "stages": plain(self.stages),
             "verdict": str(self.verdict),

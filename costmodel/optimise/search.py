@@ -136,17 +136,19 @@ class Search(Shown):
             )
         if self.unpriced:
             return f"{self.winner.total} {unit}, the cheapest by known prices; {self.winner.proof}; {work}"
-        cost = f"{_money(self.winner.price)} {unit}"
-        if self.winner.total.known and self.winner.total.known.low < self.winner.total.known.high:
+        known = self.winner.total.known
+        cost = f"{_money(known.middle if known else 0.0)} {unit}"
+        if known and known.low < known.high:
             cost += f", the middle of {self.winner.total}"
         if self.needs.owning:
             cost += f", of which {self.winner.energy} are for the energy of {plural(self.needs.owning.years, 'year')}"
         if self.winner.moving != Sum():
             cost += f", of which {_money(self.winner.moving.middle or 0.0)} are for moving cables between stages"
-        laid = self.winner.in_room
-        by_length = "" if laid is None or laid == self.winner.cost else f"; with cables by their length {laid} {unit}"
         cheaper = f"no design of these families costs less than {_money(self.bound)}"
-        return f"{cost}; {cheaper}; {self.winner.proof}; {work}{by_length}"
+        if self.winner.total != self.winner.compared:
+            cost += ", with each cable at its length"
+            cheaper += f" with cables at the price of their speed, at which this one costs {_money(self.winner.price)}"
+        return f"{cost}; {cheaper}; {self.winner.proof}; {work}"
 
     def _brief(self) -> str:
         return self.certificate

@@ -103,9 +103,9 @@ def test_with_a_floor_the_winner_is_priced_by_the_lengths_of_its_cables_too(
     found = json.loads(capsys.readouterr().out)
     assert run(["cost", str(winner), "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)["cost"]["network"]
-    assert found["winner"]["in_room"] == cost
-    assert cost < found["winner"]["price"]
-    assert "with cables by their length" in found["certificate"]
+    assert found["winner"]["in_room"] == found["winner"]["price"] == cost
+    assert cost < found["winner"]["compared"]
+    assert found["certificate"].startswith(f"{cost:,.0f} USD, with each cable at its length")
 
 
 @pytest.mark.slow
