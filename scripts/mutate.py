@@ -102,6 +102,12 @@ SUBJECTS = {
         ("tests/costmodel/optimise/test_cuts.py", "tests/costmodel/optimise/test_bisection.py"),
         (
             M("switches without adapters take a side at random", "np.minimum(up, beyond)", "np.maximum(up, beyond)"),
+            M("switches that are alike are not linked", "net.dense[kind[0], kind[-1]] for", "0 for"),
+            M(
+                "switches of different jobs are alike",
+                "(on_switch[:, left] == on_switch[:, left[:1]])",
+                "np.ones((1, len(left)), bool)",
+            ),
             M("what a routing carries is believed twice", "self.share if bound >=", "self.share if 2 * bound >="),
             M("halves send at full rate", "gbps / asked, side", "gbps / asked / 2, side"),
         ),
@@ -125,7 +131,7 @@ SUBJECTS = {
         (
             M("the odd node of a job is divided", "// 2 * most, total / 2)", "/ 2 * most, total / 2)"),
             M("more than half of a job is asked", "np.minimum(inside, total - inside), half))", "inside, half))"),
-            M("a leaf keeps half of a job", "2 * np.maximum(total - leaf_gbps", "np.maximum(total - leaf_gbps"),
+            M("a leaf keeps half of a job", "2 * np.maximum(self.total", "np.maximum(self.total"),
         ),
     ),
     "shapes": Subject(

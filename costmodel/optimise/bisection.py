@@ -18,13 +18,14 @@ from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.graphs import max_flow_gbps
 from topo.hostlist import compress, natural_order
+from topo.table import Brief
 
 MOST_SHOWN = 60
 """Characters of a hostlist of switches; of longer ones the first few switches are named."""
 
 
 @dataclass(frozen=True)
-class WorstCut:
+class WorstCut(Brief):
     """A set of switches whose links to the others limit the servers on it.
 
     Examples
@@ -45,6 +46,9 @@ class WorstCut:
     """Gb/s of the links that leave the set, in each direction."""
     asked_gbps: float
     """Gb/s that these jobs ask of the links, each at full rate and bisected as badly as possible."""
+
+    def _brief(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         names, others = compress(self.with_servers), len(self.switches) - len(self.with_servers)
@@ -94,7 +98,7 @@ class WorstCut:
 
 
 @dataclass(frozen=True)
-class Bisection:
+class Bisection(Brief):
     """Share of its rate that every server of a bisected job gets, for the worst choice of the halves.
 
     Examples
@@ -141,6 +145,9 @@ class Bisection:
             Verdict.CANNOT_TELL: "not refuted",
         }
         return f"{words[self.against(need)]} ({self}, {need:.1%} needed)"
+
+    def _brief(self) -> str:
+        return self.text
 
     def __str__(self) -> str:
         at_most = f"{floor(self.least * 1_000) / 1_000:.1%} to " if self.least else "at most "

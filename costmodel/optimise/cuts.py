@@ -5,12 +5,12 @@ With gbps(S) of the links that leave a set S of switches, and what the jobs ask 
     share = min over S of  gbps(S) / asked(S), at most 1.
 
 A cut that is found is an upper bound of the share. Lower bounds are, in this order: a routing up and down a tree
-(`spread_share`), all sets of few switches, the second eigenvalue of the Laplacian, and an integer program.
+(`spread_share`), all cuts where few switches differ, the second eigenvalue of the Laplacian, and an integer program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import inf
 
@@ -25,8 +25,8 @@ from costmodel.optimise.spread import spread_share
 from topo.fabric import Fabric, Kind, Role
 from topo.graphs import STEPS_PER_GBPS
 
-MOST_ENUMERATED = 17
-"""Switches up to which all 2^16 cuts are enumerated, so that the worst cut is exact."""
+MOST_ENUMERATED = 1 << 16
+"""Cuts up to which all are enumerated, so that the worst one is exact: of 17 switches, or more that are alike."""
 GBPS_TOLERANCE = 1e-6
 """Rates that differ by less are equal: they are multiples of 0.02 Gb/s (`STEPS_PER_GBPS`), so the rest is rounding."""
 MOST_MOVED = 400
@@ -35,6 +35,9 @@ MOST_SPECTRAL = 3_000
 """Switches up to which eigenvectors are computed."""
 MOST_ALONE = 8
 """Jobs among several from which a descent of their own starts, evenly spaced."""
+WIDTH = 1 / 16
+"""Relative width of an interval that a program is to reach where it cannot prove the worst cut, and no need is given.
+Further below the worst cut it closes sooner."""
 MOST_PROVEN = 2_000
 """Switches up to which an eigenvalue and a program give a lower bound."""
 
@@ -192,8 +195,8 @@ class CutSearch:
         for side in net.containers:
             self.evaluate(side)
         self._raise(spread_share(net.sparse, net.fabric.level[: net.n], self.jobs))
-        if self.share > self.least and len(net.placed) <= MOST_ENUMERATED:
-            self._enumerate()
+        if self.share > self.least and (alike := self._alike()):
+            self._enumerate(alike)
         elif self.share > self.least and self.share >= need:
             self._descend_all(descents, need)
             if prove and net.n <= MOST_PROVEN and self.share >= need:
@@ -218,24 +221,52 @@ class CutSearch:
         """Raise the lower bound; one that differs from the share by rounding only proves it."""
         self.least = max(self.least, self.share if bound >= self.share * (1 - ROUNDING) else bound)
 
-    def _enumerate(self) -> None:
-        """Evaluate all cuts."""
-        net, jobs, placed = self.subnet, self.jobs, self.subnet.placed
-        others = np.setdiff1d(np.arange(net.n), placed)
-        sets = (np.arange(1 << max(len(placed) - 1, 0))[:, None] >> np.arange(len(placed)) & 1).astype(np.float64)
-        among = net.dense[np.ix_(placed, placed)]
-        cut = sets @ among.sum(axis=1) - ((sets @ among) * sets).sum(axis=1)
-        up = sets @ net.dense[np.ix_(placed, others)]
-        beyond = net.dense[placed][:, others].sum(axis=0) - up
-        cut += np.minimum(up, beyond).sum(axis=1)
-        asked = np.zeros(len(sets))
-        for row, half in zip(jobs.on_switch[:, placed], jobs.half, strict=True):
-            inside = sets @ row
-            asked += np.minimum(np.minimum(inside, row.sum() - inside), half)
-        quotient = np.divide(cut, asked, out=np.full(len(sets), inf), where=asked > 0)
+    def _alike(self) -> list[NDArray[np.intp]]:
+        """Return the placed switches, those that are alike together; none where their cuts are too many to enumerate.
+
+        Switches are alike if to exchange them changes nothing: they have the same jobs, and the same links to all other
+        switches. Of those only the number on a side counts.
+        """
+        dense, on_switch = self.subnet.dense, self.jobs.on_switch
+        left, found, cuts = self.subnet.placed, [], 1
+        while len(left):
+            differs = dense[left] != dense[left[0]]
+            differs[:, left[0]] = False
+            differs[np.arange(len(left)), left] = False
+            same = ~differs.any(axis=1) & (on_switch[:, left] == on_switch[:, left[:1]]).all(axis=0)
+            found.append(left[same])
+            left = left[~same]
+            cuts *= 1 + len(found[-1]) if len(left) else 1 + len(found[-1]) // 2
+            if cuts > MOST_ENUMERATED:
+                return []
+        return found
+
+    def _enumerate(self, alike: Sequence[NDArray[np.intp]]) -> None:
+        """Evaluate all cuts: all numbers of switches of each kind on one side; of the last kind at most half."""
+        net, jobs = self.subnet, self.jobs
+        first, size = np.array([kind[0] for kind in alike]), np.array([len(kind) for kind in alike])
+        most = [*size[:-1], size[-1] // 2]
+        counts = np.indices([number + 1 for number in most]).reshape(len(alike), -1).T.astype(np.float64)
+        among = net.dense[np.ix_(first, first)]
+        np.fill_diagonal(among, [net.dense[kind[0], kind[-1]] for kind in alike])
+        cut = ((counts @ among) * (size - counts)).sum(axis=1)
+        others = np.setdiff1d(np.arange(net.n), np.concatenate(alike))
+        links, kind_of, times = np.unique(
+            net.dense[np.ix_(first, others)], axis=1, return_inverse=True, return_counts=True
+        )
+        up = counts @ links
+        beyond = size @ links - up
+        cut += np.minimum(up, beyond) @ times
+        asked = np.zeros(len(counts))
+        for row, half in zip(jobs.on_switch[:, first], jobs.half, strict=True):
+            inside = counts @ row
+            asked += np.minimum(np.minimum(inside, size @ row - inside), half)
+        quotient = np.divide(cut, asked, out=np.full(len(counts), inf), where=asked > 0)
         for at in (int(quotient.argmin()), int((cut - asked).argmin())):
             side = np.zeros(net.n, bool)
-            side[placed], side[others] = sets[at] > 0, up[at] > beyond[at]
+            for kind, number in zip(alike, counts[at].astype(int).tolist(), strict=True):
+                side[kind[:number]] = True
+            side[others] = (up[at] > beyond[at])[kind_of]
             self.evaluate(side)
         self.least = self.share
 
@@ -309,7 +340,7 @@ class CutSearch:
         return best[1]
 
     def _prove(self, need: float) -> None:
-        """Raise the lower bound by the second eigenvalue, then by programs: at the share, and at the need."""
+        """Raise the lower bound by the second eigenvalue, then by programs: at the share, and at what is needed."""
         from costmodel.optimise.milp import CutProgram, spectral_share  # the solver loads longer than most trees take
 
         net = self.subnet
@@ -322,8 +353,9 @@ class CutSearch:
                 self.least = self.share
             if inside is None or not self._evaluate_leaves(inside):
                 break
-        if self.least < need <= self.share and program.solvable and program.solve(need)[1]:
-            self.least = need
+        least = need or self.share * (1 - WIDTH)
+        if self.least < least <= self.share and program.solvable and program.solve(least)[1]:
+            self.least = least
 
     def _evaluate_leaves(self, inside: Sides) -> bool:
         """Evaluate the smallest cut that divides the switches with adapters of the jobs like this."""

@@ -138,6 +138,11 @@ class JobDemand:
     share: float
     """Share of its rate that every adapter must get."""
 
+    @cached_property
+    def total(self) -> Floats:
+        """(J,) of all adapters of each job."""
+        return np.asarray(np.bincount(_rows(self.gbps), self.gbps.data, len(self.half)))
+
     @property
     def containers(self) -> int:
         """Number of containers."""
@@ -196,8 +201,8 @@ class JobDemand:
         A leaf with at most half of a job sends out all that it has of it. If one leaf has more, it sends out as much as
         the other leaves have, and so do these.
         """
-        total = np.asarray(self.gbps.sum(axis=1)).ravel()
-        least = np.where(leaf_gbps <= self.half, total, np.minimum(total, 2 * np.maximum(total - leaf_gbps, 0.0)))
+        others = 2 * np.maximum(self.total - leaf_gbps, 0.0)
+        least = np.where(leaf_gbps <= self.half, self.total, np.minimum(self.total, others))
         return self.share * float(least.sum())
 
     def _crossing(self, gbps: Floats, place: NDArray[np.intp]) -> Floats:
@@ -206,9 +211,8 @@ class JobDemand:
         ``gbps`` are the entries of each row in its order, ``place`` their places. The sum over jobs changes only at the
         places where a job has adapters, so the changes are added up.
         """
-        sizes, rows = np.diff(self.gbps.indptr), _rows(self.gbps)
-        total = np.repeat(np.bincount(rows, self.gbps.data, len(self.half)), sizes)
-        half = np.repeat(self.half, sizes)
+        sizes = np.diff(self.gbps.indptr)
+        total, half = np.repeat(self.total, sizes), np.repeat(self.half, sizes)
         before = np.cumsum(gbps) - gbps
         before -= np.repeat(np.append(before, 0.0)[self.gbps.indptr[:-1]], sizes)
 
