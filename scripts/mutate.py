@@ -84,7 +84,7 @@ SUBJECTS = {
     ),
     "capacity": Subject(
         "costmodel/optimise/bisection.py",
-        ("tests/costmodel/optimise/test_bisection.py",),
+        ("tests/costmodel/optimise/test_bisection.py", "tests/costmodel/optimise/test_cuts.py"),
         (
             M(
                 "the faster end of a link decides",
