@@ -93,7 +93,11 @@ SUBJECTS = {
             ),
             M("the best of the jobs counts", "if low.share < worst.share:", "if low.share > worst.share:"),
             M("subnets count on average", "min(found, key=lambda search: search.share)", "found[0]"),
-            M("of storage only what is sent in all counts", "carried / sent, _named", "carried / gives.sum(), _named"),
+            M(
+                "of storage only what is sent in all counts",
+                "share = (leaves + taken) / sent",
+                "share = (leaves + taken) / gives.sum()",
+            ),
             M("a node sends at half its rate", "np.repeat(rate, 2)", "np.repeat(rate, 2) / 2"),
         ),
     ),

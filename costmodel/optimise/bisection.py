@@ -46,6 +46,8 @@ class WorstCut(Brief):
     """Gb/s of the links that leave the set, in each direction."""
     asked_gbps: float
     """Gb/s that these jobs ask of the links, each at full rate and bisected as badly as possible."""
+    taken_gbps: float = 0.0
+    """Gb/s that compute nodes on the set take of what it sends: only of servers that send to them, such as storage."""
 
     def _brief(self) -> str:
         return str(self)
@@ -56,7 +58,8 @@ class WorstCut(Brief):
             names = listed(self.with_servers, 3)
         more = f" with {plural(others, 'more switch', 'more switches')}" if others else ""
         about = f"{plural(self.servers, 'server')}, {self.asked_gbps:,.0f} Gb/s"
-        return f"{names}{more} ({about}) has {self.leaves_gbps:,.0f} Gb/s to the rest"
+        own = f" and {self.taken_gbps:,.0f} Gb/s to compute nodes on it" if self.taken_gbps else ""
+        return f"{names}{more} ({about}) has {self.leaves_gbps:,.0f} Gb/s to the rest{own}"
 
     def halves(self, fabric: Fabric, ends: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer], int]:
         """Return the halves of a job that this cut divides worst, as partners, and how many pairs it parts.
@@ -342,10 +345,11 @@ def serving_share(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> Bisec
         share, cut = 1.0, None
         while gives.any():
             side = net.cut(share * gives, takes)[1]
-            carried, sent = net.leaving(side) + float(takes @ side), float(gives @ side)
-            if carried >= share * sent * (1 - ROUNDING):
+            leaves, taken, sent = net.leaving(side), float(takes @ side), float(gives @ side)
+            if leaves + taken >= share * sent * (1 - ROUNDING):
                 break
-            share, cut = carried / sent, _named(net, side, np.flatnonzero(net.role == role), sent, carried)
+            share = (leaves + taken) / sent
+            cut = replace(_named(net, side, np.flatnonzero(net.role == role), sent, leaves), taken_gbps=taken)
         if gives.any():
             worst = replace(worst, subnets={**worst.subnets, fabric.name: share})
         if share < worst.share:

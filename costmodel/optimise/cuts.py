@@ -39,7 +39,7 @@ WIDTH = 1 / 16
 """Relative width of an interval that a program is to reach where it cannot prove the worst cut, and no need is given.
 Further below the worst cut it closes sooner."""
 MOST_PROVEN = 2_000
-"""Switches up to which an eigenvalue and a program give a lower bound."""
+"""Switches up to which cuts are enumerated, and an eigenvalue and a program give a lower bound."""
 
 
 class Subnet:
@@ -227,6 +227,8 @@ class CutSearch:
         Switches are alike if to exchange them changes nothing: they have the same jobs, and the same links to all other
         switches. Of those only the number on a side counts.
         """
+        if self.subnet.n > MOST_PROVEN:
+            return []
         dense, on_switch = self.subnet.dense, self.jobs.on_switch
         left, found, cuts = self.subnet.placed, [], 1
         while len(left):

@@ -162,3 +162,11 @@ def test_every_storage_server_sends_what_a_linear_program_says(seed: int) -> Non
     expected = network.carried(200.0 * stores, 200.0 * np.array(network.hosts), at_most=True)
     assert found.exact
     assert found.share == pytest.approx(expected, abs=1e-7)
+    if found.cut is not None:  # what the set can get rid of, counted from the plain network
+        inside = {int(name[1:]) for name in found.cut.switches}
+        leaving = sum(speed.gbps for a, b, speed in network.cables if (a in inside) != (b in inside))
+        assert (found.cut.leaves_gbps, found.cut.taken_gbps, found.cut.asked_gbps) == (
+            leaving,
+            200 * sum(network.hosts[switch] for switch in inside),
+            200 * sum(network.storage[switch] for switch in inside),
+        )
