@@ -218,7 +218,15 @@ class CutSearch:
         return worse
 
     def _raise(self, bound: float) -> None:
-        """Raise the lower bound; one that differs from the share by rounding only proves it."""
+        """Raise the lower bound; one that differs from the share by rounding only proves it.
+
+        Raises
+        ------
+        RuntimeError
+            When it is above a cut that was found: an error of Heddle.
+        """
+        if bound > min(self.share * (1 + SOLVER_TOLERANCE), 1.0):
+            raise RuntimeError(f"a bound of {bound:.9f} and a cut of {self.share:.9f} contradict each other")
         self.least = max(self.least, self.share if bound >= self.share * (1 - ROUNDING) else bound)
 
     def _alike(self) -> list[NDArray[np.intp]]:

@@ -47,6 +47,34 @@ def test_local_search_and_bounds_enclose_the_share(seed: int) -> None:
     assert (proven.share, proven.least) == (pytest.approx(exact), pytest.approx(exact, abs=1e-6))
 
 
+@pytest.mark.slow
+@given(SEEDS, st.sampled_from([None, 2, 3]))
+@examples(30)
+def test_all_cuts_are_enumerated_and_no_descent_makes_up_for_one(seed: int, job: int | None) -> None:
+    """A random network, and two switches beside it that are alike: each has a cable to every other, and a server."""
+    network = plain(seed, most_switches=6)
+    beside = tuple((at, network.n + extra, HDR) for at in range(network.n) for extra in range(2))
+    network = Plain(network.n + 2, network.cables + beside, (*network.hosts, 1, 1))
+    expected = bisection([network.fabric()], job)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts.CutSearch, "_descend", lambda *_: None)
+        patch.setattr(cuts.Subnet, "containers", [])
+        patch.setattr(cuts, "spread_share", lambda *_: 0.0)
+        found = bisection([network.fabric()], job)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts, "MOST_ENUMERATED", -1)
+        descended = bisection([network.fabric()], job, prove=False)
+    assert found.share == pytest.approx(expected.share)
+    assert found.share <= descended.share + 1e-9
+
+
+def test_a_bound_above_a_cut_is_an_error_of_heddle() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts, "spread_share", lambda *_: 0.5)
+        with pytest.raises(RuntimeError, match="contradict each other"):
+            bisection([tree(99, leaves=3, spines=2, parallel=1)])
+
+
 def test_a_cut_that_every_server_feels_is_not_paid_for_by_pairs_on_one_leaf() -> None:
     """Three leaves of 33 servers with a cable to each of two spines: a total flow of 36.7 % is 6.06 % for each."""
     network = Plain(
@@ -170,3 +198,35 @@ def test_every_storage_server_sends_what_a_linear_program_says(seed: int) -> Non
             200 * sum(network.hosts[switch] for switch in inside),
             200 * sum(network.storage[switch] for switch in inside),
         )
+
+
+def test_a_rail_with_half_of_the_cables_halves_what_a_job_gets() -> None:
+    rails = {"rail0": 2, "rail1": 1}
+    fabrics = [replace(Plain(2, ((0, 1, HDR),) * cables, (4, 4)).fabric(), name=name) for name, cables in rails.items()]
+    for order in (fabrics, fabrics[::-1]):
+        found = bisection(order)
+        assert found.share == 0.25
+        assert found.cut.subnet == "rail1"
+        assert {"rail0 50.0%", "rail1 25.0%"} == set(found.reason.partition("the least of ")[2].split(", "))
+
+
+def test_switches_with_other_jobs_are_not_alike() -> None:
+    """Four leaves of one server on one switch without any: two jobs of two, one after the other."""
+    network = Plain(5, tuple((leaf, 4, HDR) for leaf in range(4)), (1, 1, 1, 1, 0))
+    fabric = network.fabric()
+    net = cuts.Subnet(fabric, {host: number for number, host in enumerate(fabric.hosts)})
+    one, two = (
+        cuts.CutSearch(net, net.jobs(np.array(windows), with_storage=False))._alike()
+        for windows in ([[0, 4]], [[0, 2], [2, 4]])
+    )
+    assert [kind.tolist() for kind in one] == [[0, 1, 2, 3]]
+    assert [kind.tolist() for kind in two] == [[0, 1], [2, 3]]
+
+
+def test_a_switch_without_servers_stands_where_it_has_more_links() -> None:
+    """Leaves 0 and 1 have three and one cables to switch 2: one cable limits them, on whichever side it stands."""
+    network = Plain(3, ((0, 2, HDR),) * 3 + ((1, 2, HDR),), (4, 4, 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts.CutSearch, "_descend", lambda *_: None)
+        patch.setattr(cuts.Subnet, "containers", [])
+        assert bisection([network.fabric()]) == costmodel.Bisection(1 / 4, 1 / 4)
