@@ -138,7 +138,9 @@ def _draw_cut(plan: Plan) -> Drawing:
         if found.cut is not None and fabric.name == found.cut.subnet:
             mark[found.cut.channels(fabric)] = 1
     words = (f"worst cut: {found.cut or 'none'}", "other links")
-    return draw_fabrics(plan.fabrics, marks, title=f"{plan.name}: bisection {found}", unit="link of the cut", marked=words)
+    return draw_fabrics(
+        plan.fabrics, marks, title=f"{plan.name}: bisection {found}", unit="link of the cut", marked=words
+    )
 
 
 def _draw_room(plan: Plan, view: str) -> Drawing:

@@ -121,7 +121,7 @@ def jobs_of(fabric: topo.Fabric, needs: dict[str, Any]) -> list[list[np.ndarray]
     parts = [(sizes, 1.0)] if isinstance(sizes, int) else [(each["size"], each["share"]) for each in sizes]
     jobs, first = [], 0
     for size, share in parts:
-        room = round(len(ends) * share)
+        room = min(round(len(ends) * share), len(ends) - first)
         jobs += [ends[at : at + size] for at in range(first, first + room - size + 1, size) if size > 1]
         first += room
     beside = [fabric.ends(role="storage")] if job["with_storage"] and "storage" in needs["nodes"] else []

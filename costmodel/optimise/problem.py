@@ -316,10 +316,12 @@ def job_windows(nodes: int, job: int | Mapping[int, float]) -> Ints:
     [[0, 3], [3, 6]]
     >>> job_windows(20, {6: 0.5, 2: 0.25}).tolist()
     [[0, 6], [10, 12], [12, 14]]
+    >>> job_windows(27, {14: 0.5, 2: 0.5})[-1].tolist()  # both halves of 27 are rounded to 14
+    [24, 26]
     """
     first, found = 0, [np.zeros((0, 2), np.int64)]
     for size, share in ({job: 1.0} if isinstance(job, int) else job).items():
-        available = round(nodes * share)
+        available = min(round(nodes * share), nodes - first)
         size = min(size, available)
         starts = first + np.arange(0, available - size + 1 if size > 1 else 0, max(size, 1))
         found.append(np.stack([starts, starts + size], axis=1))
