@@ -135,7 +135,7 @@ def halves(fabric: topo.Fabric, jobs: Sequence[np.ndarray], rng: np.random.Gener
     for _ in range(3):
         yield [rng.permutation(job) for job in jobs]
     used = sorted(set(at.values()))
-    for mask in range(1, min(1 << (len(used) - 1), 256)):
+    for mask in range(1, min((1 << len(used)) - 1, 256)):  # either side first: of an odd job the last is left out
         inside = {switch for bit, switch in enumerate(used) if mask >> bit & 1}
         yield [np.array(sorted(job.tolist(), key=lambda end: at[end] not in inside)) for job in jobs]
 
