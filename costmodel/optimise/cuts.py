@@ -225,7 +225,7 @@ class CutSearch:
         RuntimeError
             When it is above a cut that was found: an error of Heddle.
         """
-        if bound > min(self.share * (1 + SOLVER_TOLERANCE), 1.0):
+        if bound > self.share + SOLVER_TOLERANCE:
             raise RuntimeError(f"a bound of {bound:.9f} and a cut of {self.share:.9f} contradict each other")
         self.least = max(self.least, self.share if bound >= self.share * (1 - ROUNDING) else bound)
 
