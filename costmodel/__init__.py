@@ -32,10 +32,13 @@ The cheapest design
     ``Search``  what `optimise` returns: the winner, with the certificate that none is cheaper
     ``trade_off``  what each need costs, and price over bandwidth
     ``Tradeoffs``  what `trade_off` returns
-    ``bisection``  share of its rate at which one half of a job can send to the other, whatever the routing
-    ``Bisection``  what `bisection` returns: the share, and whether it is exact or a bound
+    ``bisection``  share of its rate that every server of a bisected job gets, with the best routing
+    ``Bisection``  what `bisection` returns: the share, whether it is exact or a bound, and the worst cut
+    ``WorstCut``  switches whose links to the others allow no more
     ``Design``  a design of a search: its spec, and what it is worth
     ``job_windows``  first node of each job of a size or a mix, and the one after its last
+    ``jobs_at_once``  these jobs, those together that have the network at the same time
+    ``serving_share``  share of its rate that every server of a role can send to all that compute
     ``serving_gbps``  rate at which all servers of a role can send to all that compute, whatever the routing
 """
 

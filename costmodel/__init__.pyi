@@ -6,7 +6,13 @@ from .baselines import (
     published as published,
 )
 from .bills import Bill as Bill, bill as bill
-from .optimise.bisection import Bisection as Bisection, bisection as bisection, serving_gbps as serving_gbps
+from .optimise.bisection import (
+    Bisection as Bisection,
+    WorstCut as WorstCut,
+    bisection as bisection,
+    serving_gbps as serving_gbps,
+    serving_share as serving_share,
+)
 from .comparison import Comparison as Comparison, compare as compare
 from .optimise.needs import Needs as Needs, read_needs as read_needs
 from .owning import CostOfOwning as CostOfOwning, Quote as Quote, own as own, quote as quote
@@ -15,5 +21,5 @@ from .power import Power as Power
 from .price import Cost as Cost
 from .optimise.design import Design as Design
 from .optimise.search import Search as Search, optimise as optimise
-from .optimise.problem import job_windows as job_windows
+from .optimise.problem import job_windows as job_windows, jobs_at_once as jobs_at_once
 from .optimise.tradeoffs import Tradeoffs as Tradeoffs, trade_off as trade_off

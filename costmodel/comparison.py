@@ -44,8 +44,7 @@ class Compared:
         return {
             "name": self.name,
             **{name: getattr(self, name).to_dict() for name in ("counts", "ports", "cost", "power")},
-            "bisection": self.bisection.share,
-            "bisection_exact": self.bisection.exact,
+            **self.bisection.to_dict(),
             "largest_failure": self.largest and str(self.largest),
         }
 
@@ -140,4 +139,7 @@ def _figures(system: Compared) -> Iterator[tuple[str, str]]:
     yield "power, typically (kW)", f"{power.total_w * 1e-3:,.1f}"
     yield "power, planned (kW)", f"{power.planned_w * 1e-3:,.1f}"
     yield "bisection", str(system.bisection)
+    yield "worst cut", system.bisection.reason or "none"
+    total = f"{system.bisection.total:.1%}"
+    yield "total bisection (sum of a half; servers on one switch count in full)", total
     yield "largest failure", str(system.largest or "none")

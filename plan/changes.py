@@ -42,6 +42,8 @@ from topo import (
 
 HALF = 0.5
 """Share of the cables below which a plan is hardly the one of the fabric."""
+MARKED = ("not as planned", "as planned")
+"""Links in the drawing of differences."""
 NAMED_ADAPTERS = 8
 """Adapters that are named of many."""
 
@@ -159,7 +161,7 @@ def diff(
     )  # fmt: skip
     if output is not None:
         step("writing")
-        drawing = draw(wanted, found.marks, title=table.title, unit="differences", marked=True)
+        drawing = draw(wanted, found.marks, title=table.title, unit="differences", marked=MARKED)
         files = {"differences.csv": table.to_csv(), "differences.html": _crew_page(found)}
         write_folder(Path(output), files | {"differences.svg": drawing.svg})
     if adopt is not None:

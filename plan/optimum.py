@@ -5,54 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from math import inf
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import costmodel
-import routing
-import simulate
-import topo
-from costmodel import Needs, Search, job_windows, read_needs
+from costmodel import Needs, Search, read_needs
 from plan.files import as_kind, write_file
+from plan.finalists import Finalist, finalists_table, judge_finalists, judge_tables
 from plan.pipeline import Progress, silent
-from topo import Check, Finding, HeddleError, Shown, SpecError, Table, Verdict
+from topo import Finding, Shown, SpecError, Table, Verdict
 
 if TYPE_CHECKING:
-    from costmodel import Design, Tradeoffs
-    from routing import Proof, Routed
-    from routing.quality import Quality
-    from topo import Cluster, Fabric
-
-WORKERS = 2
-"""Processes side by side."""
-BYTES = 64 << 20
-"""That each adapter sends to its partner in the other half of its job."""
-
-
-@dataclass(frozen=True)
-class Finalist:
-    """What the tables of a design give, in the worst of its subnets."""
-
-    name: str
-    engine: str
-    """That `auto` took."""
-    proven: bool
-    fullest_link: float
-    """Pairs of hosts over the fullest link, by those over the mean one in use."""
-    effective_bisection: float
-    """Mean share of its rate at which a random half sends to the other."""
-    jobs: float
-    """Share of its rate at which the last pair of the halves of all jobs, at once, ends in the fluid engine."""
-    worst_job: str
-    """The job of that pair."""
+    from costmodel import Tradeoffs
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +34,12 @@ class Optimum(Shown):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether a design meets the needs and is the cheapest; cannot tell where a part has no price."""
+        """Whether a design is proven to meet the needs and to be the cheapest.
+
+        Cannot tell where a bandwidth is neither proven nor refuted, or where a part has no price.
+        """
         found = self.search
-        if found.winner is None:
-            return found.verdict
-        return Verdict.CANNOT_TELL if found.unpriced else Verdict.HOLDS
+        return Verdict.CANNOT_TELL if found.winner and found.unpriced else found.verdict
 
     @property
     def table(self) -> Table:
@@ -183,95 +151,6 @@ def optimise(
             write_file(file, as_kind(beside.drawing.svg, file.suffix), new=True)
             written.append(file)
     return Optimum(found, tuple(played), beside, tuple(written))
-
-
-def judge_finalists(designs: Sequence[Design], needs: Needs) -> list[Finalist]:
-    """Route designs by `auto`, prove and measure their tables, and play the jobs, in processes side by side."""
-    catalog = {"catalog": needs.catalog} if needs.catalog else {}
-    asked = [
-        (design.name, design.spec.model_dump(mode="json", exclude_unset=True) | catalog, needs.job.sizes,
-         needs.job.with_storage)
-        for design in designs
-    ]  # fmt: skip
-    if len(asked) < 2:
-        return [_judge(*each) for each in asked]
-    with ProcessPoolExecutor(min(WORKERS, len(asked)), mp_context=get_context("spawn")) as pool:
-        return list(pool.map(_judge, *zip(*asked, strict=True)))
-
-
-def finalists_table(found: Sequence[Finalist]) -> Table:
-    """Show them beside one another."""
-    names = ("design", "engine", "proof", "fullest link", "effective bisection", "jobs", "worst job")
-    rows = [
-        (each.name, each.engine, "holds" if each.proven else "FAILS",
-         f"{each.fullest_link:.2f} x mean", f"{each.effective_bisection:.1%}", f"{each.jobs:.1%}", each.worst_job)
-        for each in found
-    ]  # fmt: skip
-    return Table.of_rows("what the tables of finalists give", names, rows)
-
-
-def judge_tables(needs: Needs, cluster: Cluster) -> list[Check]:
-    """Route a design, and compare its proof and its effective bisection with `Needs.tables`; no checks without it."""
-    if needs.tables is None:
-        return []
-    checks = []
-    for fabric in cluster.subnets:
-        tables, proof, quality = _routed(fabric)
-        given = f"the tables of `{tables.tables.engine}` give {quality.ebb:.1%} to random halves"
-        text = f"{given}, {needs.tables:.1%} is needed"
-        checks.append(Check("proof", Verdict.HOLDS if proof.holds else Verdict.EXCEEDED, f"{fabric.name}: {proof}"))
-        checks.append(Check("tables", Verdict.HOLDS if quality.ebb >= needs.tables else Verdict.EXCEEDED, text))
-    return checks
-
-
-def _routed(fabric: Fabric) -> tuple[Routed, Proof, Quality]:
-    """Route a fabric as it would be loaded, prove the tables and measure them."""
-    tables = routing.route(fabric, "auto")
-    proof = routing.prove(tables)
-    return tables, proof, routing.measure(tables, proof=proof)
-
-
-def _judge(name: str, spec: dict[str, Any], sizes: dict[int, float], with_storage: bool) -> Finalist:
-    """Judge one design; in a process of its own where there are several."""
-    figures = []
-    for fabric in topo.parse(spec).subnets:
-        tables, proof, quality = _routed(fabric)
-        ends, storage = fabric.ends(role="compute"), fabric.ends(role="storage")
-        hosts, rank = np.unique(_servers(fabric, ends), return_inverse=True)
-        jobs = {
-            f"{hosts[a]} to {hosts[b - 1]}": ends[(rank >= a) & (rank < b)] for a, b in job_windows(len(hosts), sizes)
-        }
-        if with_storage and len(storage):
-            jobs["the storage"] = storage
-        flows = [*_halves(jobs.values(), np.random.default_rng(0))]
-        share, worst = 1.0, ""
-        if flows:
-            src, dst = (np.concatenate(side) for side in zip(*flows, strict=True))
-            outcome = simulate.play(tables, simulate.Flows.of(src, dst, float(BYTES)))
-            rates = (fabric.rate_gbps[fabric.port_of(side)] for side in (src, dst))
-            sent = BYTES * 8e-9 / outcome.finish_s / np.minimum(*rates)
-            share = min(float(sent.min()), 1.0)
-            server = _servers(fabric, src[[sent.argmin()]])[0]
-            worst = next(job for job, mine in jobs.items() if server in _servers(fabric, mine))
-        engine = tables.tables.engine
-        figures.append((engine, proof.holds, quality.balance, quality.ebb, (share, worst)))
-    if not figures:
-        raise HeddleError(f"{name} has no subnet that a subnet manager runs, and so no tables")
-    engines, proven, balance, ebb, played = zip(*figures, strict=True)
-    return Finalist(name, ", ".join(dict.fromkeys(engines)), all(proven), max(balance), min(ebb), *min(played))
-
-
-def _servers(fabric: Fabric, ends: Any) -> list[str]:
-    return [fabric.hosts[host] for host in fabric.host[fabric.end_node[ends]].tolist()]
-
-
-def _halves(jobs: Iterable[Any], draw: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield senders and receivers: the halves of each job at random, each adapter with a partner, both ways."""
-    for ends in jobs:
-        mine = draw.permutation(ends)
-        half = len(mine) // 2
-        yield mine[:half], mine[half : 2 * half]
-        yield mine[half : 2 * half], mine[:half]
 
 
 def own_tables(needs: Needs, day: str) -> dict[str, str]:

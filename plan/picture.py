@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+import costmodel
 from plan.files import MAGIC, as_kind, check_suffix, check_writable, write_file
 from plan.inputs import read_plan
 from plan.pipeline import Plan, Progress, silent
@@ -78,7 +79,8 @@ def draw(
     simulation : str or Path, optional
         Folder that `plan.simulate` wrote; the bytes that it carried colour the links.
     view : str
-        ``fabric``, ``racks`` or ``floor``; the last two need a spec with a floor.
+        ``fabric``; ``cut``, the same with the links of the worst cut marked; ``racks`` or ``floor``, which need a spec
+        with a floor.
     step : callable
         Progress callback, called as ``step(message)``.
 
@@ -118,12 +120,27 @@ def draw(
     step("drawing")
     if view == "fabric":
         drawing = draw_fabrics(plan.fabrics, loads, title=plan.name, unit="bytes" if simulation else "pairs")
+    elif view == "cut":
+        drawing = _draw_cut(plan)
     else:
         drawing = _draw_room(plan, view)
     content = as_kind(drawing.svg, suffix)
     if file is not None:
         write_file(file, content)
     return Drawn(drawing, plan, file, len(content.encode() if isinstance(content, str) else content))
+
+
+def _draw_cut(plan: Plan) -> Drawing:
+    """Draw the subnets with the links of the worst cut marked, and the bisection in the title."""
+    found = costmodel.bisection(plan.fabrics)
+    marks = [np.zeros(fabric.n_ports, np.int64) for fabric in plan.fabrics]
+    for fabric, mark in zip(plan.fabrics, marks, strict=True):
+        if found.cut is not None and fabric.name == found.cut.subnet:
+            mark[found.cut.channels(fabric)] = 1
+    words = (f"worst cut: {found.cut or 'none'}", "other links")
+    return draw_fabrics(
+        plan.fabrics, marks, title=f"{plan.name}: bisection {found}", unit="link of the cut", marked=words
+    )
 
 
 def _draw_room(plan: Plan, view: str) -> Drawing:

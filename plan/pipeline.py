@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import costmodel
 import routing
-from costmodel import Bill, Quote
+from costmodel import Bill, Bisection, Quote
 from topo import (
     Cabling,
     Check,
@@ -106,6 +106,8 @@ class Plan(Shown):
     losses: Losses | None = None
     """What a single failure takes away; None for a fabric without a spec, as `ports`."""
     ports: PortUse | None = None
+    bisection: Bisection | None = None
+    """Of all compute nodes as one job; None for a fabric without a spec."""
     counts: Counts | None = None
     bill: Bill | None = None
     quote: Quote | None = None
@@ -220,6 +222,7 @@ class Plan(Shown):
             "budget": [check.to_dict() for check in self.budget],
             "islands": self.refused("island"),
             "counts": self.counts and self.counts.to_dict(),
+            "bandwidth": self.bisection and self.bisection.to_dict(),
             "ports": self.ports and self.ports.to_dict(),
             "cables": self.bill and self.bill.cable_table.to_dict(),
             "losses": self.losses and self.losses.to_dict(),
@@ -377,6 +380,13 @@ def fail_parts(plan: Plan, step: Progress) -> Plan:
     return replace(plan, losses=losses, ports=count_ports(plan.fabrics))
 
 
+@adding("bisection", needs="cluster fabrics")
+def bisect_servers(plan: Plan, step: Progress) -> Plan:
+    """Find what every compute node gets when the worst half of them sends to the other."""
+    step("looking for the worst cut")
+    return replace(plan, bisection=costmodel.bisection(plan.fabrics))
+
+
 @adding("counts", "bill", needs="fabrics")
 def count_parts(plan: Plan, step: Progress) -> Plan:
     """Count what there is, and of a spec what to buy."""
@@ -437,9 +447,9 @@ PRICE = (count_parts, price_parts)
 JUDGE = (prove_tables, measure_quality)
 DESIGN = (*COMPILE, *PLACE, *PRICE)
 """What a buyer wants to know of a spec: parts and prices."""
-CHECK = (*COMPILE, judge_reach, *PLACE, *PRICE, fail_parts)
+CHECK = (*COMPILE, judge_reach, bisect_servers, *PLACE, *PRICE, fail_parts)
 """All that follows from a spec without tables."""
-BUILD = (*COMPILE, judge_reach, route_subnets, *JUDGE, *PLACE, *PRICE, fail_parts)
+BUILD = (*COMPILE, judge_reach, bisect_servers, route_subnets, *JUDGE, *PLACE, *PRICE, fail_parts)
 """All that follows from a spec."""
 STUDY = (*JUDGE, count_parts, advise_lanes, fail_links)
 """What the tables of any fabric are worth."""

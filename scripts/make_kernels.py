@@ -73,7 +73,7 @@ def run_commands(out: Path, signatures: Path, commands: str) -> None:
             functions[kernel.name] = [[spell(kind, tuples) for kind in given] for given in kernel.compiled.overloads]
     lines = (f"{json.dumps(name)}: {json.dumps(given)}" for name, given in functions.items() if given)
     parts = {
-        "commands": f"[{_lines(json.dumps(sorted(names)) for names in entries)}]",
+        "commands": f"[{_lines(json.dumps(sorted(names & functions.keys())) for names in entries)}]",
         "functions": f"{{{_lines(lines)}}}",
         "tuples": f"[{_lines(map(json.dumps, tuples))}]",
     }

@@ -84,29 +84,58 @@ SUBJECTS = {
     ),
     "capacity": Subject(
         "costmodel/optimise/bisection.py",
-        ("tests/costmodel/optimise/test_bisection.py",),
+        ("tests/costmodel/optimise/test_bisection.py", "tests/costmodel/optimise/test_cuts.py"),
         (
             M(
                 "the faster end of a link decides",
                 "fabric.links].min(axis=1)\n    links",
                 "fabric.links].max(axis=1)\n    links",
             ),
-            M("the best of the jobs counts", "if share < worst.share:", "if share > worst.share:"),
-            M("switches without adapters take a side at random", "np.minimum(up, dense", "np.maximum(up, dense"),
+            M("the best of the jobs counts", "if low.share < worst.share:", "if low.share > worst.share:"),
+            M("subnets count on average", "min(found, key=lambda search: search.share)", "found[0]"),
+            M(
+                "of storage only what is sent in all counts",
+                "share = (leaves + taken) / sent",
+                "share = (leaves + taken) / gives.sum()",
+            ),
             M("a node sends at half its rate", "np.repeat(rate, 2)", "np.repeat(rate, 2) / 2"),
+        ),
+    ),
+    "cuts": Subject(
+        "costmodel/optimise/cuts.py",
+        ("tests/costmodel/optimise/test_cuts.py", "tests/costmodel/optimise/test_bisection.py"),
+        (
+            M("switches without adapters take a side at random", "np.minimum(up, beyond)", "np.maximum(up, beyond)"),
+            M("switches that are alike are not linked", "net.dense[kind[0], kind[-1]] for", "0 for"),
+            M(
+                "switches of different jobs are alike",
+                "(on_switch[:, left] == on_switch[:, left[:1]])",
+                "np.ones((1, len(left)), bool)",
+            ),
+            M("what a routing carries is believed twice", "self.share if bound >=", "self.share if 2 * bound >="),
+            M("halves send at full rate", "gbps / asked, side", "gbps / asked / 2, side"),
+        ),
+    ),
+    "spread": Subject(
+        "costmodel/optimise/spread.py",
+        ("tests/costmodel/optimise/test_spread.py",),
+        (
+            M("tops are used beyond the poorest container", "np.min(climbing", "np.max(climbing"),
+            M("containers spread as they like", "carried(each, below)", "carried(each, None)"),
+            M("servers on tops are forgotten", "or jobs.on_switch[:, tops].any()", ""),
         ),
     ),
     "demand": Subject(
         "costmodel/optimise/demand.py",
-        ("tests/costmodel/optimise/test_bisection.py", "tests/costmodel/optimise/test_milp.py"),
+        (
+            "tests/costmodel/optimise/test_bisection.py",
+            "tests/costmodel/optimise/test_cuts.py",
+            "tests/costmodel/optimise/test_problem.py",
+        ),
         (
             M("the odd node of a job is divided", "// 2 * most, total / 2)", "/ 2 * most, total / 2)"),
-            M(
-                "a job that is hardly divided counts first",
-                "np.argsort(-crossing / self.half",
-                "np.argsort(crossing / self.half",
-            ),
-            M("a surplus of one job serves another", "np.maximum(needed, 0.0).sum", "needed.sum"),
+            M("more than half of a job is asked", "np.minimum(inside, total - inside), half))", "inside, half))"),
+            M("a leaf keeps half of a job", "2 * np.maximum(self.total", "np.maximum(self.total"),
         ),
     ),
     "shapes": Subject(

@@ -190,8 +190,7 @@ def holds(fabrics: Sequence[Fabric], needs: Needs) -> bool:
         return False
     for role in (Role.STORAGE, Role.MANAGEMENT):
         wanted = needs.bandwidth.of(role)
-        links = sum(int((fabric.role[fabric.end_node[fabric.ends()]] == role).sum()) for fabric in fabrics)
-        if sent(fabrics, role) < (wanted.gbps / RATE or wanted.share * links) - 1e-9:
+        if sent(fabrics, role) < wanted.gbps / RATE - 1e-9 or not every_server_sends(wanted.share, fabrics, role):
             return False
     return True
 
@@ -226,7 +225,7 @@ def hung(fabric: Fabric) -> list[tuple[int, int]]:
 def every_job_gets(
     share: float, fabrics: Sequence[Fabric], jobs: Sequence[Sequence[str]], *, with_storage: bool
 ) -> bool:
-    """Whether no cut has fewer links than the halves of jobs must send over it, for each job to get a share."""
+    """Whether no cut has fewer links than the halves of jobs must send over it, for each server to get a share."""
     for fabric in fabrics:
         n = fabric.n_switches
         rows: dict[object, np.ndarray] = {}
@@ -245,21 +244,33 @@ def every_job_gets(
         sets, links = sides(fabric)
         for row in rows.values():
             half, inside = row.sum() // 2, sets @ row
-            within = np.minimum(np.minimum(inside, row.sum() - inside), half)
-            links = links - np.maximum(0.0, within - (1 - share) * half)
+            links = links - share * np.minimum(np.minimum(inside, row.sum() - inside), half)
         if links.min() < -1e-9:
             return False
     return True
+
+
+def every_server_sends(share: float, fabrics: Sequence[Fabric], role: Role) -> bool:
+    """Whether no set of switches has more to send than its links and its compute servers take, at a share."""
+    for fabric in fabrics:
+        give, take = on_switches(fabric, role), on_switches(fabric, Role.COMPUTE)
+        sets, links = sides(fabric)
+        both = np.concatenate([sets, 1 - sets])
+        if (share * both @ give - both @ take - np.tile(links, 2)).max() > 1e-9:
+            return False
+    return True
+
+
+def on_switches(fabric: Fabric, role: Role) -> np.ndarray:
+    """Return how many adapters of a role hang on each switch."""
+    return np.bincount([at for node, at in hung(fabric) if fabric.role[node] == role], minlength=fabric.n_switches)
 
 
 def sent(fabrics: Sequence[Fabric], role: Role) -> float:
     """What servers of a role can send to those that compute, in links: the least cut between them, over all sets."""
     total = 0.0
     for fabric in fabrics:
-        rows = {each: np.zeros(fabric.n_switches) for each in (role, Role.COMPUTE)}
-        for node, at in hung(fabric):
-            if Role(fabric.role[node]) in rows:
-                rows[Role(fabric.role[node])][at] += 1
+        rows = {each: on_switches(fabric, each) for each in (role, Role.COMPUTE)}
         sets, links = sides(fabric)
         give, take = (sets @ rows[each] for each in (role, Role.COMPUTE))
         there = links + give + rows[Role.COMPUTE].sum() - take

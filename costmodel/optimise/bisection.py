@@ -1,48 +1,116 @@
-"""Bandwidth that any routing can reach at best: maximum flows, and jobs that are bisected as badly as possible."""
+"""Bandwidth that any routing can reach at best: what every server of a bisected job gets, and maximum flows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from math import floor, inf
-from typing import NamedTuple
+from math import floor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, diags_array
-from scipy.sparse.csgraph import breadth_first_order, dijkstra, maximum_flow
-from scipy.sparse.linalg import eigsh
 
-from costmodel.optimise.demand import BisectedJobs, Floats, Ints, Sides
-from costmodel.optimise.milp import SOLVER_TOLERANCE, least_share, spectral_share
-from costmodel.optimise.problem import MOST_JOBS, job_windows
+from costmodel.optimise.cuts import CutSearch, Subnet
+from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, Ints, Sides
+from costmodel.optimise.problem import jobs_at_once
+from topo.amounts import Verdict, listed
+from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
-from topo.graphs import STEPS_PER_GBPS, max_flow_gbps
+from topo.graphs import max_flow_gbps
+from topo.hostlist import compress, natural_order
+from topo.table import Brief
 
-MOST_ENUMERATED = 17
-"""Switches up to which all 2^16 cuts are enumerated, so that the worst cut is exact."""
-GBPS_TOLERANCE = 1e-6
-"""Rates that differ by less are equal: they are multiples of 0.02 Gb/s (`STEPS_PER_GBPS`), so the rest is rounding."""
-MOST_MOVED = 400
-"""Switches up to which the local search moves single switches."""
-MOST_SPECTRAL = 3_000
-"""Switches up to which eigenvectors are computed."""
-MOST_ALONE = 8
-"""Jobs among several from which a descent of their own starts, evenly spaced."""
-MOST_PROVEN = 2_000
-"""Switches up to which a lower bound is computed."""
+MOST_SHOWN = 60
+"""Characters of a hostlist of switches; of longer ones the first few switches are named."""
 
 
 @dataclass(frozen=True)
-class Bisection:
-    """Share of its rate at which one half of a job can send to the other half, for the worst choice of the halves.
+class WorstCut(Brief):
+    """A set of switches whose links to the others limit the servers on it.
+
+    Examples
+    --------
+    >>> from costmodel import WorstCut
+    >>> print(WorstCut("pod", ("leaf0",), ("leaf0",), servers=33, leaves_gbps=400.0, asked_gbps=6_600.0))
+    leaf0 (33 servers, 6,600 Gb/s) has 400 Gb/s to the rest
+    """
+
+    subnet: str
+    switches: tuple[str, ...]
+    """Names of the switches of the set, in the order of their numbers."""
+    with_servers: tuple[str, ...]
+    """Those of them that have servers of the jobs that the cut divides."""
+    servers: int
+    """Servers of these jobs on them."""
+    leaves_gbps: float
+    """Gb/s of the links that leave the set, in each direction."""
+    asked_gbps: float
+    """Gb/s that these jobs ask of the links, each at full rate and bisected as badly as possible."""
+    taken_gbps: float = 0.0
+    """Gb/s that compute nodes on the set take of what it sends: only of servers that send to them, such as storage."""
+
+    def _brief(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        names, others = compress(self.with_servers), len(self.switches) - len(self.with_servers)
+        if len(names) > MOST_SHOWN:
+            names = listed(self.with_servers, 3)
+        more = f" with {plural(others, 'more switch', 'more switches')}" if others else ""
+        about = f"{plural(self.servers, 'server')}, {self.asked_gbps:,.0f} Gb/s"
+        own = f" and {self.taken_gbps:,.0f} Gb/s to compute nodes on it" if self.taken_gbps else ""
+        return f"{names}{more} ({about}) has {self.leaves_gbps:,.0f} Gb/s to the rest{own}"
+
+    def halves(self, fabric: Fabric, ends: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer], int]:
+        """Return the halves of a job that this cut divides worst, as partners, and how many pairs it parts.
+
+        Parameters
+        ----------
+        fabric : Fabric
+            The subnet of the cut.
+        ends : (E,) int
+            End ports of the job.
+
+        Returns
+        -------
+        tuple
+            (E // 2,) end ports of each half; the first pairs have one end on the set and the other elsewhere.
+        """
+        on_set = self._inside(fabric)[fabric.end_switch[ends]]
+        inside, outside, half = ends[on_set], ends[~on_set], len(ends) // 2
+        apart = min(len(inside), len(outside), half)
+        rest = np.concatenate([inside[apart:], outside[apart:]])[: 2 * (half - apart)].reshape(2, -1)
+        return np.concatenate([inside[:apart], rest[0]]), np.concatenate([outside[:apart], rest[1]]), apart
+
+    def _inside(self, fabric: Fabric) -> Sides:
+        """(S,) bool: switches of the set."""
+        return np.isin([fabric.label(node) for node in range(fabric.n_switches)], self.switches)
+
+    def channels(self, fabric: Fabric) -> NDArray[np.intp]:
+        """Return the ports of its subnet that send between the set and the other switches."""
+        inside = self._inside(fabric)
+        ends = fabric.port_node, np.maximum(fabric.peer_node, 0)
+        between = (fabric.peer >= 0) & (ends[0] < fabric.n_switches) & (ends[1] < fabric.n_switches)
+        apart = np.zeros(fabric.n_ports, bool)
+        apart[between] = inside[ends[0][between]] != inside[ends[1][between]]
+        return np.flatnonzero(apart)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the set as plain values."""
+        return {**vars(self), "switches": list(self.switches), "with_servers": list(self.with_servers)}
+
+
+@dataclass(frozen=True)
+class Bisection(Brief):
+    """Share of its rate that every server of a bisected job gets, for the worst choice of the halves.
 
     Examples
     --------
     >>> from costmodel import Bisection
     >>> print(Bisection(0.5, 0.5), Bisection(0.5), Bisection(0.5, 0.2), sep=", ")
     50.0%, at most 50.0%, 20.0% to 50.0%
+    >>> print(Bisection(0.5, 0.5).against(0.4), Bisection(0.53, 0.43).against(0.5), sep="; ")
+    holds; cannot tell
     """
 
     share: float
@@ -53,15 +121,63 @@ class Bisection:
     """The job that gets this share, where there are several."""
     gbps: float = field(default=0.0, compare=False)
     """Full rate of one half of all jobs, in Gb/s."""
+    cut: WorstCut | None = field(default=None, compare=False)
+    """The switches whose links allow no more; None where no cut takes anything from the jobs."""
+    subnets: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """Share in each subnet with adapters of the jobs. A job that sends the same over each gets the least of them."""
+    total: float = field(default=1.0, compare=False)
+    """Total flow between the worst halves, as a share of their full rate: the least that was found. Pairs on one switch
+    count in full and make up for others, so this is no share that a server gets."""
 
     @property
     def exact(self) -> bool:
         """Whether the share is proven to be that of the worst choice."""
         return self.least >= self.share * (1 - SOLVER_TOLERANCE)
 
+    def against(self, need: float) -> Verdict:
+        """Compare the share with the one that is needed; cannot tell where the need is neither proven nor refuted."""
+        if self.share < need - ROUNDING:
+            return Verdict.EXCEEDED
+        return Verdict.HOLDS if self.exact or self.least >= need - ROUNDING else Verdict.CANNOT_TELL
+
+    def judged(self, need: float) -> str:
+        """Return the verdict on a needed share in words, such as ``not refuted (43.0% to 53.0%, 50.0% needed)``."""
+        words = {
+            Verdict.HOLDS: "holds, proven",
+            Verdict.EXCEEDED: "does not hold",
+            Verdict.CANNOT_TELL: "not refuted",
+        }
+        return f"{words[self.against(need)]} ({self}, {need:.1%} needed)"
+
+    def _brief(self) -> str:
+        return self.text
+
     def __str__(self) -> str:
         at_most = f"{floor(self.least * 1_000) / 1_000:.1%} to " if self.least else "at most "
         return f"{'' if self.exact else at_most}{self.share:.1%}"
+
+    @property
+    def reason(self) -> str:
+        """The worst cut in words, and the shares of the subnets where they differ; empty where nothing limits."""
+        different = len({f"{share:.1%}" for share in self.subnets.values()}) > 1
+        each = ", ".join(f"{name} {share:.1%}" for name, share in self.subnets.items()) if different else ""
+        return "; ".join(filter(None, (str(self.cut or ""), each and f"the least of {each}")))
+
+    @property
+    def text(self) -> str:
+        """The share and what limits it, such as ``6.1%: leaf0 (33 servers, 6,600 Gb/s) has 400 Gb/s to the rest``."""
+        return ": ".join(filter(None, (str(self), self.reason)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the share with its bound, and the worst cut, as plain values."""
+        return {
+            "bisection": self.share,
+            "bisection_least": self.least,
+            "bisection_exact": self.exact,
+            "worst_cut": self.cut and self.cut.to_dict(),
+            "subnet_bisections": dict(self.subnets),
+            "total_bisection": self.total,
+        }
 
 
 def flow_gbps(fabric: Fabric, sources: Sides, sinks: Sides) -> float:
@@ -85,18 +201,21 @@ def bisection(
     with_storage: bool = False,
     alone: bool = False,
     descents: int = 8,
-    stop_below: float = 0.0,
+    need: float = 0.0,
     prove: bool = True,
 ) -> Bisection:
-    """Share of its full rate at which one half of each job can send to the other half, for the worst bisection.
+    """Share of its rate that every server of a bisected job gets, for the worst choice of the halves.
 
     Compute nodes are divided into jobs of ``job`` nodes in the order of the spec, which is also their order on the
-    leaves. In each subnet the adapters of each job, and of the storage, are bisected so that the share that every job
-    gets at the same time is minimal (`costmodel.optimise.demand`); for one job this is a minimum balanced cut.
+    leaves. In each subnet the adapters of each job, and of the storage, are divided into two halves. Every adapter of
+    one half sends, and every adapter of the other half receives, the same share of its rate, with partners that suit
+    the network best. The worst halves are decided by the worst cut, which `costmodel.optimise.cuts` finds:
 
-    On small subnets all cuts are enumerated, and the share is exact. On larger ones a local search finds a bad cut, an
-    upper bound; an integer program and the second eigenvalue of the Laplacian prove it or give a lower bound. A job of
-    one node has share 1. If the adapters of a job have several rates, a half is half of their sum.
+        share = min over sets of switches of  Gb/s of the links that leave the set / what the jobs ask of them
+
+    For one job this is exactly what the best routing can reach; for several at once it is an upper bound. A job of one
+    node has share 1. If the adapters of a job have several rates, a half is half of their sum. Of several subnets the
+    least counts.
 
     Parameters
     ----------
@@ -112,49 +231,75 @@ def bisection(
         measured, evenly spaced.
     descents : int
         Descents from random halves, in addition to those from halves that are often bad.
-    stop_below : float
-        The first cut with a share below this is returned, without a search for a worse one.
+    need : float
+        The share that is needed. The first cut below it is returned, without a search for a worse one, and a lower
+        bound that reaches it is looked for.
     prove : bool
-        Whether to compute a lower bound.
+        Whether to compute lower bounds that take long.
 
     Returns
     -------
     Bisection
-        The share, its lower bound, and the job that gets it.
+        The share, its lower bound, the job that gets it, and the cut that allows no more.
 
     Examples
     --------
     >>> import costmodel, topo
     >>> print(costmodel.bisection(topo.preset("lab-20").fabrics))
     100.0%
-    >>> print(costmodel.bisection(topo.preset("fire-flyer-2").fabrics))
-    3.3%
+    >>> found = costmodel.bisection(topo.preset("fire-flyer-2").fabrics)
+    >>> print(found, found.cut.servers, found.cut.leaves_gbps)
+    3.3% 600 4000.0
     """
     hosts = _hosts(fabrics, Role.COMPUTE)
-    windows = job_windows(len(hosts), job or len(hosts))
-    if alone and len(windows) > MOST_JOBS:
-        windows = windows[np.linspace(0, len(windows) - 1, MOST_JOBS).astype(int)]
     rank = {host: number for number, host in enumerate(hosts)}
-    subnets = [_Subnet(fabric, rank) for fabric in fabrics]
+    subnets = [Subnet(fabric, rank) for fabric in fabrics]
     worst = Bisection(1.0, 1.0)
-    for at_once in np.split(windows, len(windows)) if alone and len(windows) else [windows]:
-        found = [
-            subnet.worst_cut(at_once, descents, stop_below, with_storage=with_storage, prove=prove)
-            for subnet in subnets
-        ]
-        weight = np.array([each.gbps for each in found])
-        if not weight.sum():
+    groups = jobs_at_once(len(hosts), job or len(hosts), alone=alone)
+    for at_once in groups:
+        found = [CutSearch(subnet, subnet.jobs(at_once, with_storage=with_storage)) for subnet in subnets]
+        found = [search for search in found if search.gbps]
+        if not found:
             continue
-        share, least = (
-            float(np.average([getattr(each, name) for each in found], weights=weight)) for name in ("share", "least")
-        )
-        job_of = min(found, key=lambda each: each.share if each.gbps else 2.0).job
-        if share < worst.share:
-            worst = replace(worst, share=share, worst=_job_name(job_of, at_once, hosts) if len(windows) > 1 else "")
-        worst = replace(worst, least=min(worst.least, least), gbps=max(worst.gbps, float(weight.sum())))
-        if worst.share < stop_below:
+        for search in found:
+            search.run(descents, need * (1 - ROUNDING), prove=prove)
+        gbps = sum(search.gbps for search in found)
+        least = min(search.least for search in found)
+        low = min(found, key=lambda search: search.share)
+        if low.share < worst.share:
+            shares = {search.subnet.fabric.name: search.share for search in found}
+            name = _job_name(low.worst, at_once, hosts) if sum(map(len, groups)) > 1 else ""
+            worst = replace(worst, share=low.share, worst=name, cut=_worst_cut(low), subnets=shares)
+        total = sum(search.gbps * search.total for search in found) / gbps
+        worst = replace(worst, least=min(worst.least, least), gbps=max(worst.gbps, gbps), total=min(worst.total, total))
+        if worst.share < need * (1 - ROUNDING):
             break
     return worst
+
+
+def _worst_cut(search: CutSearch) -> WorstCut:
+    """Name the worst cut by its side with fewer servers of the jobs that it divides; of equal ones, fewer switches."""
+    net, job = search.subnet, search.job
+    inside = search.side[net.leaf]
+    divided = np.intersect1d(job[inside & (job >= 0)], job[~inside & (job >= 0)])
+    adapters = np.flatnonzero(np.isin(job, divided))
+
+    def size(side: Sides) -> tuple[int, int]:
+        return len(np.unique(net.host[adapters][side[net.leaf[adapters]]])), int(np.count_nonzero(side))
+
+    side = min((search.side, ~search.side), key=size)
+    return _named(net, side, adapters, float(search.jobs.asked(search.jobs.on_switch @ side)), net.leaving(side))
+
+
+def _named(net: Subnet, side: Sides, adapters: NDArray[np.intp], asked_gbps: float, leaves_gbps: float) -> WorstCut:
+    """Name a set of switches, and count the servers of these adapters on it."""
+    inside = adapters[side[net.leaf[adapters]]]
+    names, leaves = (
+        tuple(sorted(map(net.fabric.label, switches.tolist()), key=natural_order))
+        for switches in (np.flatnonzero(side), np.unique(net.leaf[inside]))
+    )
+    servers = len(np.unique(net.host[inside]))
+    return WorstCut(net.fabric.name, names, leaves, servers, leaves_gbps, asked_gbps)
 
 
 def _job_name(job: int, windows: Ints, hosts: Sequence[str]) -> str:
@@ -178,240 +323,38 @@ def serving_gbps(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> float:
     return sum(flow_gbps(fabric, _adapters(fabric, servers), _adapters(fabric, compute)) for fabric in fabrics)
 
 
-class _Subnet:
-    """A subnet as its switches, the capacities between them, and the adapters linked to them.
+def serving_share(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> Bisection:
+    """Share of its rate at which every server of a role can send to the compute nodes at once, which share the traffic.
 
-    ``a``, ``b`` and ``gbps`` are the linked pairs of switches with their capacity; ``leaf``, ``rate``, ``zone``,
-    ``role`` and ``rank`` the switch, Gb/s, zone, role and compute rank (else -1) of each adapter.
+    The largest share at which a maximum flow takes all that is sent: with what the servers give and the compute nodes
+    take at full rate, min over sets of switches of (Gb/s of the links that leave the set + takes) / gives. Each minimum
+    cut gives the next, smaller share (Dinkelbach 1967), so the last is exact. Of several subnets the least counts.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> print(costmodel.serving_share(topo.preset("fire-flyer-2").fabrics))
+    100.0%
     """
-
-    def __init__(self, fabric: Fabric, rank: dict[str, int]) -> None:
-        self.n = n = fabric.n_switches
-        rate = fabric.rate_gbps[fabric.links].min(axis=1)
-        ends = np.sort(fabric.port_node[fabric.links], axis=1)
-        inner = (ends[:, 1] < n) & (ends[:, 0] != ends[:, 1])
-        pairs, where = np.unique(ends[inner, 0].astype(np.int64) * n + ends[inner, 1], return_inverse=True)
-        self.a, self.b = pairs // n, pairs % n
-        self.gbps = np.bincount(where, rate[inner], len(pairs))
-        hung = (ends[:, 0] < n) & (fabric.kind[ends[:, 1]] == Kind.HCA) & (fabric.host[ends[:, 1]] >= 0)
-        nodes = ends[hung, 1]
-        order = np.argsort(ends[hung, 0], kind="stable")
-        self.leaf, self.rate = ends[hung, 0][order], rate[hung][order]
-        self.zone, self.role = fabric.zone[nodes][order], fabric.role[nodes][order]
-        if not fabric.arrangement.startswith("levels"):
-            self.zone = np.zeros_like(self.zone)  # without levels all groups share the storage
-        self.rank = np.array([rank.get(host, -1) for host in fabric.hosts], np.int64)[fabric.host[nodes]][order]
-
-    def jobs(self, windows: Ints, *, with_storage: bool) -> Ints:
-        """Return the job of each adapter, -1 for none. The storage of each zone with jobs is one more job."""
-        job = np.searchsorted(windows[:, 0], self.rank, "right") - 1
-        job[(self.rank < 0) | (self.rank >= np.append(windows[:, 1], 0)[job])] = -1
-        if with_storage:
-            beside = (self.role == Role.STORAGE) & np.isin(self.zone, np.unique(self.zone[job >= 0]))
-            job[beside] = len(windows) + self.zone[beside] - self.zone.min(initial=0)
-        return np.asarray(job)
-
-    def worst_cut(
-        self, windows: Ints, descents: int, stop_below: float, *, with_storage: bool, prove: bool
-    ) -> _WorstCut:
-        """Return the share that every job gets over the worst cut found, and a lower bound over all cuts."""
-        job = self.jobs(windows, with_storage=with_storage)
-        members = np.flatnonzero(job >= 0)
-        jobs = BisectedJobs.of(job[members], self.leaf[members], self.rate[members], self.n)
-        gbps = float(self.rate[members].sum()) / 2
-        if not len(jobs.half):
-            return _WorstCut(1.0, 1.0, -1, gbps)
-        if len(self.placed) <= MOST_ENUMERATED:
-            share, worst = self._enumerate(jobs)
-            return _WorstCut(share, share, int(jobs.number[worst]), gbps)
-        found = _LocalSearch(self, jobs, job, stop_below)
-        found.run(descents)
-        if not prove or self.n > MOST_PROVEN or found.share < stop_below:
-            return _WorstCut(found.share, 0.0, int(jobs.number[found.worst]), gbps)
-        spectral = self.n <= MOST_MOVED or bool(jobs.on_switch.any(axis=0).all())  # the bound is weak for trees
-        share, least = found.share, spectral_share(self.dense, jobs) if spectral else 0.0
-        if least < share - SOLVER_TOLERANCE:
-            better, bound = least_share(self.dense, jobs, share)
-            share, least = min(share, better), max(least, bound)
-        return _WorstCut(share, min(least, share), int(jobs.number[found.worst]), gbps)
-
-    @cached_property
-    def placed(self) -> NDArray[np.intp]:
-        """Switches whose sides determine the worst cut: the others have no adapters, and only these as neighbours."""
-        other = np.bincount(self.leaf, minlength=self.n) == 0
-        for a, b in zip(self.a.tolist(), self.b.tolist(), strict=True):
-            if other[a] and other[b]:
-                other[b] = False
-        return np.flatnonzero(~other)
-
-    def _enumerate(self, jobs: BisectedJobs) -> tuple[float, int]:
-        """Return the least share that every job gets over any cut, and the job that is divided most."""
-        placed, dense = self.placed, self.dense
-        others = np.setdiff1d(np.arange(self.n), placed)
-        sets = (np.arange(1 << max(len(placed) - 1, 0))[:, None] >> np.arange(len(placed)) & 1).astype(np.float64)
-        among = dense[np.ix_(placed, placed)]
-        cut = sets @ among.sum(axis=1) - ((sets @ among) * sets).sum(axis=1)
-        up = sets @ dense[np.ix_(placed, others)]
-        cut += np.minimum(up, dense[placed][:, others].sum(axis=0) - up).sum(axis=1)
-        share, worst = 1.0, 0
-        while True:
-            surplus = cut.copy()
-            for row in range(len(jobs.half)):
-                one = replace(jobs, on_switch=jobs.on_switch[row : row + 1], half=jobs.half[row : row + 1])
-                surplus += one.surplus(np.zeros(1), (sets @ jobs.on_switch[row, placed])[None], share)
-            at = int(surplus.argmin())
-            less, divided = jobs.share(float(cut[at]), jobs.crossing(jobs.on_switch[:, placed] @ sets[at]))
-            if less >= share - SOLVER_TOLERANCE:
-                return share, worst
-            share, worst = less, divided
-
-    def starts(self, leaf: NDArray[np.intp], descents: int) -> Iterator[Floats]:
-        """Yield a key for each switch, for each start: the half with the lower keys is one side."""
-        yield np.arange(self.n, dtype=np.float64)
-        yield -np.bincount(leaf, minlength=self.n).astype(np.float64)
-        draw = np.random.default_rng(0)
-        yield from (draw.random(self.n) for _ in range(descents))
-        if len(self.a):  # distance to one end of a link less that to the other: the cuts of grids (Djokovic 1973)
-            links = draw.permutation(len(self.a))[: 2 * descents + 2]
-            graph = coo_array((np.ones(len(self.a)), (self.a, self.b)), shape=(self.n, self.n)).tocsr()
-            near, far = (dijkstra(graph, False, ends[links], unweighted=True) for ends in (self.a, self.b))
-            yield from np.subtract(near, far, out=np.zeros_like(near), where=np.isfinite(near))
-        yield from self._eigenvectors
-
-    @cached_property
-    def _eigenvectors(self) -> list[Floats]:
-        """Eigenvectors of the smallest eigenvalues of the Laplacian, which indicate narrow cuts (Fiedler 1973)."""
-        if not 5 < self.n <= MOST_SPECTRAL:
-            return []
-        ends = (np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a]))
-        links = coo_array((np.tile(self.gbps, 2), ends), shape=(self.n, self.n)).tocsc()
-        scale = max(float(self.gbps.max(initial=0.0)), 1.0)
-        shifted = (diags_array(links.sum(axis=0) + scale) - links) / scale  # positive definite
-        return list(eigsh(shifted, k=4, sigma=0.0, v0=np.arange(1.0, self.n + 1))[1].T[::-1])
-
-    @cached_property
-    def dense(self) -> Floats:
-        """(n, n) Gb/s between switches."""
-        dense = np.zeros((self.n, self.n))
-        dense[self.a, self.b] = dense[self.b, self.a] = self.gbps
-        return dense
-
-    def cut(self, sends: Floats, receives: Floats) -> tuple[float, Sides]:
-        """Return the maximum flow between switches in Gb/s, and the senders' side of the minimum cut."""
-        every, (source, sink) = np.arange(self.n), (self.n, self.n + 1)
-        from_node = np.concatenate([self.a, self.b, np.full(self.n, source), every])
-        to_node = np.concatenate([self.b, self.a, every, np.full(self.n, sink)])
-        gbps = np.concatenate([self.gbps, self.gbps, sends, receives])
-        steps = np.rint(gbps * STEPS_PER_GBPS).astype(np.int32)
-        graph = coo_array((steps, (from_node, to_node)), shape=(sink + 1, sink + 1)).tocsr()
-        flow = maximum_flow(graph, source, sink)
-        left = graph - flow.flow
-        left.data = np.maximum(left.data, 0)
-        left.eliminate_zeros()
-        side = np.zeros(sink + 1, bool)
-        side[breadth_first_order(left, source, return_predecessors=False)] = True
-        return flow.flow_value / STEPS_PER_GBPS, side[: self.n]
-
-
-class _WorstCut(NamedTuple):
-    """The worst cut of a subnet that was found."""
-
-    share: float
-    """Share of its rate that every job gets."""
-    least: float
-    """Lower bound of the share over all cuts."""
-    job: int
-    """The job that is divided most."""
-    gbps: float
-    """Full rate of one half of all jobs."""
-
-
-class _LocalSearch:
-    """Local search for a bad cut; holds the worst so far."""
-
-    def __init__(self, subnet: _Subnet, jobs: BisectedJobs, job: Ints, stop_below: float) -> None:
-        self.subnet, self.jobs, self.job, self.stop_below = subnet, jobs, job, stop_below
-        self.share, self.worst, self.side = 1.0, 0, np.zeros(subnet.n, bool)
-
-    def run(self, descents: int) -> None:
-        """Descend from halves that are often bad and from random halves, then from neighbours of the worst cut."""
-        net, members = self.subnet, np.flatnonzero(self.job >= 0)
-        for leaf in np.flatnonzero(self.jobs.on_switch.any(axis=0)).tolist():
-            self._evaluate(np.arange(net.n) == leaf)
-        for key in net.starts(net.leaf[members], descents):
-            self._descend(members, key)
-            if self.share < self.stop_below:
-                return
-        some = np.unique(np.linspace(0, len(self.jobs.half) - 1, MOST_ALONE).astype(int))
-        for job in self.jobs.number[some] if len(self.jobs.half) > 1 else ():  # one job that others may starve
-            self._descend(np.flatnonzero(self.job == job), np.arange(net.n, dtype=np.float64))
-        draw, moved = np.random.default_rng(1), net.n <= MOST_MOVED
-        for turn in range(4 * descents if moved else descents):
-            near = self.side ^ (draw.random(net.n) < draw.choice([0.0, 0.1, 0.3]) * (turn > 0))
-            if moved:
-                near = self._improve(near)
-                self._evaluate(near)
-            self._descend(members, ~near * 1.0)
-            if self.share < self.stop_below:
-                return
-
-    def _evaluate(self, side: Sides) -> None:
-        """Keep a cut if it is the worst so far."""
-        net = self.subnet
-        gbps = float(net.gbps[side[net.a] != side[net.b]].sum())
-        share, worst = self.jobs.share(gbps, self.jobs.crossing(self.jobs.on_switch @ side))
-        if share < self.share - SOLVER_TOLERANCE:
-            self.share, self.worst, self.side = share, worst, side
-
-    def _descend(self, members: NDArray[np.intp], key: Floats) -> None:
-        """Alternate between the minimum cut of two halves and the halves that fit this cut best, while it gets smaller.
-
-        ``members`` are the adapters of the jobs. Initially the first half of each job is on the switches with the
-        lowest ``key``.
-        """
-        net = self.subnet
-        leaf, rate = net.leaf[members], net.rate[members]
-        _, job = np.unique(self.job[members], return_inverse=True)
-        order = np.lexsort((key[leaf], job))
-        total = np.bincount(job, rate)
-        before = (np.cumsum(total) - total)[job[order]]
-        total = total[job[order]]
-        best = inf
-        while True:
-            far = np.cumsum(rate[order]) - before
-            first = order[far <= total / 2 + GBPS_TOLERANCE]
-            second = order[far - rate[order] >= total / 2 - GBPS_TOLERANCE]
-            sends, receives = (np.bincount(leaf[half], rate[half], net.n).astype(float) for half in (first, second))
-            flow, side = net.cut(sends, receives)
-            self._evaluate(side)
-            if not flow or flow >= best:
-                return
-            best = flow
-            order = order[np.lexsort((~side[leaf[order]], job[order]))]
-
-    def _improve(self, side: Sides) -> Sides:
-        """Make one pass of Fiduccia and Mattheyses (1982), and return the best sides on the way.
-
-        Each switch moves once to the other side, the best move first. The objective is the surplus of the cut
-        (`BisectedJobs.surplus`) at the share of the worst cut so far.
-        """
-        net, jobs, share = self.subnet, self.jobs, self.share
-        sign = np.where(side, 1.0, -1.0)
-        inside = jobs.on_switch @ side
-        free, total, best = np.ones(net.n, bool), 0.0, (0.0, side)
-        gain = sign * (net.dense @ sign)  # Gb/s that moving a switch adds to the cut
-        none = np.zeros(1)
-        for _ in range(net.n):
-            moves = jobs.surplus(none, inside[:, None] - sign * jobs.on_switch, share)
-            needed = moves - jobs.surplus(none, inside[:, None], share)
-            moved = int(np.argmin(np.where(free, gain + needed, np.inf)))
-            total += gain[moved] + needed[moved]
-            inside = inside - sign[moved] * jobs.on_switch[:, moved]
-            gain -= 2 * sign[moved] * net.dense[moved] * sign
-            sign[moved], gain[moved], free[moved] = -sign[moved], -gain[moved], False
-            if total < best[0] - GBPS_TOLERANCE:
-                best = (total, sign > 0)
-        return best[1]
+    worst = Bisection(1.0, 1.0)
+    for fabric in fabrics:
+        net = Subnet(fabric, {})
+        gives, takes = (
+            np.bincount(net.leaf, net.rate * (net.role == each), net.n).astype(float) for each in (role, Role.COMPUTE)
+        )
+        share, cut = 1.0, None
+        while gives.any():
+            side = net.cut(share * gives, takes)[1]
+            leaves, taken, sent = net.leaving(side), float(takes @ side), float(gives @ side)
+            if leaves + taken >= share * sent * (1 - ROUNDING):
+                break
+            share = (leaves + taken) / sent
+            cut = replace(_named(net, side, np.flatnonzero(net.role == role), sent, leaves), taken_gbps=taken)
+        if gives.any():
+            worst = replace(worst, subnets={**worst.subnets, fabric.name: share})
+        if share < worst.share:
+            worst = replace(worst, share=share, least=share, cut=cut)
+    return worst
 
 
 def _hosts(fabrics: Sequence[Fabric], role: Role) -> list[str]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pulp
 
-from costmodel.optimise.demand import ROUNDING, least_leaving_gbps
-from costmodel.optimise.milp import SOLVER_TOLERANCE, solve
+from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, least_leaving_gbps
+from costmodel.optimise.milp import solve
 from costmodel.optimise.problem import Problem, SwitchOption
 from topo.shapes.base import HostGroup, ShapeModel, each_adapter
 

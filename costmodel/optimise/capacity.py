@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from costmodel.optimise.bisection import Bisection, bisection, serving_gbps
+from costmodel.optimise.bisection import Bisection, bisection, serving_gbps, serving_share
 from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.needs import Amount
 from costmodel.optimise.problem import SERVING, Problem
@@ -17,6 +17,8 @@ from topo.failures.reach import Reach
 
 QUICK, THOROUGH = 1, 16
 """Descents of the local search for the worst cut: for every design, and for one that meets the need so far."""
+JOB, COMPUTE = "bisection of a job", "bandwidth of compute"
+"""Checks on a share of which a bound may be all that is known."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class Capacity:
     """Each need that concerns capacity, and whether it is met."""
 
     @property
-    def holds(self) -> bool:
-        """Whether all of these needs are met."""
-        return all(check.verdict is Verdict.HOLDS for check in self.checks)
+    def verdict(self) -> Verdict:
+        """Whether all of these needs are met; cannot tell where a bandwidth is neither proven nor refuted."""
+        return Verdict.all_of(check.verdict for check in self.checks)
 
 
 def measure_capacity(fabrics: Sequence[Fabric], problem: Problem, installed: float = 1.0) -> Capacity:
@@ -51,50 +53,40 @@ def measure_capacity(fabrics: Sequence[Fabric], problem: Problem, installed: flo
         Share of the servers that are installed; rates that are required of all servers are reduced in proportion.
     """
     job, bandwidth = problem.needs.job, problem.needs.bandwidth
-    cut = partial(
-        bisection, fabrics, job.sizes, with_storage=job.with_storage, alone=job.alone, stop_below=job.bisection
-    )
+    cut = partial(bisection, fabrics, job.sizes, with_storage=job.with_storage, alone=job.alone, need=job.bisection)
     job_bisection = cut(descents=QUICK, prove=False)
-    if job_bisection.share >= job.bisection and not job_bisection.exact:
+    if job_bisection.against(job.bisection) is not Verdict.EXCEEDED and not job_bisection.exact:
         job_bisection = cut(descents=THOROUGH)
-    met = job_bisection.share >= job.bisection
-    whole = bisection(fabrics, descents=QUICK, stop_below=bandwidth.compute.share, prove=met)
+    met = job_bisection.against(job.bisection) is not Verdict.EXCEEDED
+    whole = bisection(fabrics, descents=QUICK, need=bandwidth.compute.share, prove=met)
     serving = {role: serving_gbps(fabrics, role) for role in bandwidth.asked if role in SERVING}
-    return Capacity(
-        job_bisection, whole, serving, tuple(_checks(job_bisection, whole, serving, fabrics, problem, installed))
-    )
+    capacity = Capacity(job_bisection, whole, serving)
+    return replace(capacity, checks=tuple(_checks(capacity, fabrics, problem, installed)))
 
 
-def _checks(
-    job_bisection: Bisection,
-    whole: Bisection,
-    serving: dict[Role, float],
-    fabrics: Sequence[Fabric],
-    problem: Problem,
-    installed: float,
-) -> Iterator[Check]:
+def _checks(capacity: Capacity, fabrics: Sequence[Fabric], problem: Problem, installed: float) -> Iterator[Check]:
     needs = problem.needs
-
-    def check(what: str, holds: bool, text: str) -> Check:
-        return Check(what, Verdict.HOLDS if holds else Verdict.EXCEEDED, text)
-
-    yield check(
-        "bisection of a job",
-        job_bisection.share >= needs.job.bisection - ROUNDING,
-        f"{needs.job} {'gets' if isinstance(needs.job.nodes, int) else 'get'} {job_bisection} of the rate"
-        f"{f' ({job_bisection.worst})' if job_bisection.worst else ''}, {needs.job.bisection:.0%} is needed",
-    )
+    yield _compare(JOB, f"{needs.job}", capacity.job_bisection, needs.job.bisection)
     for role, wanted in needs.bandwidth.asked.items():
         name, asked = role.name.lower(), Amount(wanted.share, wanted.gbps * installed)
+        what = f"bandwidth of {name}"
         if role is Role.COMPUTE:
-            holds = whole.share >= asked.share_of(whole.gbps) - ROUNDING
-            has = str(Amount(gbps=whole.share * whole.gbps)) if asked.gbps else str(whole)
-            yield check(f"bandwidth of {name}", holds, f"bisection of the whole is {has}, {asked} is needed")
-            continue
-        gbps, needed = serving[role], asked.of(problem.full_gbps(role) * installed)
-        has, least = (str(Amount(gbps=each)) for each in (gbps, needed))
-        yield check(f"bandwidth of {name}", gbps >= needed * (1 - ROUNDING), f"{name} sends {has}, {least} is needed")
+            whole = capacity.bisection
+            yield _compare(COMPUTE, "the bisection of all compute nodes", whole, asked.share_of(whole.gbps))
+        elif not asked.gbps:
+            yield _compare(what, f"every server of {name}", serving_share(fabrics, role), asked.share)
+        else:
+            gbps = capacity.serving_gbps[role]
+            verdict = Verdict.HOLDS if gbps >= asked.gbps * (1 - ROUNDING) else Verdict.EXCEEDED
+            yield Check(what, verdict, f"{name} sends {Amount(gbps=gbps)}, {asked} is needed")
     if needs.survives_a_switch:
-        cut = find_parting_switch(Reach(fabrics))
-        lost = f"the loss of {cut} separates servers" if cut else "no failure of a switch separates servers"
-        yield check("survives a switch", not cut, lost)
+        switch = find_parting_switch(Reach(fabrics))
+        lost = f"the loss of {switch} separates servers" if switch else "no failure of a switch separates servers"
+        yield Check("survives a switch", Verdict.EXCEEDED if switch else Verdict.HOLDS, lost)
+
+
+def _compare(what: str, who: str, has: Bisection, need: float) -> Check:
+    """Compare a share of their rate that servers get with the one that is needed."""
+    named = f"{who} ({has.worst})" if has.worst else who
+    reason = f": {has.reason}" if has.reason else ""
+    return Check(what, has.against(need), f"{named}: {has.judged(need)}{reason}")

@@ -1,14 +1,15 @@
-"""Demand across cuts: what bisected jobs, and the servers of a role, need of the links between two sides.
+"""Demand across cuts: what bisected jobs, and the servers of a role, ask of the links between two sides.
 
 A cut divides switches, or containers of adapters such as leaves, pods and zones, into two sides. A job is bisected: one
-half of its adapters sends to the other half. The halves may be chosen as badly as possible, so at most
+half of its adapters sends to the other half. The halves may be chosen as badly as possible, so a job at full rate asks
 
     min(rate on side A, rate on side B, half of the job)
 
-can be forced across the cut. `BisectedJobs` measures that on the switches of a compiled fabric. `JobDemand` and
-`ServingDemand` state before a design is compiled how much must cross at least, and `required_factor` compares it with
-the links of the design; most designs are excluded by this comparison. No routing carries more than a cut (max-flow
-min-cut, Ford and Fulkerson 1956).
+of the cut. If every server gets the same share of its rate, none gets more than gbps of the cut / sum of what the jobs
+ask: a quotient cut, also called sparsest cut. For one job, the least quotient over all cuts is that share (max-flow
+min-cut, Ford and Fulkerson 1956); for several at once it is an upper bound. `BisectedJobs` measures it on the switches
+of a compiled fabric. `JobDemand` and `ServingDemand` state before a design is compiled how much must cross at least,
+and `required_factor` compares it with the links of the design; most designs are excluded by this comparison.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from scipy.sparse import csr_array
 ROUNDING = 1e-9
 """Relative error of figures that are sums and quotients of at most a million rates. Each operation in double precision
 adds at most 2^-53 = 1.1e-16, hence 1.1e-10 in all."""
+SOLVER_TOLERANCE = 1e-6
+"""Error of what HiGHS returns: its options ``mip_feasibility_tolerance`` and ``mip_abs_gap`` are 1e-6."""
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Sides = NDArray[np.bool_]
@@ -37,9 +40,8 @@ CutKind = Literal["out", "mesh", "mean", "line"]
 class BisectedJobs:
     """Jobs on the n switches of a subnet, each of J jobs bisected.
 
-    A job gets the share s of its rate when s times the rate of a half arrives. What arrives within a side needs no link
-    of the cut. A job that lies on one side therefore takes nothing from the cut, and a surplus of one job does not
-    compensate for another.
+    The jobs get the share s of their rate when every adapter of one half sends, and every adapter of the other half
+    receives, s times its rate. A job that lies on one side asks nothing of the cut.
     """
 
     on_switch: Floats
@@ -68,8 +70,8 @@ class BisectedJobs:
         >>> jobs = BisectedJobs.of(np.zeros(4, int), np.array([0, 0, 0, 1]), np.full(4, 100.0), n=2)
         >>> jobs.on_switch.tolist(), jobs.half.tolist()
         ([[300.0, 100.0]], [200.0])
-        >>> jobs.share(100.0, jobs.crossing(jobs.on_switch[:, 0]))  # 100 of 200 Gb/s stay on the first switch
-        (1.0, 0)
+        >>> jobs.crossing(jobs.on_switch[:, 0]).tolist()  # no half has more on both switches
+        [100.0]
         """
         number, row = np.unique(job, return_inverse=True)
         on_switch = np.zeros((len(number), n))
@@ -95,32 +97,13 @@ class BisectedJobs:
         total, half = self.total.reshape(-1, *[1] * (inside.ndim - 1)), self.half.reshape(-1, *[1] * (inside.ndim - 1))
         return np.asarray(np.minimum(np.minimum(inside, total - inside), half))
 
-    def share(self, cut_gbps: float, crossing: Floats) -> tuple[float, int]:
-        """Return the share of its rate that every job gets over a cut, at most 1, and the job that is divided most.
-
-        At the share s the jobs need the sum of max(0, crossing - (1 - s) half). This is the largest of the sums of
-        crossing - (1 - s) half over subsets of the jobs, and the subsets with the largest crossing / half suffice. The
-        answer is therefore the minimum over k, for the first k jobs by crossing / half, of
-        (cut_gbps + sum(half - crossing)) / sum(half).
-        """
-        if not len(crossing):
-            return 1.0, -1
-        order = np.argsort(-crossing / self.half, kind="stable")
-        shares = (cut_gbps + np.cumsum((self.half - crossing)[order])) / np.cumsum(self.half[order])
-        return min(float(shares.min()), 1.0), int(order[0])
-
-    def surplus(self, cut_gbps: Floats, inside: Floats, share: float) -> Floats:
-        """Gb/s of cuts beyond what all jobs need at a share; negative where a job gets less than that share."""
-        needed = self.crossing(inside) - ((1 - share) * self.half).reshape(-1, *[1] * (inside.ndim - 1))
-        return np.asarray(cut_gbps - np.maximum(needed, 0.0).sum(axis=0))
+    def asked(self, inside: Floats) -> Floats:
+        """Gb/s that all jobs together ask of cuts at full rate, given their Gb/s on one side; (J, ...) to (...)."""
+        return np.asarray(self.crossing(inside).sum(axis=0))
 
 
 class Demand(Protocol):
     """What must cross cuts between containers of adapters, such as leaves or pods."""
-
-    @property
-    def need(self) -> Floats | float:
-        """Gb/s that must arrive."""
 
     @property
     def containers(self) -> int:
@@ -152,8 +135,13 @@ class JobDemand:
     """(J, containers) of the adapters of each job in each container. Most small jobs are in one or two."""
     half: Floats
     """(J,) of the adapters of one half."""
-    need: Floats
-    """(J,) of what the other half must receive."""
+    share: float
+    """Share of its rate that every adapter must get."""
+
+    @cached_property
+    def total(self) -> Floats:
+        """(J,) of all adapters of each job."""
+        return np.asarray(np.bincount(_rows(self.gbps), self.gbps.data, len(self.half)))
 
     @property
     def containers(self) -> int:
@@ -165,7 +153,7 @@ class JobDemand:
         n, jobs = int(of.max(initial=-1)) + 1, np.arange(self.gbps.shape[0] + 1)
         keys, where = np.unique(_rows(self.gbps) * n + of[self.gbps.indices], return_inverse=True)
         parts = np.bincount(where, self.gbps.data, len(keys)), keys % max(n, 1), np.searchsorted(keys, jobs * n)
-        return JobDemand(csr_array(parts, (self.gbps.shape[0], n)), self.half, self.need)
+        return JobDemand(csr_array(parts, (self.gbps.shape[0], n)), self.half, self.share)
 
     @property
     def worst_order(self) -> NDArray[np.intp]:
@@ -190,55 +178,58 @@ class JobDemand:
         place[order] = np.arange(len(order))
         by_place = np.lexsort((place[self.gbps.indices], _rows(self.gbps)))
         gbps: Floats = self.gbps.data
-        return self._crossing(gbps[by_place], place[self.gbps.indices[by_place]], both=True)
+        return self._crossing(gbps[by_place], place[self.gbps.indices[by_place]])
 
     @property
     def least_crossing(self) -> Floats:
-        """(containers,) lower bound for any k containers: each job sends at most within the k where it is fullest."""
+        """(containers,) lower bound for any k containers: each job with its own choice of them.
+
+        What a job asks of a cut rises with its rate on a side up to a half, and falls beyond. Of n containers its
+        max(k, n - k) fullest hold at least a half, and no choice of k or of n - k is further from it.
+        """
         n = self.containers
         k = np.arange(1, n + 1)
         place = np.arange(self.gbps.nnz) - np.repeat(self.gbps.indptr[:-1], np.diff(self.gbps.indptr))
         gbps: Floats = self.gbps.data
-        least = self._crossing(gbps[np.lexsort((-gbps, _rows(self.gbps)))], place, both=False)
+        least = self._crossing(gbps[np.lexsort((-gbps, _rows(self.gbps)))], place)
         more: Ints = np.maximum(k, n - k)
         return least[more - 1]
 
     def leaving(self, leaf_gbps: float) -> float:
-        """Lower bound of the Gb/s that leave all leaves: 2 sum(max(need - leaf_gbps, 0)).
+        """Lower bound of the Gb/s that leave all leaves: share sum(min(total, 2 max(total - leaf_gbps, 0))).
 
-        Some set of leaves holds half of a job, short of the adapters of one leaf. What crosses leaves that set, and as
-        much leaves the other leaves.
+        A leaf with at most half of a job sends out all that it has of it. If one leaf has more, it sends out as much as
+        the other leaves have, and so do these.
         """
-        return float(2 * np.maximum(self.need - leaf_gbps, 0.0).sum())
+        others = 2 * np.maximum(self.total - leaf_gbps, 0.0)
+        least = np.where(leaf_gbps <= self.half, self.total, np.minimum(self.total, others))
+        return self.share * float(least.sum())
 
-    def _crossing(self, gbps: Floats, place: NDArray[np.intp], *, both: bool) -> Floats:
+    def _crossing(self, gbps: Floats, place: NDArray[np.intp]) -> Floats:
         """Gb/s that must cross between the first k places and the others, each job with its own order of containers.
 
         ``gbps`` are the entries of each row in its order, ``place`` their places. The sum over jobs changes only at the
-        places where a job has adapters, so the changes are added up. With ``both`` a job may send within either side,
-        else within the first places only.
+        places where a job has adapters, so the changes are added up.
         """
-        sizes, rows = np.diff(self.gbps.indptr), _rows(self.gbps)
-        total = np.asarray(np.bincount(rows, self.gbps.data, len(self.half)), np.float64)
+        sizes = np.diff(self.gbps.indptr)
+        total, half = np.repeat(self.total, sizes), np.repeat(self.half, sizes)
         before = np.cumsum(gbps) - gbps
         before -= np.repeat(np.append(before, 0.0)[self.gbps.indptr[:-1]], sizes)
 
-        def needed(half: Floats, total: Floats, need: Floats, inside: Floats) -> Floats:
-            among = np.maximum(half - total + inside, 0.0)
-            return np.maximum(need - (np.maximum(among, half - inside) if both else among), 0.0)
+        def crossing(inside: Floats) -> Floats:
+            return np.maximum(np.minimum(np.minimum(inside, total - inside), half), 0.0)
 
-        each = np.repeat(self.half, sizes), np.repeat(total, sizes), np.repeat(self.need, sizes)
-        change = np.bincount(place, needed(*each, before + gbps) - needed(*each, before), self.containers)
-        found: Floats = needed(self.half, total, self.need, np.zeros(len(self.half))).sum() + np.cumsum(change)
-        return found
+        change = np.bincount(place, crossing(before + gbps) - crossing(before), self.containers)
+        return np.asarray(self.share * np.cumsum(change))
 
 
 @dataclass(frozen=True)
 class ServingDemand:
-    """What all servers of a role together must be able to send to all compute servers."""
+    """What the servers of a role must be able to send to all compute servers."""
 
     gives: Floats
-    """(containers,) Gb/s of the adapters of that role in each container."""
+    """(containers,) Gb/s that the adapters of that role in each container send at most: their rate where the need is a
+    total, the needed share of it where every server must get that share."""
     takes: Floats
     """(containers,) Gb/s of the adapters of compute servers in each container."""
     need: float
@@ -315,7 +306,7 @@ def required_factor(
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
     >>> half = np.array([40.0])
-    >>> job = JobDemand(csr_array(np.full((1, 4), 20.0)), half, need=half)  # on four leaves
+    >>> job = JobDemand(csr_array(np.full((1, 4), 20.0)), half, share=1.0)  # on four leaves
     >>> required_factor([job], 1.0), required_factor([job], 1.0, cut="mesh")
     (20.0, 10.0)
     >>> required_factor([job], 1.0, np.array([0, 0, 1, 1]))  # two pods
@@ -335,7 +326,7 @@ def required_factor(
             leaving = np.minimum(leaving, out.sum() - leaving)
         else:
             leaving = out * (np.minimum(k, n - k) if cut == "out" else k * (n - k))
-        lacking = crossing > ROUNDING * max(float(np.sum(demand.need)), 1.0)
+        lacking = crossing > ROUNDING * max(float(crossing.max(initial=0.0)), 1.0)
         if (leaving[lacking] <= 0).any():
             return inf
         worst = max(worst, float((crossing[lacking] / leaving[lacking]).max(initial=0.0)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from costmodel.bills import make_bill
 from costmodel.optimise.bisection import Bisection
-from costmodel.optimise.capacity import measure_capacity
+from costmodel.optimise.capacity import COMPUTE, JOB, measure_capacity
 from costmodel.optimise.needs import Needs
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import Stage, split_in_stages
@@ -73,18 +73,31 @@ class Design(Brief):
 
     @property
     def total(self) -> Sum:
-        """Cost, energy and moving: the figure that the search minimises."""
+        """The bill of the network, which on a floor has each cable at its length, with energy and moving."""
+        return (self.in_room or self.cost) + self.energy + self.moving
+
+    @property
+    def compared(self) -> Sum:
+        """The same with each cable at the price of its speed: the figure that the search minimises."""
         return self.cost + self.energy + self.moving
 
     @property
     def price(self) -> float:
-        """Middle of the range of `total`; unknown prices count 0."""
-        return 0.0 if self.total.known is None else self.total.known.middle
+        """Middle of the range of `compared`; unknown prices count 0."""
+        return 0.0 if self.compared.known is None else self.compared.known.middle
 
     @property
     def verdict(self) -> Verdict:
         """Whether the design meets all needs; cannot tell where a figure that a need limits is unknown."""
         return Verdict.all_of(check.verdict for check in self.checks)
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether no need is missed, and no figure unknown; a bandwidth may be neither proven nor refuted."""
+        return all(
+            check.verdict is Verdict.HOLDS or (check.verdict is Verdict.CANNOT_TELL and check.what in (JOB, COMPUTE))
+            for check in self.checks
+        )
 
     @property
     def refused_by_floor(self) -> bool:
@@ -100,6 +113,13 @@ class Design(Brief):
         unknown = (check.text for check in self.checks if check.verdict is Verdict.CANNOT_TELL)
         return missed or tuple(f"cannot tell: {text}" for text in unknown)
 
+    @property
+    def proof(self) -> str:
+        """What is proven of the needs, in words."""
+        if self.verdict is Verdict.HOLDS:
+            return "all needs hold, proven"
+        return "; ".join(self.reasons)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, with the spec."""
         sums = {name: getattr(self, name) for name in ("cost", "energy", "moving", "power_w")}
@@ -110,11 +130,16 @@ class Design(Brief):
             "switches": self.switches,
             "cables": self.cables,
             "job_bisection": self.job_bisection.share,
-            "bisection": self.bisection.share,
-            "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
+            "job_bisection_least": self.job_bisection.least,
             "worst_job": self.job_bisection.worst,
+            "worst_cut": plain(self.job_bisection.cut),
+            "subnet_bisections": plain(self.job_bisection.subnets),
+            "bisection": self.bisection.share,
+            "bisection_least": self.bisection.least,
+            "total_bisection": self.bisection.total,
+            "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
             "exact": self.job_bisection.exact and self.bisection.exact,
-            **sums_to_dict({"price": self.total} | sums | on_floor),
+            **sums_to_dict({"price": self.total, "compared": self.compared} | sums | on_floor),
             "checks": plain(self.checks),
             "stages": plain(self.stages),
             "verdict": str(self.verdict),
@@ -123,8 +148,9 @@ class Design(Brief):
 
 
 def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
-    """Compile, price and measure one design, with the ports that growth needs.
+    """Compile, price and measure one design.
 
+    It is measured with the servers after growth, and priced with those that are bought: the bill is that of its spec.
     The floor, and then the stages, take long; they are evaluated only for designs that meet all other needs.
 
     Raises
@@ -134,12 +160,14 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
     """
     needs = problem.needs
     cluster = Cluster(problem.spec.model_copy(update={"network": shape}), problem.catalog)
-    bill = make_bill(cluster.fabrics, problem.catalog)
+    spec = problem.spec.model_copy(update={"nodes": needs.nodes, "network": shape})
+    bought = Cluster(spec, problem.catalog) if needs.growth else cluster
+    bill = make_bill(bought.fabrics, problem.catalog)
     capacity = measure_capacity(cluster.fabrics, problem)
     design = Design(
         name=name,
-        spec=problem.spec.model_copy(update={"nodes": needs.nodes, "network": shape}),
-        switches=sum(fabric.n_switches for fabric in cluster.fabrics),
+        spec=spec,
+        switches=sum(fabric.n_switches for fabric in bought.fabrics),
         cables=bill.count("cable"),
         cost=bill.of(*NETWORK).price(needs.currency).network,
         energy=bill.power.network_w * price_per_watt(needs.owning) if needs.owning else Sum(),
@@ -149,16 +177,17 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
         serving_gbps=capacity.serving_gbps,
         checks=capacity.checks,
     )
-    design = replace(design, checks=(*design.checks, *_check_limits(design, bill.power, needs)))
+    power = make_bill(cluster.fabrics, problem.catalog).power if needs.growth else bill.power
+    design = replace(design, checks=(*design.checks, *_check_limits(design, power, needs)))
     if design.verdict is not Verdict.EXCEEDED:
         design = replace(design, checks=(*design.checks, *_check_floor(cluster, needs)))
     if needs.floor is not None and design.verdict is not Verdict.EXCEEDED:
-        laid = make_bill(cluster.fabrics, problem.catalog, cluster.layout, cluster.cablings)
+        laid = make_bill(bought.fabrics, problem.catalog, bought.layout, bought.cablings)
         design = replace(design, in_room=laid.of(*NETWORK).price(needs.currency).network)
     if needs.stages and design.verdict is not Verdict.EXCEEDED:
         stages = split_in_stages(cluster.fabrics, problem, capacity)
         moved = sum(stage.moved for stage in stages)
-        checks = (Check(f"at {stage.share:.0%}", *stage.verdict) for stage in stages[:-1])
+        checks = (check for stage in stages[:-1] for check in stage.checks)
         moving = Sum.of([((needs.moving or 0.0) * moved, "")]) if moved else Sum()
         design = replace(design, stages=stages, moving=moving, checks=(*design.checks, *checks))
     return design

@@ -6,7 +6,6 @@ before a design is compiled.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from costmodel.optimise.demand import Demand, Floats, Ints, JobDemand, ServingDemand
-from costmodel.optimise.needs import Amount, Needs, grown, with_quotes
+from costmodel.optimise.needs import Needs, grown, with_quotes
 from costmodel.owning import price_per_watt
 from costmodel.power import end_power
 from costmodel.price import UNITS
@@ -78,6 +77,7 @@ class Problem:
         self.spec = spec if needs.floor is None else spec.model_copy(update={"floor": needs.floor})
         """The cluster with the servers after growth; its network is a placeholder."""
         self.groups = resolve_groups(self.spec, self.catalog)
+        self._bought = {name: needs.nodes[name].count / group.count for name, group in nodes.items()}
         self.redundancy = 2 if needs.survives_a_switch else 1
         """Least number of switches wherever all traffic depends on them."""
         self.unpriced: set[str] = set()
@@ -158,7 +158,7 @@ class Problem:
         protocol = self.catalog.switch(leaf.name).protocol
         return [each for each in self.options if not each.split and self.catalog.switch(each.name).protocol == protocol]
 
-    def cost(self, switches: Iterable[tuple[str, int]], links: Iterable[tuple[str, int]], *, ends: int = 2) -> float:
+    def cost(self, switches: Iterable[tuple[str, int]], links: Iterable[tuple[str, float]], *, ends: int = 2) -> float:
         """Return the price of switches and cables, each at the middle of its range; unknown prices count 0.
 
         Items without a price are added to `unpriced`. With `Needs.owning` the price of the energy is included: of each
@@ -209,11 +209,12 @@ class Problem:
             self._each[name, ends] = ((low + high) / 2 + energy, low)
         return self._each[name, ends]
 
-    def host_links(self, leaf: SwitchOption, rails: Iterable[HostGroup]) -> list[tuple[str, int]]:
-        """Return the items of the bill for the cables of servers, with their counts."""
-        found: Counter[str] = Counter()
+    def host_links(self, leaf: SwitchOption, rails: Iterable[HostGroup]) -> list[tuple[str, float]]:
+        """Return the items of the bill for the cables of the servers that are bought, with their counts."""
+        found: dict[str, float] = {}
         for rail in rails:
-            found[str(slower(rail.speed, leaf.speed))] += rail.count
+            item = str(slower(rail.speed, leaf.speed))
+            found[item] = found.get(item, 0.0) + rail.count * self._bought[rail.name]
         return list(found.items())
 
     def demands(self, placement: Placement, speed: LinkSpeed, zone: Ints | None = None) -> list[Demand]:
@@ -230,7 +231,6 @@ class Problem:
         """
         needs, first = self.needs, self._first_node
         total = sum(group.count for group in self.groups if group.role == Role.COMPUTE)
-        windows = job_windows(total, needs.job.sizes)
         leaves = len(placement[0][1]) if placement else 0
         zones = np.zeros(leaves, np.int64) if zone is None else zone
         ends = [
@@ -243,8 +243,7 @@ class Problem:
             return [_jobs_on_leaves(rail, last, counts, jobs) for rail, last, counts in ends]
 
         found = []
-        chosen = windows[np.unique(np.linspace(0, len(windows) - 1, min(len(windows), MOST_JOBS)).astype(int))]
-        for jobs in chosen[:, None] if needs.job.alone else [windows][: len(windows)]:
+        for jobs in jobs_at_once(total, needs.job.sizes, alone=needs.job.alone):
             parts, rows = placed(jobs), len(jobs)
             if needs.job.with_storage:
                 used = np.unique(zones[np.concatenate([leaf for _, _, leaf, _ in parts] or [np.zeros(0, int)])])
@@ -253,20 +252,23 @@ class Problem:
                         leaf = np.flatnonzero(counts * np.isin(zones, used))
                         parts.append((rail, rows + np.searchsorted(used, zones[leaf]), leaf, counts[leaf]))
                 rows += len(used)
-            found.append(_job_demand(Amount(needs.job.bisection), parts, speed, rows, leaves))
-        found.append(_job_demand(needs.bandwidth.compute, placed(np.array([[0, total]])), speed, 1, leaves))
-        return [jobs for jobs in found if jobs.need.any()] + list(self._serving(placement, speed, leaves))
+            found.append(_job_demand(needs.job.bisection, parts, speed, rows, leaves))
+        whole = needs.bandwidth.compute.share_of(self.full_gbps(Role.COMPUTE) / 2)
+        found.append(_job_demand(whole, placed(np.array([[0, total]])), speed, 1, leaves))
+        return [jobs for jobs in found if jobs.share] + list(self._serving(placement, speed, leaves))
 
     def _serving(self, placement: Placement, speed: LinkSpeed, leaves: int) -> Iterator[Demand]:
-        """Yield the demand of each serving role, in proportion to its adapters in this subnet."""
+        """Yield the demand of each serving role; a rate in proportion to its adapters in this subnet."""
         here: dict[Role, Floats] = {role: np.zeros(leaves) for role in (*SERVING, Role.COMPUTE)}
         for rail, counts in placement:
             here[rail.role] += slower(rail.speed, speed).gbps * counts
         for role in SERVING:
             wanted, full = self.needs.bandwidth.of(role), self.full_gbps(role)
             part = sum(rail.speed.gbps * float(counts.sum()) for rail, counts in placement if rail.role == role)
-            if wanted and part:
-                yield ServingDemand(here[role], here[Role.COMPUTE], wanted.of(full) * part / full)
+            if wanted.gbps and part:
+                yield ServingDemand(here[role], here[Role.COMPUTE], wanted.gbps * part / full)
+            elif wanted and part:
+                yield ServingDemand(wanted.share * here[role], here[Role.COMPUTE], wanted.share * here[role].sum())
 
     def full_gbps(self, role: Role) -> float:
         """Return the nominal Gb/s of all adapters of a role."""
@@ -314,15 +316,44 @@ def job_windows(nodes: int, job: int | Mapping[int, float]) -> Ints:
     [[0, 3], [3, 6]]
     >>> job_windows(20, {6: 0.5, 2: 0.25}).tolist()
     [[0, 6], [10, 12], [12, 14]]
+    >>> job_windows(27, {14: 0.5, 2: 0.5})[-1].tolist()  # both halves of 27 are rounded to 14
+    [24, 26]
     """
     first, found = 0, [np.zeros((0, 2), np.int64)]
     for size, share in ({job: 1.0} if isinstance(job, int) else job).items():
-        available = round(nodes * share)
+        available = min(round(nodes * share), nodes - first)
         size = min(size, available)
         starts = first + np.arange(0, available - size + 1 if size > 1 else 0, max(size, 1))
         found.append(np.stack([starts, starts + size], axis=1))
         first += available
     return np.concatenate(found)
+
+
+def jobs_at_once(nodes: int, job: int | Mapping[int, float], *, alone: bool = False) -> list[Ints]:
+    """Return the jobs that have the network at the same time: all, or each alone.
+
+    Parameters
+    ----------
+    nodes, job
+        As `job_windows` takes them.
+    alone : bool
+        Whether each job has the network to itself; of many only `MOST_JOBS`, evenly spaced.
+
+    Returns
+    -------
+    list of (J, 2) int64
+        Ranks of the nodes, as `job_windows` returns them; empty where there are no jobs.
+
+    Examples
+    --------
+    >>> from costmodel import jobs_at_once
+    >>> [jobs.tolist() for jobs in jobs_at_once(7, 3, alone=True)]
+    [[[0, 3]], [[3, 6]]]
+    """
+    windows = job_windows(nodes, job)
+    if not alone:
+        return [windows][: len(windows)]
+    return list(windows[np.unique(np.linspace(0, len(windows) - 1, min(len(windows), MOST_JOBS)).astype(int))][:, None])
 
 
 _JobsOnLeaves = tuple[HostGroup, Ints, Ints, Ints]
@@ -340,7 +371,7 @@ def _jobs_on_leaves(rail: HostGroup, last: Ints, counts: Ints, jobs: Ints) -> _J
     return rail, job[both], leaf[both], number[both]
 
 
-def _job_demand(wanted: Amount, parts: Sequence[_JobsOnLeaves], speed: LinkSpeed, jobs: int, leaves: int) -> JobDemand:
+def _job_demand(share: float, parts: Sequence[_JobsOnLeaves], speed: LinkSpeed, jobs: int, leaves: int) -> JobDemand:
     """Return the demand of jobs, given their adapters on leaves."""
     least, most, sums = np.full(jobs, inf), np.zeros(jobs), np.zeros(jobs)
     for rail, job, _, number in parts:
@@ -353,7 +384,7 @@ def _job_demand(wanted: Amount, parts: Sequence[_JobsOnLeaves], speed: LinkSpeed
     gbps = [slower(rail.speed, speed).gbps * number for rail, _, _, number in parts]
     places = [np.concatenate([part[at] for part in parts] or [np.zeros(0, int)]) for at in (1, 2)]
     on_leaves = coo_array((np.concatenate([*gbps, np.zeros(0)]), (places[0], places[1])), (jobs, leaves)).tocsr()
-    return JobDemand(on_leaves, half, half * wanted.share_of(float(half.sum())))
+    return JobDemand(on_leaves, half, share)
 
 
 class EvenSpread:

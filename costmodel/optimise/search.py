@@ -87,7 +87,7 @@ class Search(Shown):
 
     needs: Needs
     winner: Design | None
-    """The cheapest design that is known to meet all needs."""
+    """The cheapest design of which no need is refuted; `Design.verdict` says whether all are proven to hold."""
     bound: float
     """Lower bound of the price of all designs that meet the needs; infinite where no design of the families does."""
     looked_at: int
@@ -115,9 +115,9 @@ class Search(Shown):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether a design meets the needs; cannot tell where none is known to meet them and one may."""
+        """Whether a design is proven to meet the needs; cannot tell where none is, and one may."""
         if self.winner is not None:
-            return Verdict.HOLDS
+            return self.winner.verdict
         return Verdict.CANNOT_TELL if self.undecided or self.ended else Verdict.EXCEEDED
 
     @property
@@ -135,17 +135,20 @@ class Search(Shown):
                 else f"no design of these families meets the needs; {work}"
             )
         if self.unpriced:
-            return f"{self.winner.total} {unit}, the cheapest by known prices; {work}"
-        cost = f"{_money(self.winner.price)} {unit}"
-        if self.winner.total.known and self.winner.total.known.low < self.winner.total.known.high:
+            return f"{self.winner.total} {unit}, the cheapest by known prices; {self.winner.proof}; {work}"
+        known = self.winner.total.known
+        cost = f"{_money(known.middle if known else 0.0)} {unit}"
+        if known and known.low < known.high:
             cost += f", the middle of {self.winner.total}"
         if self.needs.owning:
             cost += f", of which {self.winner.energy} are for the energy of {plural(self.needs.owning.years, 'year')}"
         if self.winner.moving != Sum():
             cost += f", of which {_money(self.winner.moving.middle or 0.0)} are for moving cables between stages"
-        laid = self.winner.in_room
-        by_length = "" if laid is None or laid == self.winner.cost else f"; with cables by their length {laid} {unit}"
-        return f"{cost}; no design of these families costs less than {_money(self.bound)}; {work}{by_length}"
+        cheaper = f"no design of these families costs less than {_money(self.bound)}"
+        if self.winner.total != self.winner.compared:
+            cost += ", with each cable at its length"
+            cheaper += f" with cables at the price of their speed, at which this one costs {_money(self.winner.price)}"
+        return f"{cost}; {cheaper}; {self.winner.proof}; {work}"
 
     def _brief(self) -> str:
         return self.certificate
@@ -325,16 +328,16 @@ def optimise(
         except DesignError as error:
             refused.append(f"{branch.name} does not compile: {error}")
         else:
-            if design.verdict is Verdict.HOLDS and design.moving != Sum() and branch.price < design.price - ROUNDING:
+            if design.acceptable and design.moving != Sum() and branch.price < design.price - ROUNDING:
                 # Moving cables makes it more expensive than its branch: it goes back into the heap at its own price.
                 later = replace(branch, price=design.price, expand=no_branches)
                 postponed[later.serial] = design
                 push(iter([later, *branch.expand()]))
                 continue
-            if design.verdict is Verdict.HOLDS and judge is not None:
+            if design.acceptable and judge is not None:
                 cluster = Cluster(problem.spec.model_copy(update={"network": shape}), problem.catalog)
                 design = replace(design, checks=(*design.checks, *judge(needs, cluster)))
-            if design.verdict is Verdict.HOLDS:
+            if design.acceptable:
                 met.append(design)
                 if found is None:
                     unpriced = tuple(sorted(problem.unpriced))
@@ -410,18 +413,20 @@ def _common_design(problem: Problem, progress: Progress) -> Design | None:
     copies = [1] * (not families or "fat-tree" in families)
     copies += numbers if not families or "planes" in families else ()
     for option, levels, number in product(problem.options, (1, 2, 3), copies):
-        tree: ShapeModel = FatTree.model_validate(
+        tree = FatTree.model_validate(
             {"shape": "fat-tree", "switch": option.name, "levels": levels} | ({"split": True} if option.split else {})
         )
         name = f"one {option.name}" if levels == 1 else f"a full tree of {levels} levels of {option.name}"
-        if number > 1:
-            tree = Planes.model_validate({"shape": "planes", "planes": number, "tree": tree})
-            name = f"{number} planes of {name}"
         try:
+            leaves = tree.size(problem.ports // number, problem.catalog).leaves  # also for servers that come later
+            shape: ShapeModel = tree.model_copy(update={"leaves": leaves})
+            if number > 1:
+                shape = Planes.model_validate({"shape": "planes", "planes": number, "tree": shape})
+                name = f"{number} planes of {name}"
             progress(name)
-            design = evaluate(name, tree, problem)
+            design = evaluate(name, shape, problem)
         except DesignError:
             continue
-        if design.verdict is Verdict.HOLDS:
+        if design.acceptable:
             found.append(design)
     return min(found, key=lambda design: design.price, default=None)

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from costmodel.optimise.bisection import Bisection
 from costmodel.optimise.capacity import Capacity, measure_capacity
 from costmodel.optimise.problem import Problem
 from costmodel.parts import columns
-from topo.amounts import Verdict
+from topo.amounts import Check, Verdict
 from topo.fabric import Fabric, Kind
 from topo.floor.cables import backplane
 from topo.speeds import SPEEDS
@@ -37,13 +37,8 @@ class Stage:
     """Bisection of the jobs on these servers."""
     moved: int = 0
     """Temporary cables between installed switches, moved when the switches at their final ends are installed."""
-    lacks: str = ""
-    """The needs that are not met, in words."""
-
-    @property
-    def verdict(self) -> tuple[Verdict, str]:
-        """Whether the stage meets the needs, and what it lacks, in words."""
-        return (Verdict.EXCEEDED if self.lacks else Verdict.HOLDS), f"at {self.share:.0%} of the servers {self.lacks}"
+    checks: tuple[Check, ...] = ()
+    """The needs that are not known to be met at this stage."""
 
 
 def split_in_stages(fabrics: Sequence[Fabric], problem: Problem, whole: Capacity) -> tuple[Stage, ...]:
@@ -70,13 +65,15 @@ def _stage(fabrics: Sequence[Fabric], problem: Problem, share: float, known: Cap
     """Return a stage with a share of the servers; ``known`` is its capacity, where it has been measured."""
     named = sorted({host for fabric in fabrics for host in fabric.hosts})
     group = [host.rstrip("0123456789") for host in named]
-    most = {name: ceil(round(count * share, 9)) for name, count in Counter(group).items()}
-    taken: Counter[str] = Counter()
+    counts, taken = Counter(group), Counter[str]()
     kept: set[str] = set()
+    bought: set[str] = set()  # before growth: the cables of the other servers are not part of the bill
     for host, name in zip(named, group, strict=True):
         taken[name] += 1
-        if taken[name] <= most[name]:
+        if taken[name] <= ceil(round(counts[name] * share, 9)):
             kept.add(host)
+        if taken[name] <= floor(round(counts[name] / (1 + problem.needs.growth), 9)):
+            bought.add(host)
     parts: list[Fabric] = []
     switches, links, host_links = Counter[str](), Counter[str](), Counter[str]()
     for fabric in fabrics:
@@ -88,27 +85,35 @@ def _stage(fabrics: Sequence[Fabric], problem: Problem, share: float, known: Cap
         switches.update(fabric.models[fabric.model[node]] for node in np.flatnonzero(installed[: fabric.n_switches]))
         inner = (ends < fabric.n_switches).all(axis=1)
         links.update(_items(fabric, fabric.links[there & inner & ~boxed]))
-        host_links.update(_items(fabric, fabric.links[there & ~inner]))
+        wanted = np.array([host in bought for host in fabric.hosts] + [False], bool)
+        host_links.update(_items(fabric, fabric.links[there & ~inner & wanted[fabric.host[ends]].any(axis=1)]))
     boxes = [(model, -(-number // problem.catalog.switch(model).chips)) for model, number in switches.items()]
     price = problem.cost(boxes, links.items()) + problem.cost([], host_links.items(), ends=1)
     found, moved = known or measure_capacity(parts, problem, share), 0
-    if not (known or found.holds) and problem.needs.moving is not None:
+    if not known and found.verdict is Verdict.EXCEEDED and problem.needs.moving is not None:
         temporary = [_temporary_links(fabric, part) for fabric, part in zip(fabrics, parts, strict=True)]
 
         def with_cables(count: int) -> Capacity:
             joined = [_with_links(part, ports[:count]) for part, ports in zip(parts, temporary, strict=True)]
             return measure_capacity(joined, problem, share)
 
+        def suffices(count: int) -> bool:
+            return with_cables(count).verdict is not Verdict.EXCEEDED
+
         most_cables = max(map(len, temporary), default=0)
-        if with_cables(most_cables).holds:
-            count = bisect_left(range(most_cables), True, key=lambda count: with_cables(count).holds)
+        if suffices(most_cables):
+            count = bisect_left(range(most_cables), True, key=suffices)
             found = with_cables(count)
             for part, ports in zip(parts, temporary, strict=True):
                 price += problem.cost([], Counter(_items(part, ports[:count])).items())
                 moved += len(ports[:count])
-    lacks = "; ".join(check.text for check in found.checks if check.verdict is not Verdict.HOLDS)
+    open_checks = tuple(
+        replace(check, text=f"at {share:.0%} of the servers {check.text}")
+        for check in found.checks
+        if check.verdict is not Verdict.HOLDS
+    )
     cables = links.total() + host_links.total() + moved
-    return Stage(share, len(kept), switches.total(), cables, price, found.job_bisection, moved, lacks)
+    return Stage(share, len(kept), switches.total(), cables, price, found.job_bisection, moved, open_checks)
 
 
 def _temporary_links(fabric: Fabric, part: Fabric) -> NDArray[np.int32]:

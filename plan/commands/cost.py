@@ -142,6 +142,9 @@ def optimise(
         show(found.search)
         for table in found.more_tables:
             show_table(table)
+        for finalist in found.finalists:
+            if finalist.why:
+                click.echo(f"{finalist.name}: {finalist.why}")
     spec = [file for file in found.written if file == output]
     charts = [str(file) for file in found.written if file != output]
     for file in spec:
@@ -161,7 +164,7 @@ def show(found: Search) -> None:
     if found.winner and found.winner.stages:
         show_table(found.stage_table)
     for check in found.winner.checks if found.winner else ():
-        if check.what == "tables":
+        if check.what.startswith(("bisection", "bandwidth", "tables")):
             click.echo(check.text)
     for part in found.unpriced:
         if part.startswith("typical power of "):

@@ -23,10 +23,11 @@ from plan.render.progress import progress
 )
 @click.option(
     "--view",
-    type=click.Choice(["fabric", "racks", "floor"]),
+    type=click.Choice(["fabric", "cut", "racks", "floor"]),
     default="fabric",
     show_default=True,
-    help="What to draw: switches and links, the fronts of racks, or the floor with the cables in its trays.",
+    help="What to draw: switches and links; the same with the worst cut marked; the fronts of racks; or the floor with "
+    "the cables in its trays.",
 )
 @as_json
 def draw(
@@ -36,13 +37,13 @@ def draw(
 
     FABRIC is a spec, a real fabric from ibnetdiscover or OpenSM, or a folder of `plan build` or `plan route` with its
     tables. Levels and zones of a real fabric are derived from its cabling. In an SVG, point at any part to read what it
-    is. The load is the number of pairs of hosts over a link if all send to all, or the bytes of a simulation. Racks and
-    floor need a spec with a `floor`.
+    is. The load is the number of pairs of hosts over a link if all send to all, or the bytes of a simulation. The worst
+    cut are the links that limit the bisection of all compute nodes. Racks and floor need a spec with a `floor`.
     """
     if tables is not None and simulation is not None:
         raise click.UsageError("give --tables or --simulation: links have one colour")
     if view != "fabric" and (tables is not None or simulation is not None):
-        raise click.UsageError(f"--view {view} draws no links, which --tables and --simulation colour")
+        raise click.UsageError(f"--view {view} shows no load, which --tables and --simulation are for")
     with progress(quiet=as_json) as step:
         from plan import picture
         from plan.inputs import read_plan

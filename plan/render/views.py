@@ -81,6 +81,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             yield from _contention(quality)
     for fabric in plan.fabrics[len(plan.subnets) :]:
         yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; counted, cabled and priced only"
+    if plan.bisection is not None and plan.bisection.gbps:
+        yield "bisection", plan.bisection.text
     if plan.ports is not None:
         yield from _used(plan.ports)
     if plan.bill is not None:

@@ -201,7 +201,7 @@ def _dealt(start: Start, order: ChannelOrder, next_hop: NDArray[np.uint8], skew:
     if not skew or zones is None:
         return next_hop
     leaf = np.unique(dests.switch, return_inverse=True)[1]
-    turn = (dests.turn + skew * leaf) % zones.width
+    turn = (dests.turn + skew * leaf) % max(zones.width, 1)  # none where no border leaf has uplinks
     count = np.where(dests.role < Role.AGGREGATION, turn, dests.count).astype(np.int32)
     other = np.full_like(next_hop, NO_PATH)
     dealt = replace(dests, count=count, turn=count.copy())

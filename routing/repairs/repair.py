@@ -139,7 +139,7 @@ def repair(
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> repair = routing.repairs.repair(routed, "leaf0:21")
     >>> len(repair.changed), routing.prove(repair.after, "all").holds
-    (2, True)
+    (4, True)
     """
     basis = basis if isinstance(basis, RepairBasis) else prepare_repair(basis)
     whole, tables = basis.routed.fabric, basis.routed.tables

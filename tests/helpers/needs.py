@@ -61,5 +61,6 @@ def random_needs(seed: int) -> tuple[Needs, Catalog]:
         survives_a_switch=bool(draw.integers(2)),
         switches=list(models),
         currency="units" if cable is None else "USD",
+        growth=float(draw.choice([0.0, 0.0, 0.3])),
     )
     return asked, small_catalog(cable, **models)

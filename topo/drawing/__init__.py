@@ -56,7 +56,7 @@ def draw(
     *,
     title: str | None = None,
     unit: str = "pairs",
-    marked: bool = False,
+    marked: tuple[str, str] | None = None,
 ) -> Drawing:
     """Draw a fabric, or all subnets of a cluster, those that are alike once.
 
@@ -70,8 +70,9 @@ def draw(
         What the title says; the name of the cluster or fabric when left out.
     unit : str
         What the load counts: pairs of end ports, or bytes.
-    marked : bool
-        Whether links with any load are marked, however much it is, as those that are not as planned.
+    marked : (str, str), optional
+        Links with any load are marked, however much it is: what that means, and what all others are, such as
+        ``("not as planned", "as planned")``.
 
     Returns
     -------
@@ -102,7 +103,7 @@ def draw(
             words = f"{names}: {_sum_up([fabric])}{' each' if len(members) > 1 else ''}"
             parts.append(text(MARGIN, y + 12, words, "z"))
             y += HEADLINE
-        inside = scene_svg(scene, fabric, Shades(fabric, load, speeds, unit, marked=marked))
+        inside = scene_svg(scene, fabric, Shades(fabric, load, speeds, unit, marked=marked is not None))
         parts.append(element("g", {"transform": f"translate({MARGIN:g} {y:.1f})"}, "\n", inside, "\n"))
         y += scene.height + MARGIN
         width, fans = max(width, scene.width), fans or bool(scene.fans)

@@ -222,20 +222,20 @@ def format_legend(
     speeds: Sequence[float],
     *,
     loaded: bool,
-    marked: bool,
+    marked: tuple[str, str] | None,
     fans: bool,
 ) -> tuple[str, float]:
     """Return what colours and lines mean as SVG, wrapped to a width, and how high it is.
 
     ``roles`` are those of hosts, ``speeds`` the rates of links between switches in Gb/s, fastest first. Colours of
-    links tell their load if ``loaded``, that there is any if ``marked``, else their speed; ``fans`` are bundles of
-    links.
+    links tell their load if ``loaded``, else their speed; with ``marked`` those with any load are the first, all others
+    the second. ``fans`` are bundles of links.
     """
     groups: list[list[tuple[str, str, str]]] = [
         [("dot", shade, f"{role.name.lower()} host") for role, shade in palette.HOSTS.items() if role in roles]
     ]
     if marked:
-        groups.append([("line", palette.LOADS[-1][1], "not as planned"), ("line", palette.UNUSED, "as planned")])
+        groups.append([("line", palette.LOADS[-1][1], marked[0]), ("line", palette.UNUSED, marked[1])])
     elif loaded:
         head = ("", "", "load of a link, its busier direction, beside the mean of its subnet:")
         groups.append([head, *(("line", shade, words) for _, shade, words in palette.LOADS)])
@@ -245,7 +245,7 @@ def format_legend(
         )
     if fans:
         mean = f" in the colour of their mean; links above {HOT:g} times the mean on top"
-        more = ", those not as planned on top" if marked else mean if loaded else ""
+        more = f", those {marked[0]} on top" if marked else mean if loaded else ""
         groups.append([("area", palette.PLAIN, f"many links, one end for each switch{more}")])
     return format_marks(x, y, width, groups)
 

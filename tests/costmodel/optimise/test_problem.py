@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 import costmodel
 from costmodel.optimise import search
@@ -43,8 +44,10 @@ def across(demand, inside):
     if isinstance(demand, JobDemand):
         gbps = demand.gbps.toarray()
         within = gbps[:, inside].sum(axis=1)
-        among = np.maximum(0, np.maximum(demand.half - within, demand.half - (gbps.sum(axis=1) - within)))
-        return np.maximum(demand.need - among, 0).sum()
+        return sum(
+            demand.share * min(a, b, half)
+            for a, b, half in zip(within, gbps.sum(axis=1) - within, demand.half, strict=True)
+        )
     out, back = demand.takes[inside].sum() + demand.gives[~inside].sum(), demand.gives[inside].sum()
     return max(demand.need - min(out, back + demand.takes[~inside].sum()), 0.0)
 
@@ -68,7 +71,7 @@ def test_the_demand_of_jobs_is_that_of_their_adapters(given_problem):
         assert np.array_equal(found[0].gbps.toarray()[: len(expected)], expected)
     for demand in (each for each in found if isinstance(each, JobDemand)):
         assert np.allclose(demand.half, demand.gbps.sum(axis=1) / 2, atol=100)  # of one adapter
-        assert (demand.need <= demand.half).all()
+        assert 0 < demand.share <= 1
 
 
 @given(problems(), st.booleans())
@@ -123,3 +126,9 @@ def test_eight_thousand_jobs_cost_no_more_than_one():
     demand = problem.demands(placement, problem.options[0].speed)[0]
     assert demand.gbps.shape[0] >= 8192 and demand.gbps.nnz < 10_000
     assert required_factor([demand], 200.0) > 0
+
+
+def test_a_leaf_with_more_than_half_of_a_job_sends_out_what_the_others_have() -> None:
+    """On leaves of at most 30 a job of 40 has 10 elsewhere, which leave both sides; on leaves of 20 all of it does."""
+    job = JobDemand(csr_array(np.array([[30.0, 10.0]])), np.array([20.0]), share=0.5)
+    assert [job.leaving(most) for most in (20.0, 30.0, 40.0)] == [20.0, 10.0, 0.0]

@@ -7,6 +7,7 @@ import networkx as nx
 import pytest
 
 from costmodel.bills import bill
+from costmodel.optimise import cuts
 from costmodel.optimise.design import Design, evaluate
 from costmodel.optimise.needs import Needs, read_needs, validate_needs, with_quotes
 from costmodel.optimise.problem import Problem
@@ -429,3 +430,30 @@ def test_with_energy_the_winner_is_the_cheapest_to_own() -> None:
     assert known is not None
     energy = known.middle / 1_000 * 4 * 365.25 * 24 * 1.5 * 0.1
     assert owned.price == pytest.approx(parts.price("USD").network.known.middle + energy)
+
+
+def test_every_server_of_a_half_gets_what_is_needed_and_pairs_on_one_leaf_do_not_make_up_for_it() -> None:
+    """Three leaves of 33 and two spines, one cable each, would be cheaper: 101,250. Each server would get 2 / 33."""
+    asked = needs(
+        99,
+        job={"nodes": 99, "bisection": 0.33, "alone": True},
+        families=["fat-tree"],
+        currency="USD",
+        quotes={"QM8700": 15000, "4xHDR": 250},
+    )
+    found = optimise(asked, CATALOG)
+    assert found.winner is not None
+    assert (found.winner.name, found.winner.price) == ("4 leaves x 2 spines x 5 of QM8700", 124_750)
+    assert found.winner.job_bisection.share == 10 / 25
+    assert "all needs hold, proven" in found.certificate
+
+
+def test_a_winner_whose_bandwidth_is_only_not_refuted_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuts, "MOST_ENUMERATED", -1)
+    monkeypatch.setattr(cuts, "MOST_PROVEN", -1)
+    monkeypatch.setattr(cuts, "spread_share", lambda *_: 0.0)
+    found = optimise(needs(60, families=["hyperx"]), CATALOG)
+    assert found.winner is not None
+    assert found.winner.verdict is found.verdict is Verdict.CANNOT_TELL
+    assert "not refuted (at most 100.0%, 100.0% needed)" in found.certificate
+    assert found.winner.price == optimise(needs(60, families=["hyperx"]), CATALOG).bound

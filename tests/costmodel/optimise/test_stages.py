@@ -52,7 +52,7 @@ def test_cables_are_moved_where_that_has_a_price_and_no_more_than_a_stage_lacks(
         kept = optimise(needs(100, **more, **asked), CATALOG)
         assert kept.winner is not None
         assert kept.proven
-        assert kept.winner.price == 18
+        assert kept.winner.price == 21  # on six switches 8 links would leave one with 17 servers
         assert not any(stage.moved for stage in kept.winner.stages)
         assert all(stage.job_bisection.share >= 0.5 for stage in kept.winner.stages)
 

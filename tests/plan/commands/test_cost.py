@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from costmodel.optimise import cuts
 from plan.cli import run
 from topo.catalog.load import config_root
 
@@ -103,9 +104,10 @@ def test_with_a_floor_the_winner_is_priced_by_the_lengths_of_its_cables_too(
     found = json.loads(capsys.readouterr().out)
     assert run(["cost", str(winner), "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)["cost"]["network"]
-    assert found["winner"]["in_room"] == cost
-    assert cost < found["winner"]["price"]
-    assert "with cables by their length" in found["certificate"]
+    assert found["winner"]["in_room"] == found["winner"]["price"] == cost
+    assert cost < found["winner"]["compared"]
+    assert found["certificate"].startswith(f"{cost:,.0f} USD, ")
+    assert "with each cable at its length" in found["certificate"]
 
 
 @pytest.mark.slow
@@ -180,3 +182,59 @@ def test_compare_sets_any_specs_beside_one_another(capsys: pytest.CaptureFixture
 def test_a_spec_that_is_not_the_papers_needs_another(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", str(config_root() / "lab-20.yaml")]) == 2
     assert "expected another spec to compare with" in capsys.readouterr().err
+
+
+TAPERED = str(config_root() / "tapered-three-to-one.yaml")
+
+
+def test_the_worst_cut_stands_beside_the_bisection_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Leaves of 30 servers with ten uplinks, whichever command is asked."""
+    cut = "leaf00 (30 servers, 6,000 Gb/s) has 2,000 Gb/s to the rest"
+    assert run(["check", TAPERED]) == 0
+    assert f"33.3%: {cut}" in capsys.readouterr().out
+    assert run(["check", TAPERED, "--json"]) == 0
+    checked = json.loads(capsys.readouterr().out)["bandwidth"]
+    assert run(["compare", TAPERED, TAPERED, "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)["systems"][0]
+    for found in (checked, compared):
+        for name in ("bisection", "bisection_least", "total_bisection"):
+            assert found[name] == pytest.approx(1 / 3)
+        worst = found["worst_cut"]
+        assert worst["switches"] == worst["with_servers"] == ["leaf00"]
+        assert (worst["servers"], worst["leaves_gbps"], worst["asked_gbps"]) == (30, 2_000, 6_000)
+    drawing = tmp_path / "cut.svg"
+    assert run(["draw", TAPERED, "--view", "cut", "-o", str(drawing)]) == 0
+    svg = drawing.read_text(encoding="utf-8")
+    assert f"worst cut: {cut}" in svg
+    assert "bisection 33.3%" in svg
+    assert run(["draw", TAPERED, "--view", "cut", "--tables", str(drawing)]) == 2
+
+
+def test_a_bandwidth_that_is_only_not_refuted_ends_with_status_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuts, "MOST_ENUMERATED", -1)
+    monkeypatch.setattr(cuts, "MOST_PROVEN", -1)
+    monkeypatch.setattr(cuts, "spread_share", lambda *_: 0.0)
+    needs = tmp_path / "needs.yaml"
+    needs.write_text(NEEDS, encoding="utf-8")
+    assert run(["optimise", str(needs)]) == 3
+    assert "a job of 60 nodes: not refuted (at most 100.0%, 100.0% needed)" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", ["", "growth: 0.5\n", "growth: 0.3\nstages: [0.5]\nmoving: 20\n"])
+def test_the_bill_of_the_winner_is_its_certificate(
+    more: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs, winner = tmp_path / "needs.yaml", tmp_path / "winner.yaml"
+    quotes = "currency: USD\nquoted: 2026-01-01\nquotes: {QM8700: 22000, 4xHDR: 600}\n"
+    needs.write_text(NEEDS + quotes + more, encoding="utf-8")
+    assert run(["optimise", str(needs), "-o", str(winner), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["winner"]
+    assert run(["cost", str(winner), "--currency", "USD", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cost"]["network"] == found["cost"] == found["price"] - found["moving"]
+    if found["stages"]:
+        assert found["stages"][-1]["price"] == found["cost"]

@@ -1,0 +1,76 @@
+"""What tables give to the halves that the worst cut divides: never more than the cut, and why it is less."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import costmodel
+import routing
+import topo
+from helpers.networks import HDR, Plain, plain
+from helpers.strategies import examples
+from plan.finalists import judge_finalists, play_worst_halves
+
+NEEDS = {
+    "name": "pod",
+    "nodes": {"gpu": {"model": "pcie-a100", "count": 99}},
+    "job": {"nodes": 99, "bisection": 0.33, "alone": True},
+    "switches": ["QM8700"],
+    "families": ["fat-tree"],
+}
+
+
+@pytest.mark.slow
+@given(st.integers(0, 100_000), st.sampled_from(["minhop", "balanced"]))
+@examples(20)
+def test_tables_give_the_worst_halves_no_more_than_the_cut(seed: int, engine: str) -> None:
+    fabric = plain(seed).fabric()
+    found = costmodel.bisection([fabric])
+    if 0 < found.share < 1:
+        share, why = play_worst_halves(routing.route(fabric, engine), [fabric.ends()], found)
+        assert 0 < share <= found.share * (1 + 1e-6)
+        assert bool(why) == (share < found.share * (1 - 1e-6))
+
+
+def two_leaves() -> tuple[topo.Fabric, costmodel.Bisection]:
+    """Two leaves of four servers, joined by two cables: half of the rate for each."""
+    fabric = Plain(2, ((0, 1, HDR), (0, 1, HDR)), (4, 4)).fabric()
+    return fabric, costmodel.bisection([fabric])
+
+
+def test_a_play_above_the_cut_is_an_error_of_heddle() -> None:
+    fabric, found = two_leaves()
+    assert found.share == 0.5
+    tables = routing.route(fabric, "balanced")
+    assert play_worst_halves(tables, [fabric.ends()], found) == (pytest.approx(0.5), "")
+    less = replace(found, cut=replace(found.cut, leaves_gbps=300.0))
+    with pytest.raises(RuntimeError, match=r"played 0\.5000.* over a cut that carries 0\.3750"):
+        play_worst_halves(tables, [fabric.ends()], less)
+
+
+def test_tables_that_use_one_of_two_cables_are_told_apart_from_the_cut() -> None:
+    fabric, found = two_leaves()
+    routed = routing.route(fabric, "minhop")
+    lft = routed.tables.lft.copy()
+    lft[lft == 2] = 1  # ports 1 and 2 of a switch have the cables, the servers those from 3 on
+    one_cable = replace(routed, tables=replace(routed.tables, lft=lft))
+    share, why = play_worst_halves(one_cable, [fabric.ends()], found)
+    assert share == pytest.approx(0.25)
+    assert "where the cut allows 50.0%" in why
+    assert ":1 would have to carry 4.0 times its rate, and 2.0 times if all links of the cut" in why
+    assert "`balanced` 50.0%" in why
+
+
+@pytest.mark.slow
+def test_a_finalist_is_held_against_its_own_cut() -> None:
+    needs = costmodel.Needs.model_validate(NEEDS)
+    winner = costmodel.optimise(needs).winner
+    assert winner is not None
+    (finalist,) = judge_finalists([winner], needs)
+    assert finalist.proven
+    assert finalist.worst_halves is not None
+    assert 0 < finalist.worst_halves <= winner.job_bisection.share
+    assert np.isfinite(finalist.jobs)
