@@ -115,7 +115,7 @@ def test_questions_are_answered_after_a_verdict(lab: Path, capsys: pytest.Captur
     assert (there["source"], there["destination"]) == (back["destination"], back["source"])
     assert there["channels"][0] == "gpu00 mlx5_0:1 -> leaf0:1"
     forth, back_over = told["over"][0]["directions"]
-    assert ["gpu00 mlx5_0:1", "gpu08 mlx5_0:1"] in forth["pairs"]
+    assert ["gpu00 mlx5_0:1", "head1 mlx5_0:1"] in forth["pairs"]
     spine, link = told["without"]
     assert len(spine["pairs"]) == spine["lost"] == spine["states"][1]["missing"]
     both = [*forth["pairs"], *back_over["pairs"]]
