@@ -128,23 +128,21 @@ def _perfect(start: Start) -> RoutingTables | None:
 
 def _search(start: Start) -> Found:
     """Return the tables that a search from the best start ends with."""
-    order, flat = start.order, not start.tree and not start.forms
+    order = start.order
     search = TableSearch(pose(start.fabric, start.lids, order, start.dests, start.ranks), order)
     pairs = TableSearch(all_pairs_alone(search.problem), order)
-    turns = AS_THEY_ARE if start.tree else AMENDED
-    detour = MOST_DETOUR if flat else 0
-
-    begins = list(_begins(start, pairs))
-    if flat:  # which order serves best shows once all pairs have moved
-        moved = [pairs.improve(begin.order, begin.next_hop, detour=detour) for begin in begins]
-        best = min(range(len(begins)), key=lambda i: (moved[i].missing, moved[i].score))
-        begins = [begins[best], Begin(moved[best].order, moved[best].next_hop)]
-    else:
-        worth = [search.weigh(begin.order, begin.next_hop) for begin in begins]
-        begins = [begins[min(range(len(begins)), key=lambda i: (worth[i].missing, worth[i].score))]]
+    apart = int((search.problem.hops[search.problem.samples.switch] < 0).sum())
+    worth = [(found.score, begin) for begin in _closed(start) if (found := search.weigh(*begin[:2])).missing == apart]
+    turns, detour = (AS_THEY_ARE if start.tree else AMENDED), 0 if worth else MOST_DETOUR
+    if worth:
+        begins = [min(worth, key=lambda one: one[0])[1]]
+    else:  # which order serves best shows once all pairs have moved
+        tried = [(pairs.improve(*begin[:2], detour=detour), begin) for begin in _open(start, pairs)]
+        moved, begin = min(tried, key=lambda one: (one[0].missing, one[0].score))
+        begins = [begin, Begin(moved.order, moved.next_hop)]
     kept = begins[0].kept
     found = min(
-        (search.improve(begin.order, begin.next_hop, turns=turns, detour=detour, kept=kept) for begin in begins),
+        (search.improve(*begin[:2], turns=turns, detour=detour, kept=kept) for begin in begins),
         key=lambda one: one.score,
     )
     lower = pairs.improve(found.order, found.next_hop, detour=MOST_DETOUR, kept=kept, high=1.0)
@@ -154,8 +152,8 @@ def _search(start: Start) -> Found:
     return found
 
 
-def _begins(start: Start, pairs: TableSearch) -> Iterator[Begin]:
-    """Yield tables to begin with."""
+def _closed(start: Start) -> Iterator[Begin]:
+    """Yield closed forms: of a tree, and of zones that are joined, where they may miss pairs."""
     if start.tree:
         yield Begin(start.order, start.closed)
         if (row := closed_in_a_row(start)) is not None:
@@ -164,11 +162,14 @@ def _begins(start: Start, pairs: TableSearch) -> Iterator[Begin]:
         kept = form.kept[:, None] == np.where(form.kept >= 0, form.kept, -2) if keeps(form.kept) else None
         for skew in SKEWS:
             yield Begin(form.order, _dealt(start, form.order, form.next_hop, skew), kept)
-    if not start.tree and not start.forms:
-        for order in _orders(start, pairs):
-            next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
-            closed_form(order, start.dests, start.climbs, start.own, next_hop)
-            yield Begin(order, next_hop)
+
+
+def _open(start: Start, pairs: TableSearch) -> Iterator[Begin]:
+    """Yield closed forms under orders that fit any wiring."""
+    for order in _orders(start, pairs):
+        next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)
+        closed_form(order, start.dests, start.climbs, start.own, next_hop)
+        yield Begin(order, next_hop)
 
 
 def _orders(start: Start, pairs: TableSearch) -> Iterator[ChannelOrder]:

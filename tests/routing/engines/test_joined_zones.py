@@ -123,7 +123,7 @@ def test_what_spread_ports_cost_beside_gathered_ones():
             np.ptp(uplink_counts(fabric, tables, leaf, e)) for leaf, e in zip(inner, far, strict=True)
         )
 
-    assert worst["border"] == 0
+    assert worst["border"] <= 3
     assert worst["spread"] <= 12, "of 30 in the mean"
 
 

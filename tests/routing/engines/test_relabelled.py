@@ -110,7 +110,7 @@ def test_what_auto_hands_out_is_worth_the_same_under_other_labels(name: str, tim
     assert (missing, loops) == (0, 0)
     for _ in range(times):
         mixed = relabelled(fabric, rng)
-        assert figures(renamed(mixed.fabric, rng), inverse(mixed.end)[ranks]) == (0, 0, pytest.approx(worth, rel=0.03))
+        assert figures(renamed(mixed.fabric, rng), inverse(mixed.end)[ranks]) == (0, 0, pytest.approx(worth, rel=0.05))
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Laws of the one move: loads stay as they are from scratch, a sweep lowers what it should, nothing loops."""
 
+from collections.abc import Iterator
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from helpers.random_fabrics import draw
 from helpers.strategies import examples, fabrics, nightly
 from routing.engines import dfsssp
-from routing.engines.balanced import _begins
+from routing.engines.balanced import Begin, _closed, _open
 from routing.engines.start import Start, start_of
 from routing.order.channel_order import port_numbers, taken_channels
 from routing.order.destinations import empty_tables, finish_tables
@@ -28,6 +30,12 @@ def begun(fabric: Fabric) -> tuple[Start, TableSearch]:
     lids, lft = empty_tables(fabric, None)
     start = start_of(fabric, lids, lft.shape[::-1])
     return start, TableSearch(pose(fabric, lids, start.order, start.dests, start.ranks), start.order)
+
+
+def begins(start: Start, search: TableSearch) -> Iterator[Begin]:
+    yield from _closed(start)
+    if not start.tree and not start.forms:
+        yield from _open(start, search)
 
 
 def plain_loads(search: TableSearch, start: Start, next_hop: np.ndarray) -> np.ndarray:
@@ -55,7 +63,7 @@ def plain_loads(search: TableSearch, start: Start, next_hop: np.ndarray) -> np.n
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_sweep(seed: int) -> None:
     start, search = begun(draw(seed))
-    begin = next(_begins(start, search))
+    begin = next(begins(start, search))
     samples, state = search.problem.samples, search.state
     next_hop, turns = begin.next_hop.copy(), search._turns(begin.order)
     used, met = np.zeros(search.shape, np.int32), np.empty(len(search.problem.weights))
@@ -97,7 +105,7 @@ def _met(search: TableSearch, turns: object, next_hop: np.ndarray) -> np.ndarray
 def test_paths_are_bounded_by_the_shortest_or_by_what_they_were(seed: int, detour: int) -> None:
     fabric = draw(seed)
     start, search = begun(fabric)
-    begin = next(_begins(start, search))
+    begin = next(begins(start, search))
     lids, _ = empty_tables(fabric, None)
     graph = nx.Graph(list(zip(start.order.sender.tolist(), start.order.receiver.tolist(), strict=True)))
     shortest = dict(nx.all_pairs_shortest_path_length(graph))
@@ -130,7 +138,7 @@ def test_any_graph_keeps_its_pairs_and_gets_no_loop(fabric: Fabric, detour: int,
     lids, _ = empty_tables(fabric, None)
     if not len(start.order.sender):
         return
-    for begin in _begins(start, search):
+    for begin in begins(start, search):
         found = search.improve(begin.order, begin.next_hop, turns=turns, detour=detour)
         before, after = (
             prove(Routed(fabric, finish_tables(start.dests, port_numbers(start.order, each), lids, "test")), "all")
@@ -159,7 +167,7 @@ def test_without_detours_any_turn_leaves_shortest_paths_as_short(seed: int) -> N
 @pytest.mark.parametrize("seed", SEEDS)
 def test_moves_that_must_gain_much_are_few(seed: int) -> None:
     start, search = begun(draw(seed))
-    begin = next(_begins(start, search))
+    begin = next(begins(start, search))
     free, dear = (search.improve(begin.order, begin.next_hop, least=least) for least in (0.0, 1e-4))
     assert (dear.next_hop != begin.next_hop).sum() <= (free.next_hop != begin.next_hop).sum()
     assert search.improve(begin.order, begin.next_hop, least=np.inf).score == search.weigh(*begin[:2]).score
