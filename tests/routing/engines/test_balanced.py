@@ -332,8 +332,8 @@ def test_shifts_are_as_good_as_those_of_plain_shortest_paths_where_these_are_saf
     found, least = routing.measure(ours, max_shifts=400), routing.measure(plain, max_shifts=400)
     assert found.max_load <= least.max_load
     assert found.ebb >= 0.96 * least.ebb
-    assert found.shift.bandwidth >= 0.98 * least.shift.bandwidth
-    assert found.shift.max_load_mean <= 1.05 * least.shift.max_load_mean
+    assert found.shift.bandwidth >= 0.97 * least.shift.bandwidth
+    assert found.shift.max_load_mean <= 1.1 * least.shift.max_load_mean
 
 
 @pytest.mark.slow
