@@ -22,7 +22,7 @@ from simulate.cluster.scheduler import Scheduler
 from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.collectives.trees import zone_trees
 from simulate.traffic.placement import zone_of
-from simulate.traffic.servers import Servers
+from simulate.traffic.servers import ComputeServers
 from simulate.workload.storage import BulkStorage
 
 
@@ -84,7 +84,7 @@ class JobProcess:
     env: NetworkEnvironment
     plan: QueuedJob
     scheduler: Scheduler
-    servers: Servers
+    servers: ComputeServers
     storage: BulkStorage | None
     rng: np.random.Generator
     round_s: float = 30.0

@@ -17,7 +17,7 @@ from simulate.cluster.scheduler import Scheduler
 from simulate.engines.outcome import LinkClass, link_classes, links_table
 from simulate.engines.simpy_bridge import Process
 from simulate.traffic.network import Network
-from simulate.traffic.servers import Servers
+from simulate.traffic.servers import ComputeServers
 from simulate.workload.storage import BulkStorage
 from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
 from topo.errors import Finding, HeddleError, SpecError, plural
@@ -57,7 +57,7 @@ class ClusterRun(Shown):
             raise HeddleError("a saved run is of another plan; continue with the plan from which it was saved")
         self.env = ResumableEnvironment(network, saved)
         fabric, rules = network.fabric, queue.rules
-        nodes = Servers.of(fabric)
+        nodes = ComputeServers.of(fabric)
         for_nodes, for_failures, *for_jobs = np.random.default_rng(queue.seed).spawn(2 + len(queue.jobs))
         self.scheduler = Scheduler(
             self.env,

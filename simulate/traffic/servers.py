@@ -20,7 +20,7 @@ Ports = dict[int, list[int]]
 
 
 @dataclass(frozen=True, eq=False)
-class Servers:
+class ComputeServers:
     """The compute servers of a fabric; each is named by its first end port in `rails`.
 
     Servers send one another equal shares on all rails that both have. On a subnet where one has fewer ports than
@@ -38,7 +38,7 @@ class Servers:
     """(E,) subnet of each end port: what links connect."""
 
     @classmethod
-    def of(cls, fabric: Fabric) -> Servers:
+    def of(cls, fabric: Fabric) -> ComputeServers:
         """Return the compute servers of a fabric, in the order of their ports.
 
         What jobs send leaves the subnets of storage alone if all compute servers have ports on others.

@@ -27,7 +27,7 @@ from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBYTE, Network
 from simulate.traffic.placement import zone_of
-from simulate.traffic.servers import Servers, server_ports
+from simulate.traffic.servers import ComputeServers, server_ports
 from simulate.workload.spec import StorageSpec
 from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
@@ -244,7 +244,7 @@ class BulkStorage:
     """
 
     def __init__(
-        self, env: NetworkEnvironment, clients: Servers, *, streams: int = 4, replicas: int = 2, sl: int = 0
+        self, env: NetworkEnvironment, clients: ComputeServers, *, streams: int = 4, replicas: int = 2, sl: int = 0
     ) -> None:
         n_ports, n_servers = clients.to_storage.shape[1], len(clients.stores)
         if not 1 <= replicas <= n_servers or streams < 1 or not n_ports:

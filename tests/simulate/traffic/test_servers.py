@@ -7,7 +7,7 @@ import routing
 import topo
 from routing.routed import Routed
 from simulate.traffic.network import Network
-from simulate.traffic.servers import Servers
+from simulate.traffic.servers import ComputeServers
 from topo.errors import HeddleError
 
 
@@ -32,7 +32,7 @@ ROUTED = rails(6, 2)
 
 
 def test_a_server_is_one_node_with_eight_rails_and_two_ports_to_storage() -> None:
-    fabric, servers = ROUTED.fabric, Servers.of(ROUTED.fabric)
+    fabric, servers = ROUTED.fabric, ComputeServers.of(ROUTED.fabric)
     assert servers.rails.shape == (6, 8)
     assert servers.to_storage.shape == (6, 2)
     names = [{fabric.server_of(int(fabric.end_node[end])) for end in row} for row in servers.rails.tolist()]
@@ -45,7 +45,7 @@ def test_a_server_is_one_node_with_eight_rails_and_two_ports_to_storage() -> Non
 
 def test_on_one_subnet_all_ports_serve_both_purposes() -> None:
     fabric = topo.preset("dgx-h100-48").fabrics[1]
-    servers = Servers.of(fabric)
+    servers = ComputeServers.of(fabric)
     assert servers.rails.tolist() == servers.to_storage.tolist()
     assert sorted(servers.rails.ravel().tolist()) == fabric.ends(role="compute").tolist()
 
@@ -56,7 +56,7 @@ def test_bytes_are_kept_and_every_pair_of_ports_has_a_path(seed: int) -> None:
     fabric = ROUTED.fabric
     gone = rng.choice(fabric.ends(role="compute"), rng.integers(0, 12), replace=False)
     fabric = fabric.without(gone - fabric.n_switches + fabric.first_adapter_port)
-    servers = Servers.of(fabric)
+    servers = ComputeServers.of(fabric)
     src, dst = rng.choice(servers.ends, (2, 30))
     size = rng.uniform(1, 9, 30)
     owner = {end: fabric.server_of(int(fabric.end_node[end])) for end in range(fabric.n_switches, fabric.n_end_ports)}
@@ -81,9 +81,9 @@ def test_servers_without_a_common_subnet_are_named() -> None:
     shape = {"shape": "planes", "planes": 2, "tree": {"switch": "QM8700"}}
     planes = topo.parse({"name": "two", "nodes": nodes, "network": shape}).fabrics
     fabric = routing.studies.side_by_side([routing.route(plane, "minhop") for plane in planes], "two").fabric
-    first, second = (ends for ends in Servers.of(fabric).rails[:2])
+    first, second = (ends for ends in ComputeServers.of(fabric).rails[:2])
     cut = np.array([first[0], second[1]]) - fabric.n_switches + fabric.first_adapter_port
-    servers = Servers.of(fabric.without(cut))
+    servers = ComputeServers.of(fabric.without(cut))
     named = {fabric.server_of(int(fabric.end_node[end])): end for end in servers.ends.tolist()}
     with pytest.raises(HeddleError, match=r"gpu0 and gpu1 have no subnet in common"):
         servers.spread(np.array([named["gpu0"]]), np.array([named["gpu1"]]), np.ones(1))
@@ -95,4 +95,4 @@ def test_no_compute_server_is_an_error() -> None:
          "network": {"shape": "fat-tree", "switch": "QM8700", "leaves": 2, "spines": 1}}
     ).fabrics[0]  # fmt: skip
     with pytest.raises(HeddleError, match="no compute nodes"):
-        Servers.of(fabric)
+        ComputeServers.of(fabric)
