@@ -216,7 +216,7 @@ def read_routed_argument(
         files = [file for file in (given.tables, given.lanes, given.policy) if file is not None]
         if files:
             raise HeddleError(f"{files[0]}: found a file of one subnet; expected --subnet with the name of one")
-        subnets = [*(subnet_folders(path) if path.is_dir() else (fabric.name for fabric in read_cluster(path).subnets))]
+        subnets = subnets_of(path)
         names = [name for name in subnets if fnmatchcase(name, given.subnet)] or [_one_of(path, subnets, given.subnet)]
         several = [read_routed_argument(path, replace(given, subnet=name), step) for name in names]
         return routing.studies.side_by_side(several, path.stem)
@@ -336,6 +336,13 @@ def subnet_folders(path: Path) -> dict[str, Path]:
     if (path / FABRIC_FILE).is_file():
         return {"": path}
     return {found.parent.name: found.parent for found in sorted(path.glob(f"*/{FABRIC_FILE}"))}
+
+
+def subnets_of(path: Path) -> list[str]:
+    """Return the names of the subnets of a spec or a folder of ours, of a fabric in a file none."""
+    if path.is_dir():
+        return list(subnet_folders(path))
+    return [fabric.name for fabric in read_cluster(path).subnets] if path.suffix in SPEC_SUFFIXES else []
 
 
 def _subnet_folder(path: Path, subnet: str | None) -> Path:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from plan.files import check_writable, write_file
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import RoutingFiles, find_preset, read_routed_argument
+from plan.inputs import RoutingFiles, find_preset, read_routed_argument, subnets_of
 from plan.pipeline import Progress, silent
 from simulate import Network
 from simulate.cluster import ClusterRun, draw_run, format_saved_run, read_queue, read_saved_run
@@ -80,7 +80,7 @@ def operate(
     save_every_s : float
         Real time between two saves, longer where saving takes long.
     given : RoutingFiles, optional
-        How the fabric is routed.
+        How the fabric is routed, and which subnets are played: all when none is named.
     seed : int
         Of draws and failures.
     output : str or Path, optional
@@ -111,7 +111,10 @@ def operate(
     jobs = read_queue(queue_file, seed)
     if placement is not None:
         jobs = jobs.under(placement=placement)
-    routed = read_routed_argument(Path(fabric), given or RoutingFiles(), step)
+    given = given or RoutingFiles()
+    if given.subnet is None and len(subnets_of(Path(fabric))) > 1:
+        given = replace(given, subnet="*")
+    routed = read_routed_argument(Path(fabric), given, step)
     saved = read_saved_run(saving) if saving is not None and saving.exists() else None
     network, until_s, finished = Network.of(routed), hours * 3600.0, False
     with _naming(saving):

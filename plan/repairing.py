@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import routing
 from plan.folder import check_replaceable, write_folder
@@ -16,7 +17,7 @@ from plan.pipeline import STUDY, Plan, Progress, run_passes, silent
 from routing import Routed
 from routing.opensm import read_lfts
 from routing.repairs import Repair, Updates
-from topo import Column, Finding, Shown, Table, find_missing
+from topo import Column, Fabric, Finding, HeddleError, Shown, Table, find_missing, plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ def repair(
     *,
     down: Sequence[str] = (),
     now: str | Path | None = None,
+    most_down: int | None = None,
     loaded: str | Path | None = None,
     spare: float | None = None,
     full: bool = False,
@@ -73,6 +75,9 @@ def repair(
         Links, switches and hosts that have failed, by name; all of them, not only new ones.
     now : str or Path, optional
         The fabric as it is now, read anew: what it lacks has failed.
+    most_down : int, optional
+        Cables that `now` may lack; by default as many as the largest switch has, so that any one part may be down. A
+        list that was cut, or of another part of the fabric, looks like many failures at once.
     loaded : str or Path, optional
         Tables that the switches hold now; those of the fabric when left out.
     spare : float, optional
@@ -87,7 +92,8 @@ def repair(
     Raises
     ------
     HeddleError
-        When a file cannot be read, there is no such part, or the folder must not be replaced.
+        When a file cannot be read, there is no such part, `now` lacks more cables than it may, or the folder must not
+        be replaced.
 
     Examples
     --------
@@ -108,6 +114,7 @@ def repair(
     notes, moved = whole.fabric.notes, np.zeros(0, np.int32)
     if now is not None:
         gone, moved, beyond = find_missing(whole.fabric, read_fabric_argument(Path(now)))
+        check_plausible(now, whole.fabric, gone, most_down)
         ports.append(gone)
         notes += beyond
     chosen = done = routing.repairs.repair(whole, np.concatenate(ports), spare=spare)
@@ -140,6 +147,20 @@ def repair(
         files = plan_files(plan, repaired.to_dict(), OF_ROUTE)
         write_folder(Path(output), files | {"updates.csv": updates.write_table.to_csv()})
     return repaired
+
+
+def check_plausible(now: str | Path, whole: Fabric, gone: NDArray[np.int32], most: int | None) -> None:
+    """Refuse a view of a fabric that lacks the cables in more ports than may be down at once."""
+    plugged = np.bincount(whole.port_node[whole.links].ravel(), minlength=whole.n_switches)[: whole.n_switches]
+    largest = int(np.argmax(plugged))
+    allowed = int(plugged[largest]) if most is None else most
+    cables = int(np.count_nonzero(gone < whole.peer[gone]))
+    if cables > allowed:
+        as_many = f", as many as {whole.label(largest)} has" if most is None else ""
+        raise HeddleError(
+            f"{now}: found {plural(cables, 'cable')} of {whole.name} down; expected at most {allowed:,}{as_many}: is "
+            f"this a whole view of the fabric? If so many are down, say --most-down {cables}"
+        )
 
 
 def compare_tables(states: Mapping[str, Routed], plan: Plan) -> Table:

@@ -74,6 +74,8 @@ def spell_out(items: Sequence[object], noun: str = "findings") -> list[str]:
 class HeddleError(Exception):
     """An error with a message for the person who runs the command.
 
+    ``type(error)(*error.args)`` is the same error: so SimPy raises it again, and so it leaves another process.
+
     Parameters
     ----------
     found : str or iterable of Finding
@@ -84,7 +86,10 @@ class HeddleError(Exception):
 
     def __init__(self, found: str | Iterable[Finding] = "") -> None:
         self.findings = (Finding("", found),) if isinstance(found, str) else tuple(found)
-        super().__init__("\n".join(spell_out(self.findings)))
+        super().__init__(self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(spell_out(self.findings))
 
 
 class SpecError(HeddleError):
@@ -103,6 +108,7 @@ class FormatError(HeddleError):
         self.path = path
         self.line = line
         super().__init__([Finding(f"{path}:{line}" if line else path, message)])
+        self.args = (message, path, line)
 
 
 class FlowError(HeddleError):
@@ -112,6 +118,7 @@ class FlowError(HeddleError):
         self.flow = flow
         self.reason = reason
         super().__init__(f"flow {flow} {reason}")
+        self.args = (flow, reason)
 
 
 class ToolError(HeddleError):

@@ -28,6 +28,12 @@ FULLER = 1.02
     help="What has failed, such as leaf01:21, spine02 or gpu0007; can be given several times.",
 )
 @click.option("--now", type=FILE, help="The fabric as it is now, read anew: what it lacks has failed.")
+@click.option(
+    "--most-down",
+    type=click.IntRange(0),
+    metavar="CABLES",
+    help="Cables that --now may lack; by default as many as the largest switch has. More is refused.",
+)
 @click.option("--loaded", type=FILE, help="Tables that the switches hold now; those of FABRIC when left out.")
 @click.option(
     "--spare",
@@ -45,6 +51,7 @@ def repair(
     fabric: Path,
     down: tuple[str, ...],
     now: Path | None,
+    most_down: int | None,
     loaded: Path | None,
     spare: float | None,
     full: bool,
@@ -65,7 +72,16 @@ def repair(
         from plan import repairing
 
         found = repairing.repair(
-            fabric, output, down=down, now=now, loaded=loaded, spare=spare, full=full, given=given, step=step
+            fabric,
+            output,
+            down=down,
+            now=now,
+            most_down=most_down,
+            loaded=loaded,
+            spare=spare,
+            full=full,
+            given=given,
+            step=step,
         )
     print_notes(found.notes)
     if as_json:

@@ -25,7 +25,8 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
 
     SWEEP is a YAML file: a base spec or dump, stages, and parameters by their path in the spec, with failures, seeds
     and workloads. Each point is a file, named by a digest of everything on which it depends: the same command continues
-    where it was stopped, and computes no point twice. A point that fails is a row with its error.
+    where it was stopped, and computes no point twice. A point that fails is a row with its error; the
+    exit status is 1 if all fail.
 
     The folder contains points.csv, points.parquet (with the extra `parquet`), pareto.csv, sensitivities.csv and charts.
     """
@@ -62,4 +63,4 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
         missing = found.points - len(found.documents)
         click.echo(f"plan: stopped with {missing:,} points missing; repeat the command to continue", err=True)
         return 128 + stopped[0]
-    return 0
+    return int(len(found.errors) == found.points)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from plan.sweeps.spec import FAILED, Point, is_figure, with_values
 from simulate.cluster import FailureSpec
-from topo import PART_KINDS, HeddleError, ToolError, did_you_mean, unite
+from topo import PART_KINDS, HeddleError, ToolError, config_root, did_you_mean, unite
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
@@ -45,12 +48,20 @@ class Task:
     """Digest of what computes it, see `digest_of_code`."""
     failures: str = "{}"
     """`FailureSpec` as JSON."""
+    files: tuple[str, ...] = ()
+    """Absolute paths of the files that points of the sweep read."""
+    root: str = ""
+    """Folder below which another machine keeps copies of them at their paths; empty where they are themselves."""
 
     @property
     def name(self) -> str:
         """Name of its file: a digest of all of it."""
         said = json.dumps([self.base, self.stages, self.point, self.inputs, self.code, self.failures], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+    def place(self, path: str | Path) -> str:
+        """Return where a file is read that the spec or the sweep names."""
+        return self.root + os.path.normpath(Path(self.folder) / path)
 
 
 def digest_of_files(files: Sequence[Path]) -> str:
@@ -62,8 +73,10 @@ def digest_of_files(files: Sequence[Path]) -> str:
 
 
 def digest_of_code(stages: Sequence[str]) -> str:
-    """Return a digest of the sources of the packages that matter to the stages, and of libraries."""
+    """Return a digest of the sources of the packages that matter to the stages, of libraries, and of our catalog."""
     digest = hashlib.sha256(json.dumps([version(name) for name in LIBRARIES]).encode())
+    root = config_root()
+    digest.update(digest_of_files(sorted([*root.glob("catalog/*.csv"), *root.glob("workloads/*.yaml")])).encode())
     for package in sorted({package for stage in stages for package in PACKAGES[stage]}):
         digest.update(_sources(package))
     return digest.hexdigest()
@@ -78,16 +91,20 @@ def _sources(package: str) -> bytes:
     return digest.digest()
 
 
-def compute(task: Task) -> tuple[str, float, bytes]:
+def compute(task: Task, files: Mapping[str, bytes] | None = None) -> tuple[str, float, bytes]:
     """Compute a point; return its name, the seconds that it took, and its document as JSON.
 
-    What is wrong with a point is in its document, and stops no other. ToolError if this process has other code than the
-    command, whose digest names the point.
+    ``files`` are the contents of its files where a machine computes it that does not have them. What is wrong with a
+    point is in its document, and stops no other. ToolError if this process has other code than the command, whose
+    digest names the point.
     """
     if digest_of_code(task.stages) != task.code:
         raise ToolError(
             "a worker of the sweep and the command have different versions of Heddle, NumPy, SciPy or Numba"
         )
+    name = task.name
+    if files is not None:
+        task = replace(task, root=_copies(task.inputs, files))
     begin = time.perf_counter()
     document: dict[str, Any] = {"point": task.point}
     try:
@@ -96,8 +113,31 @@ def compute(task: Task) -> tuple[str, float, bytes]:
         document["error"] = str(error)
     except Exception as error:  # a bug of ours in one point must not cost the others
         document["error"] = f"{type(error).__name__}: {error}"
+    if task.root and "error" in document:
+        document["error"] = document["error"].replace(task.root, "")
     text = json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False)
-    return task.name, time.perf_counter() - begin, text.encode()
+    return name, time.perf_counter() - begin, text.encode()
+
+
+@cache
+def _folder_for(inputs: str) -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="heddle-sweep-")
+
+
+_COPYING = Lock()
+"""A worker may have several threads."""
+
+
+def _copies(inputs: str, files: Mapping[str, bytes]) -> str:
+    """Return a folder of this process with files at their absolute paths below it."""
+    with _COPYING:
+        root = _folder_for(inputs).name
+        for path, content in files.items():
+            copy = Path(root + path)
+            if not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(content)
+    return root
 
 
 def figures_of(task: Task) -> dict[str, Any]:
@@ -154,8 +194,11 @@ def plan_of(task: Task) -> Plan:
     from routing import ENGINES
 
     if task.dump is not None:
-        return Plan("dump", fabrics=(topo.read_fabric(task.dump),))
-    cluster = topo.parse(with_values(task.base, task.point), task.folder, tuple(ENGINES))
+        return Plan("dump", fabrics=(topo.read_fabric(task.place(task.dump)),))
+    value = with_values(task.base, task.point)
+    if isinstance(value.get("catalog"), str):
+        value["catalog"] = task.place(value["catalog"])
+    cluster = topo.parse(value, task.place("."), tuple(ENGINES))
     return Plan(cluster.name, cluster, cluster.fabrics)
 
 
@@ -243,7 +286,7 @@ def _play(plan: Any, task: Task) -> dict[str, Any]:
 
     name = str(task.point.get("workload", "allreduce"))
     path = find_preset("workloads", name, "workload")
-    path = path if path.is_absolute() else Path(task.folder) / path
+    path = path if path.is_relative_to(config_root()) else Path(task.place(path))
     if len(plan.routed) != 1:
         raise HeddleError(f"found {len(plan.routed)} subnets; the stage play takes one")
     (routed,) = plan.routed

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import glob
+import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,10 @@ from plan.inputs import find_preset
 from plan.pipeline import Progress, silent
 from plan.sweeps.point import Task, digest_of_code, digest_of_files, draw_first_year, parts_of, plan_of
 from plan.sweeps.run import Ran, read_point, run_sweep
-from plan.sweeps.spec import SweepSpec, read_sweep
+from plan.sweeps.spec import SPECIAL, Point, SweepSpec, read_sweep
 from plan.sweeps.summary import front, intervals, parquet, pictures, sensitivities, side_by_side, table_of_points
 from simulate.cluster import FailureSpec
-from topo import HeddleError, PartKind, Reach, Shown, Table, config_root, plural
+from topo import HeddleError, PartKind, Reach, Shown, SpecError, Table, config_root, plural, read_yaml
 
 SWEEP_FILE = "sweep.json"
 FEW = 4
@@ -177,25 +180,83 @@ def tasks_of(spec: SweepSpec, base: object, base_file: Path) -> list[Task]:
     """Return what is to be computed for each point."""
     rules = (spec.failures or FailureSpec()).model_dump_json()
     points = spec.points(lambda kind: names_of_parts(kind, base, base_file, rules))
-    workloads = {str(point.get("workload", "allreduce")) for point in points} if "play" in spec.stages else set()
-    folder = base_file.absolute().parent
-    read = [folder / find_preset("workloads", name, "workload") for name in sorted(workloads)]
-    read += sorted((config_root() / "catalog").glob("*.csv"))
-    own = base.get("catalog") if isinstance(base, dict) else None
-    if isinstance(own, str):
-        read += sorted((folder / own).glob("*.csv")) if (folder / own).is_dir() else [folder / own]
-    if base is None:
-        read.append(base_file)
+    bare = bare_task(base, base_file, tuple(spec.stages), rules)
     try:
-        inputs, code = digest_of_files(read), digest_of_code(spec.stages)
+        files = files_of(bare, points)
+        inputs, code = digest_of_files(files), digest_of_code(spec.stages)
     except OSError as error:
         raise HeddleError(f"{error.filename}: cannot be read ({error.strerror})") from None
-    dump = str(base_file.absolute()) if base is None else None
-    return [Task(base, str(folder), dump, tuple(spec.stages), point, inputs, code, rules) for point in points]
+    check_values(bare, spec, points)
+    shared = replace(bare, inputs=inputs, code=code, files=tuple(map(str, files)))
+    return [replace(shared, point=point) for point in points]
+
+
+def files_of(task: Task, points: Sequence[Point]) -> list[Path]:
+    """Return the files that points read and Heddle does not bring: their catalogs, workloads, and the dump."""
+    named: dict[str, None] = {} if task.dump is None else {task.dump: None}
+    if "play" in task.stages:
+        given = dict.fromkeys(str(point.get("workload", "allreduce")) for point in points)
+        paths = [find_preset("workloads", name, "workload") for name in given]
+        own = [Path(task.place(path)) for path in paths if not path.is_relative_to(config_root())]
+        named |= {str(path): None for workload in own for path in (workload, *files_of_workload(workload))}
+    if isinstance(task.base, dict):
+        catalogs = (point.get("catalog", task.base.get("catalog")) for point in points)
+        named |= {catalog: None for catalog in catalogs if isinstance(catalog, str)}
+    found: list[Path] = []
+    for path in sorted({Path(task.place(name)) for name in named}):
+        found += sorted(path.glob("*.csv")) if path.is_dir() else [path]
+    return found
+
+
+def files_of_workload(path: Path) -> list[Path]:
+    """Return the traces and schedules that the jobs of a workload name; of a name that stands for several, all."""
+    value = read_yaml(path).value
+    jobs = value.get("jobs", ()) if isinstance(value, dict) else ()
+    names = [job["file"] for job in jobs if isinstance(job, dict) and isinstance(job.get("file"), str)]
+    files = [path.parent / name for name in names]
+    return [one for file in files for one in (file, *file.parent.glob(f"{glob.escape(file.name)}.*")) if one.is_file()]
+
+
+def check_values(task: Task, spec: SweepSpec, points: Sequence[Point]) -> None:
+    """Refuse a value of a parameter with which no point is a spec: a misspelt key or name, or a value of another kind.
+
+    A value that some other parameter allows passes, as does a design that cannot be built. Of a span, one value must
+    pass.
+    """
+    if task.dump is not None:
+        return
+
+    @cache
+    def wrong(said: str) -> SpecError | None:
+        try:
+            plan_of(replace(task, point=json.loads(said)))
+        except SpecError as error:
+            return error
+        except HeddleError:
+            pass
+        return None
+
+    for name, values in spec.parameters.items():
+        if name in SPECIAL:
+            continue
+        groups: dict[str, list[Point]] = {}
+        for point in points:
+            groups.setdefault(json.dumps(point[name]) if isinstance(values, list) else "", []).append(point)
+        for group in groups.values():
+            kept = ({at: one for at, one in point.items() if at not in SPECIAL} for point in group)
+            errors = (wrong(json.dumps(point, sort_keys=True)) for point in kept)
+            first = next(errors, None)
+            if first is not None and all(error is not None for error in errors):
+                raise SpecError([replace(one, where=f"parameters: {one.where}") for one in first.findings])
+
+
+def bare_task(base: object, base_file: Path, stages: tuple[str, ...], rules: str) -> Task:
+    """Return what the points of a sweep have in common."""
+    place = base_file.absolute()
+    return Task(base, str(place.parent), str(place) if base is None else None, stages, {}, "", "", rules)
 
 
 def names_of_parts(kind: PartKind, base: object, base_file: Path, rules: str) -> list[str]:
     """Return the names of the parts of a kind that a base has."""
-    dump = str(base_file.absolute()) if base is None else None
-    plan = plan_of(Task(base, str(base_file.absolute().parent), dump, (), {}, "", "", rules))
+    plan = plan_of(bare_task(base, base_file, (), rules))
     return list(parts_of(kind, Reach(plan.fabrics), plan.cluster, FailureSpec.model_validate_json(rules)))

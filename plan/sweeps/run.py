@@ -1,7 +1,8 @@
 """Runs a sweep: the files are its state, and whatever computes the points can be lost.
 
-A point is a file that is written aside and renamed, by one process alone. Joblib computes points on this machine, or
-on a Dask cluster, which has to see no file of the sweep but its base. What a crash leaves is never a half point.
+A point is a file that is written aside and renamed, by one process alone. Joblib computes points on this machine, the
+workers of a Dask scheduler on others, which get all files that a point reads. What a crash leaves is never a half
+point.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ POINTS = "points"
 PATIENCE = 5
 """Times that a cluster may be lost without a point between."""
 PAUSE_S = 2.0
+AHEAD = 10_000
+"""Points that a scheduler knows at a time: it keeps a record of each."""
 CONNECT_S = 10
 """Seconds until a scheduler that does not answer counts as lost."""
 
@@ -91,8 +96,8 @@ def run_sweep(
     while left and not stop():
         before = len(left)
         try:
-            results = _computed(list(left.values()), jobs if scheduler is None else -1)
-            with _executor(scheduler), closing(results):
+            todo = list(left.values())
+            with closing(_computed_here(todo, jobs) if scheduler is None else _on_cluster(todo, scheduler)) as results:
                 for name, seconds, content in results:
                     write_point(folder, name, content)
                     del left[name]
@@ -112,28 +117,29 @@ def run_sweep(
     return Ran(computed, found, own_s, time.perf_counter() - begin, not left)
 
 
-@contextmanager
-def _executor(scheduler: str | None) -> Iterator[None]:
-    """Let joblib compute on a Dask cluster, if there is one, as long as the block lasts."""
-    if scheduler is None:
-        yield
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise HeddleError("--scheduler: found no Dask; install the extra `cluster`") from None
-    from joblib import parallel_config
-
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told by the command
-    client = Client(scheduler, timeout=CONNECT_S, set_as_default=True)  # type: ignore[no-untyped-call]
-    try:
-        with parallel_config(backend="dask"):
-            yield
-    finally:
-        client.close(timeout=2)  # type: ignore[no-untyped-call]
-
-
-def _computed(tasks: list[Task], jobs: int) -> Generator[tuple[str, float, bytes], None, None]:
+def _computed_here(tasks: list[Task], jobs: int) -> Generator[tuple[str, float, bytes], None, None]:
     from joblib import Parallel, delayed
 
     yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(compute)(task) for task in tasks)
+
+
+def _on_cluster(tasks: list[Task], scheduler: str) -> Generator[tuple[str, float, bytes], None, None]:
+    """Compute points on the workers of a Dask scheduler, however few, with the files that the points read."""
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise HeddleError("--scheduler: found no Dask; install the extra `cluster`") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told by the command
+    files = {path: Path(path).read_bytes() for path in tasks[0].files}
+    waiting = iter(tasks)
+    client = distributed.Client(scheduler, timeout=CONNECT_S)
+    try:
+        kept = client.scatter(files, broadcast=True, hash=False) if files else {}
+        there = distributed.as_completed(
+            client.submit(compute, task, kept, pure=False) for task in islice(waiting, AHEAD)
+        )
+        for future in there:
+            yield future.result()
+            there.update([client.submit(compute, task, kept, pure=False) for task in islice(waiting, 1)])
+    finally:
+        client.close(timeout=2)

@@ -135,6 +135,10 @@ def check_failures(path: Path, sweep: SweepSpec) -> None:
             isinstance(values, list) and set(map(str, values)) <= {"anew", "kept", "repaired"}
         ):
             raise SpecError([Finding(f"{path}: parameters.tables", f"{values}", "some of anew, kept and repaired")])
+        if name == "seed" and isinstance(values, list):
+            for value in values:
+                if type(value) is not int or value < 0:
+                    raise SpecError([Finding(f"{path}: parameters.seed", f"{value!r}", "whole numbers from 0")])
         if isinstance(values, str) and name not in FAILED:
             raise SpecError(
                 [Finding(f"{path}: parameters.{name}", values, "values, or a span; `each` is of failed.KIND")]

@@ -22,6 +22,7 @@ from simulate.cluster.scheduler import Scheduler
 from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.collectives.trees import zone_trees
 from simulate.traffic.placement import zone_of
+from simulate.traffic.servers import ComputeServers
 from simulate.workload.storage import BulkStorage
 
 
@@ -63,7 +64,7 @@ class JobRecord:
 
 
 class _Pairs(NamedTuple):
-    """Flows of one step among the nodes of a job."""
+    """Flows of one step among the nodes of a job, or among their ports."""
 
     src: NDArray[np.int32]
     dst: NDArray[np.int32]
@@ -83,13 +84,14 @@ class JobProcess:
     env: NetworkEnvironment
     plan: QueuedJob
     scheduler: Scheduler
+    servers: ComputeServers
     storage: BulkStorage | None
     rng: np.random.Generator
     round_s: float = 30.0
     record: JobRecord = field(init=False)
     process: simpy.Process = field(init=False)
     ends: NDArray[np.int32] | None = field(init=False, default=None)
-    """The nodes that it runs on now."""
+    """The nodes that it runs on now, by the end ports that name them."""
     asked_s: float | None = field(init=False, default=None)
     """Since when it waits for nodes."""
     attempts: list[tuple[float, float, bool]] = field(init=False, default_factory=list)
@@ -197,14 +199,17 @@ class _Exchange:
         if not job.scheduler.keeps_zones:
             zones = np.zeros_like(zones)  # who ignores zones builds one ring over all nodes
         sums = [_allreduce(row, zone, plan.gradients) for row, zone in zip(stages, zones, strict=True)]
-        self.gradients = _joined(sums)
+        self.gradients = self._on_rails(sums)
         forth = [_pairs(here, there, plan.activations) for here, there in pairwise(stages)]
         back = [_pairs(there, here, plan.activations) for here, there in pairwise(stages)]
-        self.activations = _joined(forth + back)
+        self.activations = self._on_rails(forth + back)
         groups, shifts = ends.reshape(-1, plan.expert_nodes), range(1, plan.expert_nodes)
         share = 2 * plan.tokens / plan.expert_nodes  # there, and back
         tokens = [_pairs(groups.ravel(), np.roll(groups, -shift, axis=1).ravel(), share) for shift in shifts]
-        self.tokens = _joined(tokens)
+        self.tokens = self._on_rails(tokens)
+
+    def _on_rails(self, parts: list[_Pairs]) -> _Pairs:
+        return _Pairs(*self.job.servers.spread(*_joined(parts)))
 
     def begin(self, pairs: _Pairs, k: int) -> list[simpy.Event]:
         """Begin the flows of k steps; nothing where there are none."""

@@ -17,10 +17,10 @@ from simulate.cluster.scheduler import Scheduler
 from simulate.engines.outcome import LinkClass, link_classes, links_table
 from simulate.engines.simpy_bridge import Process
 from simulate.traffic.network import Network
-from simulate.workload.storage import BulkStorage, storage_adapters
+from simulate.traffic.servers import ComputeServers
+from simulate.workload.storage import BulkStorage
 from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
 from topo.errors import Finding, HeddleError, SpecError, plural
-from topo.fabric import Role
 from topo.table import Shown, Table
 
 COPIES = 2
@@ -30,7 +30,7 @@ LOOK_S = 0.1
 
 
 class ClusterRun(Shown):
-    """The compute nodes of a fabric under the jobs of a queue.
+    """The compute servers of a fabric under the jobs of a queue; a server is a node, whatever ports it has.
 
     ::
 
@@ -47,8 +47,8 @@ class ClusterRun(Shown):
     Raises
     ------
     HeddleError
-        When a job cannot have as many nodes as it wants (with its place), or what was saved is of another queue or
-        network.
+        When a job cannot have as many nodes as it wants, or the storage that it needs (with its place), or what was
+        saved is of another queue or network.
     """
 
     def __init__(self, network: Network, queue: Queue, saved: Arrays | None = None) -> None:
@@ -57,14 +57,12 @@ class ClusterRun(Shown):
             raise HeddleError("a saved run is of another plan; continue with the plan from which it was saved")
         self.env = ResumableEnvironment(network, saved)
         fabric, rules = network.fabric, queue.rules
-        ends = fabric.ends(role="compute")
-        if not len(ends):
-            raise HeddleError(f"{fabric.name} has no compute nodes")
+        nodes = ComputeServers.of(fabric)
         for_nodes, for_failures, *for_jobs = np.random.default_rng(queue.seed).spawn(2 + len(queue.jobs))
         self.scheduler = Scheduler(
             self.env,
             fabric,
-            ends,
+            nodes.ends,
             for_nodes,
             placement=rules.placement,
             cross_zone_jobs=rules.cross_zone_jobs,
@@ -79,23 +77,29 @@ class ClusterRun(Shown):
         findings += [
             Finding(where, f"{flows:,} flows of a step", str(QUEUE_FLOWS))
             for job, where in zip(queue.jobs, queue.where, strict=True)
-            if (flows := job.nodes * (job.expert_nodes + 3 + rules.storage_streams)) > QUEUE_FLOWS.limit
+            if (flows := job.nodes * (nodes.rails.shape[1] * (job.expert_nodes + 3) + rules.storage_streams))
+            > QUEUE_FLOWS.limit
         ]
-        stores = (fabric.role[fabric.end_node] == Role.STORAGE) & (fabric.end_switch >= 0)
-        servers = len(storage_adapters(fabric)) if stores.any() else 0
-        findings += [
-            Finding(where, "1 storage server", f"{COPIES} or more, which keep a copy each of what is written")
-            for job, where in zip(queue.jobs, queue.where, strict=True)
-            if job.checkpoint and servers == 1
-        ]
+        servers = len(nodes.stores)
+        for job, where in zip(queue.jobs, queue.where, strict=True):
+            wants = next((key for key in ("checkpoint", "loaded") if getattr(job, key)), None)
+            if wants and not servers:
+                expected = f"storage servers on the subnets that are played, or a job without `{wants}`"
+                findings.append(Finding(where, f"`{wants}` and no storage server in {fabric.name}", expected))
+            elif wants and not nodes.to_storage.shape[1]:
+                expected = "a subnet with a port of every compute server and every storage server"
+                findings.append(Finding(where, f"`{wants}` and storage that not all nodes can reach", expected))
+            elif job.checkpoint and servers < COPIES:
+                expected = f"{COPIES} or more, which keep a copy each of what is written"
+                findings.append(Finding(where, "1 storage server", expected))
         if findings:
             raise SpecError(list(dict.fromkeys(findings)))
         storage = None
-        if servers:
+        if nodes.to_storage.shape[1]:
             sl = ASK if rules.storage_sl is None else rules.storage_sl
-            storage = BulkStorage(self.env, streams=rules.storage_streams, replicas=min(COPIES, servers), sl=sl)
+            storage = BulkStorage(self.env, nodes, streams=rules.storage_streams, replicas=min(COPIES, servers), sl=sl)
         self.jobs = [
-            JobProcess(self.env, job, self.scheduler, storage, of_job, rules.round)
+            JobProcess(self.env, job, self.scheduler, nodes, storage, of_job, rules.round)
             for job, of_job in zip(queue.jobs, for_jobs, strict=True)
         ]
         self.now_s = 0.0

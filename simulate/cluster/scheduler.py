@@ -28,7 +28,7 @@ class Scheduler:
     Parameters
     ----------
     ends
-        End ports of the nodes that there are.
+        End ports, one of each node that there is.
     placement
         The policy.
     cross_zone_jobs

@@ -112,3 +112,4 @@ class DeadlockError(HeddleError):
     def __init__(self, deadlock: Deadlock) -> None:
         super().__init__(deadlock._brief())
         self.deadlock = deadlock
+        self.args = (deadlock,)

@@ -27,10 +27,11 @@ from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBYTE, Network
 from simulate.traffic.placement import zone_of
+from simulate.traffic.servers import ComputeServers, server_ports
 from simulate.workload.spec import StorageSpec
 from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
-from topo.fabric import Fabric, Role, frozen
+from topo.fabric import Fabric, frozen
 from topo.table import Brief, format_seconds
 
 STEADY_BINS = 256
@@ -234,53 +235,73 @@ class BulkStorage:
 
     Parameters
     ----------
+    clients
+        The compute servers, which may have several ports to storage.
     streams
-        Servers over which a node's bytes are spread, each time others.
+        Servers over which a node's bytes are spread, each time others; at least one for each of its ports.
     replicas
         Servers that keep what is written.
     """
 
-    def __init__(self, env: NetworkEnvironment, *, streams: int = 4, replicas: int = 2, sl: int = 0) -> None:
-        adapters = storage_adapters(env.network.fabric)
-        if not 1 <= replicas <= len(adapters) or streams < 1:
+    def __init__(
+        self, env: NetworkEnvironment, clients: ComputeServers, *, streams: int = 4, replicas: int = 2, sl: int = 0
+    ) -> None:
+        n_ports, n_servers = clients.to_storage.shape[1], len(clients.stores)
+        if not 1 <= replicas <= n_servers or streams < 1 or not n_ports:
             raise HeddleError(
-                f"found {streams} streams and {replicas} replicas on {len(adapters)} storage servers; expected at "
-                f"least one stream, and a server for each replica"
+                f"found {streams} streams and {replicas} replicas on {n_servers} storage servers; expected at least "
+                f"one stream, a server for each replica, and a subnet with a port of every compute and storage server"
             )
-        self.env = env
-        self.streams, self.replicas, self.sl = streams, replicas, sl
-        zones = sorted({zone for ends in adapters for zone in ends})
-        self._adapter = frozen(
-            np.array([[ends.get(zone, next(iter(ends.values()))) for ends in adapters] for zone in zones], np.int32)
-        )
-        """(Z, servers) end port over which each server serves a zone; zones in order."""
-        self._row = {zone: at for at, zone in enumerate(zones)}
+        self.env, self.clients = env, clients
+        self.streams = -(-streams // n_ports) * n_ports
+        """As many over each port of a client."""
+        self.replicas, self.sl = replicas, sl
+        zone = zone_of(env.network.fabric, clients.to_storage)
+        place, row = np.unique(np.stack([clients.subnet[clients.to_storage], zone]).reshape(2, -1), axis=1,
+                               return_inverse=True)  # fmt: skip
+        self._row = row.reshape(zone.shape)
+        """(n, Q) row of `_adapters` for each port of a client."""
+        self._adapters = [
+            [self._near(ports[part], zone) for ports in clients.stores] for part, zone in place.T.tolist()
+        ]
+        """By subnet and zone, end ports over which each server serves them."""
+
+    def _near(self, ports: list[int], zone: int) -> list[int]:
+        """Return those of a server's ports that are in a zone; all where none is."""
+        zones = zone_of(self.env.network.fabric, ports).tolist()
+        return [port for port, its in zip(ports, zones, strict=True) if its == zone] or ports
 
     def read(self, ends: ArrayLike, size_bytes: float, rng: np.random.Generator) -> simpy.Event:
         """Let each of these nodes read `size_bytes`."""
-        node = np.repeat(np.asarray(ends, np.int64), self.streams)
-        server = rng.integers(self._adapter.shape[1], size=len(node))
-        return self.env.transfer_all(self._at(node, server), node, size_bytes / self.streams, sl=self.sl)
+        node, port, row = self._ports(ends)
+        server = rng.integers(len(self.clients.stores), size=len(node))
+        return self.env.transfer_all(self._at(row, server), port, size_bytes / self.streams, sl=self.sl)
 
     def write(self, ends: ArrayLike, size_bytes: float, rng: np.random.Generator) -> simpy.Event:
         """Let each of these nodes write `size_bytes` to the first server of a chain, which passes them on to the next.
 
         A server passes on a chunk while it receives the next, so all transfers of a chain run at the same time.
         """
-        node = np.repeat(np.asarray(ends, np.int64), self.streams)
-        first = rng.integers(self._adapter.shape[1], size=len(node))
-        step = 1 + rng.integers(max(self._adapter.shape[1] // self.replicas, 1), size=len(node))
-        chain = (first + np.arange(self.replicas)[:, None] * step) % self._adapter.shape[1]
-        dst = self._at(node, chain)
-        src = np.concatenate([node[None, :], dst[:-1]])
-        return self.env.transfer_all(src.ravel(), dst.ravel(), size_bytes / self.streams, sl=self.sl)
+        node, port, row = self._ports(ends)
+        servers = len(self.clients.stores)
+        first = rng.integers(servers, size=len(node))
+        step = 1 + rng.integers(max(servers // self.replicas, 1), size=len(node))
+        dst = [self._at(row, (first + at * step) % servers) for at in range(self.replicas)]
+        src = [port, *dst[:-1]]
+        return self.env.transfer_all(np.concatenate(src), np.concatenate(dst), size_bytes / self.streams, sl=self.sl)
 
-    def _at(self, node: ArrayLike, server: ArrayLike) -> NDArray[np.int32]:
-        """Return the adapter of a server in the zone of a node."""
-        zones = zone_of(self.env.network.fabric, node).tolist()
-        row = np.array([self._row.get(zone, 0) for zone in zones])
-        found: NDArray[np.int32] = self._adapter[row, np.asarray(server)]
-        return found
+    def _ports(self, ends: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.intp]]:
+        """Return the node, its port and the row of that of each stream."""
+        number = self.clients.numbers(ends)
+        node = np.repeat(number, self.streams)
+        column = np.tile(np.arange(self.streams) % self.clients.to_storage.shape[1], len(number))
+        return node, self.clients.to_storage[node, column], self._row[node, column]
+
+    def _at(self, row: NDArray[np.intp], server: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the adapter of the server of each stream; those that a server has take turns."""
+        pairs = zip(row.tolist(), server.tolist(), strict=True)
+        near = (self._adapters[at][number] for at, number in pairs)
+        return np.array([ports[stream % len(ports)] for stream, ports in enumerate(near)], np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,18 +421,16 @@ def storage_adapters(fabric: Fabric) -> list[dict[int, int]]:
     HeddleError
         When there is none.
     """
-    ends = np.arange(fabric.n_switches, fabric.n_end_ports)
-    ends = ends[(fabric.role[fabric.end_node[ends]] == Role.STORAGE) & (fabric.end_switch[ends] >= 0)]
-    servers: dict[int, dict[int, int]] = {}
-    for end, node in zip(ends.tolist(), fabric.end_node[ends].tolist(), strict=True):
-        # An adapter that sits in no known host is a server of its own.
-        host = int(fabric.host[node])
-        servers.setdefault(host if host >= 0 else -1 - node, {}).setdefault(int(fabric.zone[node]), end)
+    servers = server_ports(fabric, "storage")
     if not servers:
         raise HeddleError(
             f"{fabric.name} has no storage servers; give hosts the role storage, in the spec or by a file of roles"
         )
-    return list(servers.values())
+    adapters: list[dict[int, int]] = [{} for _ in servers]
+    for of_zone, ends in zip(adapters, servers, strict=True):
+        for zone, end in zip(zone_of(fabric, ends).tolist(), ends, strict=True):
+            of_zone.setdefault(zone, end)
+    return adapters
 
 
 def _chains(n_servers: int, n_ssds: int, replicas: int) -> NDArray[np.int32]:

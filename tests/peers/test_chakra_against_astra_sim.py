@@ -23,6 +23,7 @@ import pytest
 
 from helpers.chakra import node, trace
 from helpers.fluids import hosts, routed
+from helpers.skips import without
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import play
@@ -35,7 +36,7 @@ pytestmark = [
     pytest.mark.peer,
     pytest.mark.skipif(
         not all(shutil.which(PROGRAM + kind) for kind in ("Aware", "Unaware")),
-        reason=f"needs {PROGRAM}Aware and ...Unaware, which no distribution has: build ASTRA-sim",
+        reason=without("ASTRA-sim"),
     ),
 ]
 

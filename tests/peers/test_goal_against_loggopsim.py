@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from helpers.fluids import hosts, routed
+from helpers.skips import without
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import play
@@ -31,7 +32,7 @@ pytestmark = [
     pytest.mark.peer,
     pytest.mark.skipif(
         not all(map(shutil.which, TOOLS)),
-        reason=f"needs {', '.join(TOOLS)}, which no distribution has: build LogGOPSim",
+        reason=without("LogGOPSim"),
     ),
 ]
 

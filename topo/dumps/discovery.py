@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES, DUMP_PORTS, DUMP_SKIPPED
 from topo.catalog.devices import AGGREGATION_DEVICE, CHIPS
-from topo.errors import FormatError
+from topo.errors import FormatError, plural
 from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.speeds import LinkSpeed, parse_link_speed
 
@@ -150,16 +150,17 @@ class Records:
         if len(self.cables) > DUMP_CABLE_ENDS.limit:
             raise DUMP_CABLE_ENDS.exceeded(self.path, cable.line)
 
-    def assemble(self, name: str = "") -> Discovery:
+    def assemble(self, name: str = "", *, both_ends: bool = False) -> Discovery:
         """Build the fabric, by default called by its file: switches first, otherwise in the order of the records.
 
-        FormatError for no node, too many ports, a port that does not exist, or a port with two cables.
+        FormatError for no node, too many ports, a port that does not exist, a port with two cables, and, of a format
+        that names each cable from ``both_ends``, a cable that is named from one: then the file was cut.
         """
         if not self.nodes:
             raise self.refuse("no switch, adapter or router in it; expected a dump of a fabric")
         if sum(node.ports for node in self.nodes.values()) > DUMP_PORTS.limit:
             raise DUMP_PORTS.exceeded(self.path)
-        return _assemble(name or Path(self.path).name.partition(".")[0] or "fabric", self)
+        return _assemble(name or Path(self.path).name.partition(".")[0] or "fabric", self, both_ends)
 
 
 @lru_cache(maxsize=256)
@@ -171,13 +172,13 @@ def _link_speed(text: str) -> LinkSpeed | None:
     return None if speed.generation == "GE" else speed  # no subnet manager lists Ethernet
 
 
-def _assemble(name: str, records: Records) -> Discovery:
+def _assemble(name: str, records: Records, both_ends: bool) -> Discovery:
     nodes = list(records.nodes.values())
     nodes = sorted(nodes, key=lambda node: node.key[0] != "S")  # stable: file order otherwise
     index_of = {node.key: index for index, node in enumerate(nodes)}
     offset = np.concatenate([[0], np.cumsum([node.ports for node in nodes])]).astype(np.int32)
     n_switches = sum(node.key[0] == "S" for node in nodes)
-    ports = _plug(nodes, index_of, offset.tolist(), records)
+    ports = _plug(nodes, index_of, offset.tolist(), records, both_ends)
 
     kinds = [_kind(node) for node in nodes]
     models: dict[str, int] = {}
@@ -207,7 +208,9 @@ def _assemble(name: str, records: Records) -> Discovery:
     return Discovery(fabric, tuple(sorted(records.skipped)))
 
 
-def _plug(nodes: list[FoundNode], index_of: dict[NodeKey, int], offset: list[int], records: Records) -> _Ports:
+def _plug(
+    nodes: list[FoundNode], index_of: dict[NodeKey, int], offset: list[int], records: Records, both_ends: bool
+) -> _Ports:
     total = offset[-1]
     ports = _Ports([-1] * total, [4] * total, [0] * total, [0] * total, [0] * total)
     described: dict[int, CableEnd] = {}
@@ -242,7 +245,13 @@ def _plug(nodes: list[FoundNode], index_of: dict[NodeKey, int], offset: list[int
         ports.guid[peer] = ports.guid[peer] or cable.far_guid
         ports.lid[peer] = ports.lid[peer] or cable.far_lid
 
-    _settle(described, ports, records)
+    halves = _settle(described, ports, records)
+    if both_ends and halves:
+        raise records.refuse(
+            f"found {plural(len(halves), 'cable')} from one end only, the first in this line; expected each from both "
+            "ends: the list is not whole, write it anew",
+            min(halves),
+        )
     for index, node in enumerate(nodes):
         for port in range(offset[index], offset[index + 1]):
             if node.key[0] == "S":
@@ -252,8 +261,11 @@ def _plug(nodes: list[FoundNode], index_of: dict[NodeKey, int], offset: list[int
     return ports
 
 
-def _settle(described: dict[int, CableEnd], ports: _Ports, records: Records) -> None:
-    """Make both ends of each cable agree: complete those with one description, leave out contradictions."""
+def _settle(described: dict[int, CableEnd], ports: _Ports, records: Records) -> list[int]:
+    """Make both ends of each cable agree: complete those with one description, leave out contradictions.
+
+    Returns the lines of those with one description.
+    """
     wanted: dict[int, list[int]] = defaultdict(list)  # ports that claim each port as their far end
     for port in described:
         wanted[ports.peer[port]].append(port)
@@ -274,6 +286,7 @@ def _settle(described: dict[int, CableEnd], ports: _Ports, records: Records) -> 
     for port in completed:
         peer = ports.peer[port]
         ports.peer[peer], ports.width[peer], ports.speed[peer] = port, described[port].width, described[port].speed
+    return [described[port].line for port in completed]
 
 
 def _lids(nodes: list[FoundNode], n_switches: int, adapter_lids: list[int], records: Records) -> NDArray[np.uint16]:

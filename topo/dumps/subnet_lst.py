@@ -40,7 +40,7 @@ def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
     """Build the fabric that a link list, as text or line by line, describes.
 
     FormatError for a line that opens a brace but describes no cable, a second cable in one port, a port that its node
-    does not have, or a text without cables.
+    does not have, a cable that only one of its ends names, or a text without cables.
     """
     records = Records(path)
     for number, line in enumerate(lines_of(text, path), 1):
@@ -80,7 +80,7 @@ def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
                 speed=speed,
             )
         )
-    return records.assemble()
+    return records.assemble(both_ends=True)
 
 
 def _node(fields: tuple[str, ...], number: int) -> FoundNode:

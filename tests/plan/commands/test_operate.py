@@ -77,6 +77,49 @@ def test_a_job_takes_what_its_steps_take(tmp_path: Path, capsys: Captured) -> No
     assert found["stopped"] is False
 
 
+TRAINING = "forward: 1 s, backward: 2 s, gradients: 1600 GB"
+RAILS = config_root() / "dgx-h100-48.yaml"
+
+
+def test_a_job_has_servers_with_all_their_rails_and_storage_on_a_subnet_of_its_own(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """Eight rails of 50 GB/s carry the ring of eight servers; node hours are those that jobs had, no more, no less."""
+    text = (
+        f"failures_a_node_day: 0\nround: 1 s\njobs:\n- {{name: one, nodes: 8, steps: 100, {TRAINING}, loaded: 1 GB}}\n"
+        "- {name: wide, nodes: 48, steps: 50, forward: 1 s, backward: 2 s, checkpoint: 10 GB, every: 1 min}\n"
+    )
+    found = operate(capsys, RAILS, "-q", written(tmp_path / "q.yaml", text))
+    one, wide = found["jobs"]
+    assert one["step_s"] == pytest.approx(1.0 + 2 * 7 / 8 * 1600 / 8 / 50, rel=1e-3)
+    assert wide["begin_s"] == one["end_s"]  # all servers that there are
+    assert wide["checkpoints"] == 2
+    node_s = sum(job["nodes"] * (job["end_s"] - job["begin_s"]) for job in (one, wide))
+    assert found["utilisation"] * 48 * found["time_s"] == pytest.approx(node_s)
+    carried = {(row["sender"], row["receiver"]): row["bytes"] for row in found["links"]}
+    copied = 2 * 48 * 10e9  # checkpoints, from the first server of a chain to the second
+    assert carried["storage", "leaf"] == pytest.approx(8 * 101 * 1e9 + copied)  # a step is loaded ahead
+    assert carried["leaf", "storage"] == pytest.approx(2 * copied)
+
+
+@pytest.mark.parametrize("key", ["checkpoint", "loaded"])
+def test_storage_that_is_not_there_is_an_error(tmp_path: Path, capsys: Captured, key: str) -> None:
+    queue = written(tmp_path / "q.yaml", f"jobs:\n- {{name: one, nodes: 8, steps: 10, {TRAINING}, {key}: 1 GB}}\n")
+    said = refused(capsys, RAILS, "-q", queue, "--subnet", "dgx-h100-48")
+    assert said.startswith(f"{queue}:2:3: found `{key}` and no storage server in dgx-h100-48; expected storage servers")
+
+
+def test_a_flow_without_a_path_is_told_and_no_traceback(tmp_path: Path, capsys: Captured) -> None:
+    """Tables that lost a server's entries: what the network says reaches the user through SimPy."""
+    out = tmp_path / "lab"
+    assert run(["build", str(LAB), "-o", str(out)]) == 0
+    lfts = out / "opensm" / "lfts"
+    lines = lfts.read_text().splitlines(keepends=True)
+    written(tmp_path / "lfts", "".join(line for line in lines if not line.startswith("0x0008")))
+    said = refused(capsys, out, "-q", written(tmp_path / "q.yaml", ONE), "--tables", tmp_path / "lfts")
+    assert "has no path" in said
+
+
 def test_says_how_long_jobs_waited_and_how_full_nodes_and_links_were(tmp_path: Path, capsys: Captured) -> None:
     """Two jobs that cannot run side by side on 16 nodes, and a third that never ends."""
     queue = """

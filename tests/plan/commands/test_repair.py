@@ -6,12 +6,16 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import plan
+import routing
 import topo
 from plan.cli import run
 from topo.catalog.load import config_root
 from topo.dumps.ibnetdiscover import format_ibnetdiscover
+from topo.errors import HeddleError
 from topo.fabric import frozen
 
 
@@ -136,3 +140,29 @@ def test_entries_are_spared_for_the_load_as_told(lab: Path, capsys: pytest.Captu
     for wrong in ("-1", "nan", "101", "much"):
         assert run(["repair", str(lab), "--spare", wrong]) == 2
         assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_view_that_lacks_more_than_the_largest_switch_has_is_refused(tmp_path: Path) -> None:
+    """Any one switch may be down; more is a view that cannot be true, unless somebody says that it is."""
+    routed = routing.route(topo.preset("lab-20").fabric, "minhop")
+    fabric, rng = routed.fabric, np.random.default_rng(1)
+    ends = fabric.port_node[fabric.links]
+    most = max(int(np.count_nonzero((ends == switch).any(axis=1))) for switch in range(fabric.n_switches))
+    for cables in (1, most, most + 1, len(fabric.links) - 1):
+        now = tmp_path / f"{cables}.ibnetdiscover"
+        gone = rng.choice(fabric.links, cables, replace=False)
+        now.write_text(format_ibnetdiscover(fabric.without(gone[:, 0])), encoding="utf-8")
+        if cables > most:
+            with pytest.raises(
+                HeddleError, match=rf"found {cables} cables of lab-20 down; expected at most {most}, as"
+            ):
+                plan.repair(routed, now=now)
+            with pytest.raises(HeddleError, match=rf"expected at most {cables - 1}: is this a whole view"):
+                plan.repair(routed, now=now, most_down=cables - 1)
+        assert len(plan.repair(routed, now=now, most_down=cables).repair.down) == 2 * cables
+    with pytest.raises(HeddleError, match="found 1 cable of lab-20 down; expected at most 0"):
+        plan.repair(routed, now=tmp_path / "1.ibnetdiscover", most_down=0)
+    for switch in range(fabric.n_switches):
+        now = tmp_path / f"switch-{switch}.ibnetdiscover"
+        now.write_text(format_ibnetdiscover(fabric.without(np.flatnonzero(fabric.port_node == switch))))
+        plan.repair(routed, now=now)

@@ -17,7 +17,8 @@ import pytest
 
 import plan.sweeps.run as sweep_run
 from plan.cli import run
-from plan.sweeps.result import tasks_of
+from plan.sweeps.point import compute
+from plan.sweeps.result import files_of_workload, tasks_of
 from plan.sweeps.run import POINTS, point_file, read_point, run_sweep
 from plan.sweeps.spec import read_sweep
 from plan.sweeps.summary import side_by_side
@@ -312,3 +313,139 @@ def test_a_few_points_are_shown_side_by_side() -> None:
         {"point": {"a": 2, "b": "x"}, "figures": {"same": 3, "cost": None}},
     ]
     assert list(side_by_side(documents).texts()) == [("a", "1", "2"), ("cost", "1,234,567", "")]
+
+
+# What is wrong with a sweep, and not with a point
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ("  nodes.gpu.count: [4, 6]\n  dfsssp: [balanced, dfsssp]\n", "dfsssp: found the unknown key `dfsssp`"),
+        ("  network.leafs: [2, 3]\n  seed: [0, 1]\n", "network.leafs: found the unknown key `leafs`"),
+        ("  routing: [{engine: balanced}, {engine: dfssp}]\n", "Did you mean `dfsssp`?"),
+        ("  nodes.gpu.count: [4, four]\n", 'nodes.gpu.count: found the text "four"'),
+        ("  network.leaves: {low: 2.5, high: 3.5, steps: 2}\n", "network.leaves: found"),
+        ("  seed: [0, one]\n", "whole numbers from 0"),
+        ("  seed: [-1]\n", "whole numbers from 0"),
+    ],
+)
+def test_a_misspelt_parameter_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: Captured, parameters: str, message: str
+) -> None:
+    assert run(["sweep", str(sweep(tmp_path, parameters)), "-o", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_value_that_another_parameter_allows_is_not_refused(tmp_path: Path, capsys: Captured) -> None:
+    """`spines` is no key of a mesh: a point of each shape fails, and none of the values."""
+    (tmp_path / "lab.yaml").write_text(LAB)
+    file = tmp_path / "sweep.yaml"
+    trees = [{"shape": "fat-tree", "switch": "QM8700", "leaves": leaves, "spines": 2} for leaves in (2, 3)]
+    shapes = [trees[0], {"shape": "mesh", "switch": "QM8700", "size": [2, 2]}]
+    file.write_text(json.dumps({"base": "lab.yaml", "stages": ["design"],
+                                "parameters": {"network": shapes, "network.spines": [2]}}))  # fmt: skip
+    run(["sweep", str(file), "-o", str(tmp_path / "out")])
+    capsys.readouterr()
+    file.write_text(json.dumps({"base": "lab.yaml", "stages": ["design"], "parameters": {"network": trees}}))
+    assert run(["sweep", str(file), "-o", str(tmp_path / "all"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failed"] == 0
+
+
+@pytest.mark.parametrize(("counts", "status"), [("[400, 500]", 1), ("[4, 400]", 0), ("[4]", 0)])
+def test_the_status_says_whether_all_points_failed(tmp_path: Path, capsys: Captured, counts: str, status: int) -> None:
+    file = sweep(tmp_path, f"  nodes.gpu.count: {counts}\n")
+    for _ in range(2):  # the second time they are found
+        assert run(["sweep", str(file), "-o", str(tmp_path / "out")]) == status
+    capsys.readouterr()
+
+
+# Where points are computed
+
+
+def with_files(folder: Path) -> Path:
+    """A sweep that reads a catalog, a workload, and a schedule that the workload names."""
+    folder.mkdir()
+    (folder / "own").mkdir()
+    switches = (config_root() / "catalog" / "switches.csv").read_text().splitlines()
+    row = next(line for line in switches if line.startswith("QM8700,"))
+    (folder / "own" / "switches.csv").write_text(f"{switches[0]}\n{row.replace('QM8700', 'MINE', 1)}\n")
+    file = sweep(folder, "  nodes.gpu.count: [4, 8]\n  workload: [work/play.yaml]\n", "[design, route, play]")
+    (folder / "lab.yaml").write_text(LAB.replace("QM8700", "MINE") + "\ncatalog: ../base/own\n")
+    (folder / "work").mkdir()
+    (folder / "work" / "play.yaml").write_text((config_root() / "workloads" / "allreduce.yaml").read_text())
+    return file
+
+
+def test_all_files_of_a_point_travel(tmp_path: Path) -> None:
+    """Elsewhere, where no file of the sweep is, a point has the same bytes."""
+    tasks = tasks_of(*read_sweep(with_files(tmp_path / "base")))
+    here = [compute(task) for task in tasks]
+    assert all(b'"figures"' in document for _, _, document in here), here
+    files = {path: Path(path).read_bytes() for path in tasks[0].files}
+    assert sorted(Path(path).name for path in files) == ["play.yaml", "switches.csv"]
+    (tmp_path / "base").rename(tmp_path / "gone")
+    there = [compute(task, files) for task in tasks]
+    assert [(name, document) for name, _, document in there] == [(name, document) for name, _, document in here]
+    assert all(b'"error"' in compute(replace(task, point=task.point | {"seed": 1}))[2] for task in tasks)
+
+
+def test_each_file_that_a_point_reads_names_it(tmp_path: Path) -> None:
+    file = with_files(tmp_path / "base")
+    names = {tasks_of(*read_sweep(file))[0].name}
+    for path in tasks_of(*read_sweep(file))[0].files:
+        content = Path(path).read_text()
+        Path(path).write_text(content + ("#\n" if path.endswith(".yaml") else content.splitlines()[-1].replace(
+            "MINE", "OTHER", 1) + "\n"))  # fmt: skip
+        names.add(tasks_of(*read_sweep(file))[0].name)
+    assert len(names) == 3
+
+
+def test_a_workload_brings_its_traces(tmp_path: Path) -> None:
+    for name in ("run.0.et", "run.1.et", "rung.0.et", "a.goal", "b.goal"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "w.yaml").write_text("jobs:\n- {kind: chakra, file: run}\n- {kind: goal, file: a.goal}\n- {file: no}\n")
+    assert sorted(path.name for path in files_of_workload(tmp_path / "w.yaml")) == ["a.goal", "run.0.et", "run.1.et"]
+
+
+@pytest.mark.slow
+def test_one_worker_with_one_thread_computes_and_is_checked(tmp_path: Path) -> None:
+    """The points run on the worker, however few threads there are; its version is compared there."""
+    distributed = pytest.importorskip("distributed")
+    tasks = tasks_of(*read_sweep(with_files(tmp_path / "base")))
+    run_sweep(tmp_path / "alone", tasks)
+    port = free_port()
+    with cluster(port, 1):
+        address = f"tcp://127.0.0.1:{port}"
+        with distributed.Client(address, set_as_default=False) as client:
+            client.wait_for_workers(1)
+            worker = set(client.run(os.getpid).values())
+            client.run(_note_pids)
+        assert run_sweep(tmp_path / "cluster", tasks, scheduler=address).whole
+        with distributed.Client(address, set_as_default=False) as client:
+            assert set(client.run(_noted).values()) == {len(tasks)}
+        assert worker != {os.getpid()}
+        with pytest.raises(ToolError, match="different versions"):
+            run_sweep(tmp_path / "other", [replace(task, code="other") for task in tasks], scheduler=address)
+    assert contents(tmp_path / "cluster") == contents(tmp_path / "alone")
+
+
+def _note_pids() -> None:
+    """Let this process count the points that it computes."""
+    import plan.sweeps.point as point
+
+    figures_of = point.figures_of
+    point.computed = 0  # type: ignore[attr-defined]
+
+    def counted(task):  # type: ignore[no-untyped-def]
+        point.computed += 1  # type: ignore[attr-defined]
+        return figures_of(task)
+
+    point.figures_of = counted
+
+
+def _noted() -> int:
+    import plan.sweeps.point as point
+
+    return int(point.computed)  # type: ignore[attr-defined]

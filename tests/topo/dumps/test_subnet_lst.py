@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import routing
+from helpers.ibdmchk import format_subnet_list
+from helpers.twins import twin
 from topo.dumps.fabric_file import read_dump
 from topo.dumps.subnet_lst import parse_subnet_lst
 from topo.errors import FormatError
@@ -31,6 +35,7 @@ LIST = "\n".join(
         f"{end(*LEAF, 21)} {end(*SPINE, 1, device='D2F00000')} PHY=4x LOG=ACT SPD=50",
         f"{end(*LEAF, 1)} {end(*HOST, 1, 2, '101B0000')} PHY=2x LOG=ACT SPD=50",
         f"{end(*HOST, 1, 2, '101B')} {end(*LEAF, 1)} PHY=2x LOG=ACT SPD=50",
+        f"{end(*SPINE, 1)} {end(*LEAF, 21)} PHY=4x LOG=ACT SPD=50",
         "",
     ]
 )
@@ -61,7 +66,8 @@ def test_speeds_are_those_of_a_lane(word: str, generation: str) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        (LIST[:-40], 3, "cannot read"),
+        (LIST[:-40], 4, "cannot read"),
+        (LIST[: LIST.rindex("{ SW", 0, LIST.rindex("{ SW"))], 1, "found 1 cable from one end only"),
         (LIST.replace("PN:15", "PN:29"), 1, "port 41 of S-0000000000000010"),
         (LIST.replace("PN:15", "PN:01"), 2, "which holds another cable in line 1"),
         (LIST.replace("Ports:02", "Ports:03", 1), 3, "2 ports of a node that has 3 in line 2"),
@@ -80,7 +86,7 @@ def test_what_can_be_left_out_is_counted() -> None:
     assert [line for line, _ in found.skipped] == [2, 3]
     assert len(found.fabric.links) == 2
     found = parse_subnet_lst(LIST.replace("PN:15", "PN:00"))
-    assert found.skipped == ((1, "port 0, which is a switch's own and holds no cable"),)
+    assert found.skipped == tuple((line, "port 0, which is a switch's own and holds no cable") for line in (1, 4))
     assert found.fabric.links.tolist() == [[0, 80]]
 
 
@@ -99,3 +105,26 @@ def test_the_format_of_a_fabric_shows_in_its_text(tmp_path: Path) -> None:
         other.write_bytes(content)
         with pytest.raises(FormatError, match="expected the output of ibnetdiscover"):
             read_dump(other)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_list_cut_at_a_line_end_is_refused_or_lacks_whole_cables(seed: int) -> None:
+    """A cut list never shows a cable that the whole one has not, nor one that only one end names."""
+    fabric = twin("ndr-pod")
+    tables = routing.route(fabric, "minhop").tables
+    lines = np.random.default_rng(seed).permutation(format_subnet_list(fabric, tables).splitlines()).tolist()
+    whole = parse_subnet_lst("\n".join(lines)).fabric
+    assert len(whole.links) == len(fabric.links)
+    refused = 0
+    for kept in range(1, len(lines), len(lines) // 40):
+        named = [frozenset(re.findall(r"NodeGUID:(\w+).*? PN:(\w+)", line)) for line in lines[:kept]]
+        halves = sum(named.count(cable) == 1 for cable in set(named))
+        try:
+            cut = parse_subnet_lst("\n".join(lines[:kept])).fabric
+        except FormatError as error:
+            assert f"found {halves:,} cable" in str(error)
+            refused += 1
+        else:
+            assert halves == 0
+            assert len(cut.links) == len(set(named))
+    assert refused > 30
