@@ -28,7 +28,7 @@ BYTES_PER_GBPS = 1 << 20
 """What each adapter sends, for each Gb/s of its rate: all pairs would end at the same time on links of their own."""
 ROUNDING = 1e-6
 """Relative error of times of the fluid engine, within which a law of plays is held."""
-OTHERS = ("balanced", "jobs", "minhop", "dfsssp")
+OTHERS = ("balanced", "minhop", "dfsssp")
 """Engines whose tables are played where those of a finalist give less than its certificate."""
 Ends = NDArray[np.integer[Any]]
 
