@@ -135,7 +135,7 @@ def _judge(name: str, spec: dict[str, Any], needs: Needs, certified: Bisection) 
 def _jobs(fabric: Fabric, needs: Needs) -> list[dict[str, Ends]]:
     """Return the end ports of the jobs by name, those together that have the network at the same time."""
     ends, storage = fabric.ends(role="compute"), fabric.ends(role="storage")
-    hosts, rank = np.unique(_servers(fabric, ends), return_inverse=True)
+    hosts, rank = np.unique([fabric.server_of(node) for node in fabric.end_node[ends].tolist()], return_inverse=True)
     groups = []
     for windows in jobs_at_once(len(hosts), needs.job.sizes, alone=needs.job.alone):
         jobs = {f"{hosts[a]} to {hosts[b - 1]}": ends[(rank >= a) & (rank < b)] for a, b in windows.tolist()}
@@ -226,7 +226,3 @@ def _play(tables: Routed, src: Ends, dst: Ends) -> tuple[NDArray[np.float64], ND
 def _rates(fabric: Fabric, src: Ends, dst: Ends) -> NDArray[np.float64]:
     """Gb/s of pairs: of the slower end."""
     return np.minimum(*(fabric.rate_gbps[fabric.port_of(side)] for side in (src, dst)))
-
-
-def _servers(fabric: Fabric, ends: Ends) -> list[str]:
-    return [fabric.hosts[host] for host in fabric.host[fabric.end_node[ends]].tolist()]

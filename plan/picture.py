@@ -132,7 +132,7 @@ def draw(
 
 def _draw_cut(plan: Plan) -> Drawing:
     """Draw the subnets with the links of the worst cut marked, and the bisection in the title."""
-    found = costmodel.bisection(plan.fabrics)
+    found = plan.bisection or costmodel.bisection(plan.fabrics)
     marks = [np.zeros(fabric.n_ports, np.int64) for fabric in plan.fabrics]
     for fabric, mark in zip(plan.fabrics, marks, strict=True):
         if found.cut is not None and fabric.name == found.cut.subnet:

@@ -25,7 +25,7 @@ import numpy as np
 from numba.core import types
 from numba.np.numpy_support import from_dtype
 
-from routing.compiler import LOG, find_called
+from routing.compiler import LOG, find_reached
 
 SIGNATURES = Path(__file__).with_name("signatures.json")
 """``commands``: the kernels that some commands call, each; ``functions``: the types of the arguments of those, and of
@@ -55,10 +55,7 @@ class Task:
     @cached_property
     def called(self) -> set[Any]:
         """All functions that are compiled with this one."""
-        found = [self.kernel.py_func]
-        for one in found:
-            found.extend(other for other in find_called(one) if other not in found)
-        return set(found[1:])
+        return set(find_reached(self.kernel.py_func)[1:])
 
     def compile(self) -> None:
         """Compile what is not kept."""

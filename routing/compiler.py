@@ -222,12 +222,17 @@ def digest_of_reach(function: Callable[..., Any], options: Mapping[str, object])
     """
     versions = f"numba {numba.__version__}, numpy {np.__version__}, {sorted(options.items())}"
     digest = hashlib.sha256(versions.encode())
+    for one in find_reached(function):
+        digest.update(_makings(one)[0])
+    return digest.digest()
+
+
+def find_reached(function: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """Return a function and all functions of ours that are compiled with it."""
     reached = [function]
     for one in reached:
-        said, called = _makings(one)
-        digest.update(said)
-        reached.extend(other for other in called if other not in reached)
-    return digest.digest()
+        reached.extend(other for other in _makings(one)[1] if other not in reached)
+    return reached
 
 
 @cache
@@ -245,11 +250,6 @@ def _makings(function: Callable[..., Any]) -> tuple[bytes, tuple[Callable[..., A
                 said.append(repr(constant))
         said.extend(_meaning(function.__globals__.get(name), code.co_names, called) for name in code.co_names)
     return "\n".join(said).encode(), tuple(called)
-
-
-def find_called(function: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
-    """Return the functions of ours that one calls, which are compiled with it."""
-    return _makings(function)[1]
 
 
 def _meaning(value: Any, names: Sequence[str], called: dict[Callable[..., Any], None]) -> str:

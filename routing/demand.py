@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from routing.engines.multipath import legal_order
 from routing.names import EndNames
-from routing.order.channel_order import order_channels, switch_levels, taken_channels
+from routing.order.channel_order import order_channels, switch_levels, taken_channels, write_ports
 from routing.order.destinations import destinations_of
 from routing.order.legal import ChannelOrder
 from routing.proof import prove_order
@@ -175,8 +175,7 @@ def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
     if least >= before:
         return replace(routed, why=f"{routed.why}; fullest link under the demand {before:,.4g}")
     lft = tables.lft.copy()
-    lid, switch = np.nonzero(found.next_hop != next_hop)
-    lft[switch, lid] = order.number[order.indptr[switch] + found.next_hop[lid, switch]]
+    write_ports(order, next_hop, found.next_hop, lft)
     why = f"{routed.why}; fullest link under the demand {least:,.4g} instead of {before:,.4g}"
     return replace(routed, tables=replace(tables, lft=frozen(lft)), why=why)
 

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from routing.engines import dfsssp, minhop, shortest
 from routing.engines.fat_tree import closed_form
-from routing.engines.start import Start, closed_in_a_row, keeps, start_of
+from routing.engines.start import Start, closed_in_a_row, start_of
 from routing.order.channel_order import order_channels, port_numbers, taken_channels, with_ranks
 from routing.order.destinations import empty_tables, finish_tables
-from routing.order.joined import zones_of
 from routing.order.legal import ChannelOrder
 from routing.order.structure import structure_order, with_switches_in
 from routing.order.turn_order import Wish, grow_channel_order, two_sided_order
@@ -88,7 +87,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
     if not len(start.order.sender):
         return finish_tables(start.dests, lft, lids, "balanced")
     tables = _perfect(start)
-    if tables is None and (start.tree or any(keeps(form.kept) for form in start.forms)):
+    if tables is None and (start.tree or any(form.kept is not None for form in start.forms)):
         tables = _finish(start, _search(start).next_hop)
     elif tables is None:
         # No closed form is kept, so the order of the fabric is worth nothing: one that labels do not alter will do.
@@ -159,9 +158,8 @@ def _closed(start: Start) -> Iterator[Begin]:
         if (row := closed_in_a_row(start)) is not None:
             yield Begin(start.order, row)
     for form in start.forms:
-        kept = form.kept[:, None] == np.where(form.kept >= 0, form.kept, -2) if keeps(form.kept) else None
         for skew in SKEWS:
-            yield Begin(form.order, _dealt(start, form.order, form.next_hop, skew), kept)
+            yield Begin(form.order, _dealt(start, form.order, form.next_hop, skew), form.kept)
 
 
 def _open(start: Start, pairs: TableSearch) -> Iterator[Begin]:
@@ -198,7 +196,7 @@ def _orders(start: Start, pairs: TableSearch) -> Iterator[ChannelOrder]:
 
 def _dealt(start: Start, order: ChannelOrder, next_hop: NDArray[np.uint8], skew: int) -> NDArray[np.uint8]:
     """Return tables by which what crosses from zone to zone is dealt on by some cables from leaf to leaf."""
-    dests, zones = start.dests, zones_of(start.fabric, start.order, start.level)
+    dests, zones = start.dests, start.zones
     if not skew or zones is None:
         return next_hop
     leaf = np.unique(dests.switch, return_inverse=True)[1]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.candidates import FIGURES, Candidate, Figure
+from routing.candidates import FIGURES, Candidate
 from routing.proof import prove
 from routing.quality.figures import Congestion, congestion, measure, shifts
 from routing.routed import Routed
@@ -86,7 +86,7 @@ def _shifts_by_role(
     return (float(bandwidth / hosts), float(mean / hosts)) if hosts else (0.0, 0.0)
 
 
-def mark(row: Candidate, others: Sequence[Candidate], figures: Sequence[Figure] = FIGURES) -> float:
+def mark(row: Candidate, others: Sequence[Candidate]) -> float:
     """Return the mean over figures, weighted, of how much of the best one has."""
-    shares = [figure.weight * min(figure.share(row, other) for other in others) for figure in figures]
-    return sum(shares) / sum(figure.weight for figure in figures)
+    shares = [figure.weight * min(figure.share(row, other) for other in others) for figure in FIGURES]
+    return sum(shares) / sum(figure.weight for figure in FIGURES)

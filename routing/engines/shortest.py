@@ -14,15 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines import dfsssp
-from routing.engines.start import start_of
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import break_loops
-from routing.order.channel_order import port_numbers, taken_channels
-from routing.order.destinations import empty_tables, finish_tables
+from routing.order.channel_order import order_channels, port_numbers, switch_levels, taken_channels
+from routing.order.destinations import destinations_of, finish_tables
 from routing.search.move import ANY
 from routing.search.problem import all_pairs_alone, pose
 from routing.search.search import TableSearch
-from routing.tables import RoutingTables
+from routing.tables import RoutingTables, tree_order
 from topo.errors import RoutingError
 from topo.fabric import Fabric
 
@@ -43,19 +42,19 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
     RoutingError
         When more lanes are needed than there are, or the search is given up.
     """
-    lids, lft = empty_tables(fabric, lid)
-    start = start_of(fabric, lids, lft.shape[::-1])
-    plain = dfsssp.route(fabric, lids, lanes=1)
-    if not len(start.order.sender):
-        return replace(plain, engine="shortest")
-    search = TableSearch(pose(fabric, lids, start.order, start.dests, start.ranks), start.order)
-    pairs = TableSearch(all_pairs_alone(search.problem), start.order)
-    found = search.improve(start.order, taken_channels(start.order, plain.lft), turns=ANY)
-    lower = pairs.improve(start.order, found.next_hop, turns=ANY, high=1.0)
-    tables = finish_tables(start.dests, port_numbers(start.order, lower.next_hop), lids, "shortest")
+    plain, level = replace(dfsssp.route(fabric, lid, lanes=1), engine="shortest"), switch_levels(fabric)
+    order, dests = order_channels(fabric, level), destinations_of(fabric, plain.lid, level)
+    if not len(order.sender):
+        return plain
+    ranks = tree_order(fabric, fabric.ends()[plain.lid[fabric.ends()] > 0])
+    search = TableSearch(pose(fabric, plain.lid, order, dests, ranks), order)
+    pairs = TableSearch(all_pairs_alone(search.problem), order)
+    found = search.improve(order, taken_channels(order, plain.lft), turns=ANY)
+    lower = pairs.improve(order, found.next_hop, turns=ANY, high=1.0)
+    tables = finish_tables(dests, port_numbers(order, lower.next_hop), plain.lid, "shortest")
     if lanes == 1:
         return tables
     try:
         return break_loops(fabric, tables, lanes)
     except RoutingError:  # plain ones may do with fewer lanes
-        return break_loops(fabric, replace(plain, engine="shortest"), lanes)
+        return break_loops(fabric, plain, lanes)

@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.destinations import Destinations, destinations_of, in_a_row, stagger
-from routing.order.joined import order_joined_zones, zones_of
+from routing.order.joined import Zones, order_joined_zones, zones_of
 from routing.order.legal import ChannelOrder
 from routing.tables import NO_PATH, tree_order
-from topo.fabric import Fabric, Kind, Role, frozen
+from topo.fabric import Fabric, Role, frozen
 
 
 class Form(NamedTuple):
     """A closed form for zones that are joined, under an order of its own."""
 
     order: ChannelOrder
-    kept: NDArray[np.int32]
-    """(S,) zones, where no flows of shifts meet within one then; else -1."""
+    kept: NDArray[np.bool_] | None
+    """(S, S) whether two switches are of one zone, where no flows of shifts meet within any; else None."""
     next_hop: NDArray[np.uint8]
     """(T, S) what it takes."""
 
 
 class Start(NamedTuple):
-    """What all candidates begin with."""
+    """What searches start from."""
 
     fabric: Fabric
     lids: NDArray[np.uint16]
@@ -48,6 +48,7 @@ class Start(NamedTuple):
     """Whether the closed form connects all over shortest paths."""
     closed: NDArray[np.uint8]
     """(T, S) what it takes there."""
+    zones: Zones | None
     forms: tuple[Form, ...] = ()
     """Closed forms for zones that are joined."""
 
@@ -58,11 +59,11 @@ class Start(NamedTuple):
 
 
 def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -> Start:
-    """Return what all candidates begin with; the closed form is (T, S)."""
+    """Return what searches start from; the closed form is (T, S)."""
     level, n = switch_levels(fabric), fabric.n_switches
     dests, order = destinations_of(fabric, lids, level), order_channels(fabric, level)
     own = frozen((np.arange(len(order.sender)) - order.indptr[order.sender]).astype(np.int32))
-    hosts, empty = count_adapters(fabric, Kind.HCA), np.full(shape, NO_PATH, np.uint8)
+    hosts, empty = np.bincount(fabric.end_switch[fabric.ends()], minlength=n), np.full(shape, NO_PATH, np.uint8)
     ranks = tree_order(fabric, fabric.ends()[lids[fabric.ends()] > 0])
     tree, closed = False, empty.copy()
     if (np.abs(level[order.sender] - level[order.receiver]) == 1).all():
@@ -70,7 +71,7 @@ def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -
     # What crosses from zone to zone is no choice of a climb within one.
     climbs, zones = np.where(fabric.role[:n] == Role.JOINT, 0, level), zones_of(fabric, order, level)
     if zones is None:
-        return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed)
+        return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed, None)
     staggered = partial(stagger, border=zones.border, gate=zones.gate, width=zones.width)
     width = _uplinks_of_leaves(order, level, hosts, zones.zone[order.sender] == zones.zone[order.receiver])
     straight, around = (in_a_row(dests, width, zones.zone, around=turn) for turn in (False, True))
@@ -78,19 +79,21 @@ def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -
     if not np.array_equal(straight.turn, around.turn):
         ways.append((staggered(around), around))
 
+    one_zone = frozen(zones.zone[:, None] == np.where(zones.zone >= 0, zones.zone, -2))
+
     def form(each: Destinations) -> Form:
         plain, next_hop = empty.copy(), empty.copy()
         closed_form(order, each, climbs, own, plain)
         joined = order_joined_zones(order, level, hosts, zones, _descents(order, each, plain))
         closed_form(joined, each, climbs, own, next_hop, turns=zones.turns)
         alone = _alone(joined, each, zones.zone, next_hop)
-        return Form(joined, zones.zone if alone else nothing_kept(hosts), next_hop)
+        return Form(joined, one_zone if alone else None, next_hop)
 
     # What else hosts in a row are worth, other orders give as well.
     first, *others = (map(form, way) for way in ways)
-    in_turn = [next(filter(lambda one: keeps(one.kept), way), None) for way in others]
+    in_turn = [next((one for one in way if one.kept is not None), None) for way in others]
     forms = (next(first), *filter(None, in_turn))
-    return Start(fabric, lids, order, ways[0][0], level, own, hosts, ranks, climbs, tree, closed, forms)
+    return Start(fabric, lids, order, ways[0][0], level, own, hosts, ranks, climbs, tree, closed, zones, forms)
 
 
 def closed_in_a_row(start: Start) -> NDArray[np.uint8] | None:
@@ -150,18 +153,3 @@ def _alone(order: ChannelOrder, dests: Destinations, zone: NDArray[np.int32], ne
         if (np.bincount(pairs // len(mine)) > 1).any():
             return False
     return True
-
-
-def count_adapters(fabric: Fabric, kind: Kind) -> NDArray[np.int64]:
-    """Return (S,) the ports of a kind of adapter at each switch."""
-    return np.bincount(fabric.end_switch[fabric.ends(kind=kind)], minlength=fabric.n_switches)
-
-
-def keeps(kept: NDArray[np.int32]) -> bool:
-    """Whether what is taken within some zone stays."""
-    return bool((kept >= 0).any())
-
-
-def nothing_kept(hosts: NDArray[np.number]) -> NDArray[np.int32]:
-    """Return (S,) no zone for any switch."""
-    return frozen(np.full(len(hosts), -1, np.int32))

@@ -136,6 +136,14 @@ def port_numbers(order: ChannelOrder, next_hop: NDArray[np.uint8]) -> NDArray[np
     return lft
 
 
+def write_ports(
+    order: ChannelOrder, before: NDArray[np.uint8], after: NDArray[np.uint8], lft: NDArray[np.uint8]
+) -> None:
+    """Write the ports of channels that differ, (T, S) as `taken_channels` returns them, to (S, T) tables."""
+    lid, switch = np.nonzero(after != before)
+    lft[switch, lid] = order.number[order.indptr[switch] + after[lid, switch]]
+
+
 def _by_rank(rank: Ints, sender: Ints) -> tuple[Ints, Ints]:
     """Return the channels from the highest rank to the lowest, and where those of one sender and rank begin."""
     channels = np.lexsort((np.arange(len(rank)), sender, -rank)).astype(np.int32)

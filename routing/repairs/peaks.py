@@ -27,11 +27,11 @@ class Limits(NamedTuple):
     """Switches that a path may pass beyond those of the shortest one."""
     effort: int
     """Most trees that are looked at."""
-    enough: float = 0.0
+    enough: float
     """Load of a channel that need not sink further."""
-    spare: int = 1 << 62
+    spare: int
     """Most entries that may differ from those before, beyond those that do already."""
-    goes_on: bool = False
+    goes_on: bool
     """Whether channels beside one that stays too full are relieved, too: they may take its flows afterwards."""
 
 

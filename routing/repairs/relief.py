@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.order.channel_order import taken_channels
+from routing.order.channel_order import taken_channels, write_ports
 from routing.order.turns import Turns, fixed_turns, note_turns
 from routing.repairs.basis import HOST, RepairBasis, destinations, hosts_at
 from routing.repairs.channels import Channels
@@ -86,6 +86,5 @@ def take_off_peaks(
         suffices(turns)
         if not np.array_equal(turns.rank, channels.start(rank)):
             rank = channels.ranks(turns.rank)
-    lid, switch = np.nonzero(next_hop != repaired)
-    lft[switch, lid] = order.number[order.indptr[switch] + next_hop[lid, switch]]
+    write_ports(order, repaired, next_hop, lft)
     return rank

@@ -8,14 +8,14 @@ weights; the others list their flows. Samples of one *class* share its weight.
 | pairs | every host to every other; the same by the rate of the hosts' links, where these differ |
 | roles | every host to those of one role; those of one role to each other |
 | shifts | rank i to rank i + s along the tree, over the hosts of each role |
-| jobs | an all-to-all among every 2nd to 12th host, evenly spread ones, windows, the k-th of each leaf |
+| jobs | an all-to-all among every 2nd to 12th host, the k-th of each leaf, hosts in a row, hosts at random |
 | management | everything to switches and aggregation nodes, so that paths which no host takes are even, too |
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -72,8 +72,6 @@ class Problem:
     samples: Samples
     names: tuple[str, ...]
     """(K,) class of each sample."""
-    shares: NDArray[np.float64]
-    """(K,) part that each sample has in the weight of its class."""
     weights: NDArray[np.float64]
     """(K,) weight of each sample; all together are 1."""
     flows: NDArray[np.float64]
@@ -162,7 +160,6 @@ def assemble(
     turn, n = np.argsort(dests.index), len(order.indptr) - 1
     switch, lid = dests.switch[turn], dests.lid[turn]
     sender, dest, flow, sample = _together(listed, switch, len(dense))
-    shares = np.array([one.share for one in dense] + [one.share for one in listed])
     samples = Samples(
         switch=frozen(switch.astype(np.int32)),
         lid=frozen(lid.astype(np.int32)),
@@ -176,16 +173,12 @@ def assemble(
         slow=frozen(order.rate_gbps.max(initial=1.0) / order.rate_gbps),
     )
     hops = np.stack([hops_from(root, order.indptr, order.receiver) for root in range(n)]).astype(np.int16)
-    names = (*(one.name for one in dense), *(one.name for one in listed))
+    every: list[Dense | Sample] = [*dense, *listed]
+    names = tuple(one.name for one in every)
+    weights = np.array([one.share * classes[one.name] for one in every])
     flows = np.bincount(sample, flow, len(names))
     flows[: len(dense)] = [one.source.sum() * one.dest.sum() for one in dense]
-    return weigh_classes(Problem(samples, names, frozen(shares), shares, frozen(flows), frozen(hops)), classes)
-
-
-def weigh_classes(problem: Problem, classes: dict[str, float]) -> Problem:
-    """Return the same problem with other weights of the classes."""
-    weights = problem.shares * np.array([classes[name] for name in problem.names])
-    return replace(problem, weights=frozen(weights / weights.sum()))
+    return Problem(samples, names, frozen(weights / weights.sum()), frozen(flows), frozen(hops))
 
 
 def all_pairs_alone(problem: Problem) -> Problem:
@@ -201,22 +194,14 @@ def all_pairs_alone(problem: Problem) -> Problem:
         sample=samples.sample[:0],
         flow=samples.flow[:0],
     )
-    alone = Problem(
-        few, ("pairs",) * some.sum(), problem.shares[some], problem.weights[some], problem.flows[some], problem.hops
-    )
-    return weigh_classes(alone, WEIGHTS)
-
-
-def _all_pairs(hosts: Hosts, n: int, dests: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (S,) hosts at each switch, and (D,) 1 for each destination that is one."""
-    receives = np.zeros(dests)
-    receives[hosts.dest] = 1.0
-    return np.bincount(hosts.switch, minlength=n).astype(float), receives
+    weights = problem.weights[some] / problem.weights[some].sum()
+    return Problem(few, ("pairs",) * some.sum(), frozen(weights), problem.flows[some], problem.hops)
 
 
 def _dense(hosts: Hosts, n: int, dests: int) -> Iterator[Dense]:
     """Yield all pairs, those by rate, to and within each role, and what manages the fabric."""
-    sends, receives = _all_pairs(hosts, n, dests)
+    sends, receives = np.bincount(hosts.switch, minlength=n).astype(float), np.zeros(dests)
+    receives[hosts.dest] = 1.0
     uneven = hosts.rate.min(initial=1.0) < 1.0
     yield Dense("pairs", sends, receives, 0.75 if uneven else 1.0)
     if uneven:

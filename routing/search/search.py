@@ -42,7 +42,7 @@ NOTHING = 1e-9
 """Stands for what is nothing but for rounding."""
 
 ENOUGH, SWEEPS = 2.5e-3, 8
-"""A sweep that gains less (a thousandth of the loads) is the last one; and there are no more than that many."""
+"""A sweep that gains less, a quarter of a per cent of the loads, is the last one; and there are so many at most."""
 
 GOLDEN = (5**0.5 - 1) / 2
 """Destinations are visited in steps of the golden ratio, which spreads any number of them evenly (Weyl)."""
@@ -55,15 +55,11 @@ class Found(NamedTuple):
     """(T, S) index of the channel that each switch takes among its own, by LID."""
     order: ChannelOrder
     """The channels with ranks that all their paths climb."""
-    terms: NDArray[np.float64]
-    """(K,) the part of each sample in the score, without its weight."""
     score: float
     missing: int
     """Pairs of a switch and a destination without a path, the destination's own switch not among them."""
     fullest: float
     """All pairs over the fullest channel, by its rate."""
-    worst_shift: float
-    """Flows on the fullest channel of the worst shift, likewise."""
 
 
 class Sums(NamedTuple):
@@ -81,7 +77,7 @@ class TableSearch:
 
     def __init__(self, problem: Problem, order: ChannelOrder) -> None:
         self.problem, self.order = problem, order
-        self.names = np.array(problem.names)
+        self.of_pairs = np.array(problem.names) == "pairs"
         self.power = np.exp2(problem.samples.doublings)
         widest = int(np.diff(order.indptr).max(initial=0))
         self.state: State = new_state(problem.samples, len(problem.weights), len(order.sender), widest)
@@ -138,23 +134,23 @@ class TableSearch:
         least : float
             What each move must gain.
         """
-        samples, state, next_hop = self.problem.samples, self._turns(order), next_hop.copy()
+        samples, growing, next_hop = self.problem.samples, self._turns(order), next_hop.copy()
         used = np.zeros(self.shape, np.int32)
-        sums = self._sum(state, used, next_hop)
-        allow_used(state, used)
+        sums = self._sum(growing, used, next_hop)
+        allow_used(growing, used)
         keeps = np.zeros((0, 0), bool) if kept is None else kept
         bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
         best = self._judged(order, next_hop.copy(), sums, high)
         for _ in range(SWEEPS):
             terms = self._lowered(sums, high, least)
-            moves, _ = move_flows(samples, state, bounds, terms, self.state, next_hop, self.turn)
-            sums = self._sum(state, used, next_hop)
-            found = self._judged(with_ranks(order, frozen(state.rank.copy())), next_hop.copy(), sums, high)
+            moves, _ = move_flows(samples, growing, bounds, terms, self.state, next_hop, self.turn)
+            sums = self._sum(growing, used, next_hop)
+            found = self._judged(with_ranks(order, frozen(growing.rank.copy())), next_hop.copy(), sums, high)
             gain = best.score - found.score
             best = found if gain > 0 else best
             if gain < ENOUGH or not moves:
                 break
-            reopen(state)
+            reopen(growing)
         return best
 
     def _turns(self, order: ChannelOrder) -> Turns:
@@ -176,18 +172,13 @@ class TableSearch:
     def _judged(self, order: ChannelOrder, next_hop: NDArray[np.uint8], sums: Sums, high: float = HIGH) -> Found:
         """Return tables whose loads are summed, with what they are worth."""
         terms = (1 - high) * np.log(sums.square) / 2 + high * np.log(sums.high) / self.power
-        fullest = self._fullest()
-        pairs, shifts = (fullest[np.flatnonzero(self.names == name)] for name in ("pairs", "shifts"))
-        score = float(self.problem.weights @ terms)
-        return Found(
-            next_hop, order, terms, score, sums.missing, float(pairs.max(initial=0)), float(shifts.max(initial=0))
-        )
+        fullest = float(self._fullest()[self.of_pairs].max(initial=0))
+        return Found(next_hop, order, float(self.problem.weights @ terms), sums.missing, fullest)
 
     def _lowered(self, sums: Sums, high: float, least: float) -> Terms:
         """Return the coefficients by which a sweep lowers the score."""
         weights, dense = self.problem.weights, self.problem.dense
-        barred = self.names[:dense] == "pairs"
-        most = np.where(barred, self._fullest()[:dense] * (1 + NOTHING), np.inf)
+        most = np.where(self.of_pairs[:dense], self._fullest()[:dense] * (1 + NOTHING), np.inf)
         return Terms(weights * (1 - high) / (2 * sums.square), weights * high / (self.power * sums.high), most, least)
 
     def _fullest(self) -> NDArray[np.float64]:
