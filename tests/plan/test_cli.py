@@ -187,7 +187,7 @@ def test_a_shell_completes_commands_options_and_kinds(shell: str, capsys: pytest
 @pytest.mark.parametrize(
     ("gone", "extra", "arguments"),
     [
-        (["pulp", "highspy"], "optimise", ["compare", "lab.yaml", "lab.yaml"]),
+        (["pulp", "highspy"], "", ["compare", "lab.yaml", "lab.yaml"]),
         (["pulp", "highspy"], "optimise", ["optimise", str(config_root() / "needs" / "fire-flyer-2.yaml")]),
         (["pulp", "highspy"], "", ["build", "lab.yaml", "-o", "out"]),
         (["cairosvg", "pulp", "highspy"], "", ["draw", "lab.yaml"]),
