@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from topo.table import Column, Table
@@ -18,50 +18,55 @@ class Candidate:
     missing: int = 0
     """Pairs of adapters that cables connect and the tables do not."""
     credit_loops: int = 0
-    """Channels in credit loops on the lanes that the tables have: between hosts, or if these have none, between all."""
+    """Channels in credit loops on the lanes that the tables have: between adapters, or if these have none, between all."""
+    between_adapters: bool = True
+    """Whether the loops are there without any packets to switches."""
     lanes: int = 1
-    max_hops: int = 0
+    longest: int = 0
     """Switches on the longest path."""
-    stretch: int = 0
-    """Most switches of a path beyond the shortest."""
-    max_load: int = 0
-    """Pairs over the fullest link."""
-    shared_load: int = 0
-    """Pairs over the fullest link that leads to several hosts. On a link to one host, all flows end at that host and
-    meet there anyway."""
-    role_load: float = 0.0
-    """Load by role, as a geometric mean over roles: n_hosts + max over shared links of (pairs to the role - pairs to
-    its busiest host)."""
-    ebb: float = 0.0
-    permutation: float = 0.0
-    """Mean bandwidth in random permutations, as a share of a link."""
-    shift: float = 0.0
-    """Mean bandwidth in shifts along the tree, as a share of a link."""
-    role_shift: float = 0.0
-    """The same among the hosts of one role, in the mean over all hosts."""
-    mean_shift: float = 0.0
-    """Flows on the fullest link of a shift, mean over all shifts."""
-    role_mean_shift: float = 0.0
-    """The same among the hosts of one role, in the mean over all hosts."""
-    worst_shift: int = 0
-    """Flows on the fullest link of the worst shift."""
+    score: float = 0.0
+    """J of `routing.search`: the lower, the less full are links; a difference of .01 is about one per cent."""
+    parts: dict[str, float] = field(default_factory=dict)
+    """What each class of traffic adds to it."""
+    fullest: float = 0.0
+    """Pairs of hosts over the fullest link, counted by its rate: twice on a link of half the rate."""
+    bisection: float = 0.0
+    """Rate of a flow from one random half of the hosts to the other, mean, as a share of the hosts' links."""
+    shifts: float = 0.0
+    """The same in shifts among the hosts of one role, in the mean over all hosts."""
+    jobs: float = 0.0
+    """Rate of an all-to-all, mean over jobs as schedulers place them, as a share of the hosts' links."""
+    slowest_job: float = 0.0
+    """The same of the slowest of them."""
+
+    @property
+    def safe(self) -> bool:
+        """Whether no packet can be stuck for good."""
+        return not self.credit_loops
+
+    @property
+    def faults(self) -> str:
+        """What is wrong with the tables, in words."""
+        found = [f"{self.missing:,} lost"] if self.missing else []
+        if self.credit_loops:
+            found.append("loops" if self.between_adapters else "loops with switches")
+        return ", ".join(found) or "none"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
         if self.refusal:
             return {"engine": self.engine, "refusal": self.refusal}
-        return {name: value for name, value in vars(self).items() if name != "refusal"}
+        return {name: value for name, value in asdict(self).items() if name != "refusal"}
 
 
 class Figure(NamedTuple):
-    """What tables are judged by."""
+    """What tables are compared by."""
 
     name: str
     field: str
     """Attribute of a candidate."""
     sign: int
     """1 where more is better, -1 where less is."""
-    weight: float
     digits: str
 
     def share(self, row: Candidate, other: Candidate) -> float:
@@ -77,38 +82,23 @@ class Figure(NamedTuple):
 
 
 FIGURES = (
-    Figure("fullest link", "max_load", -1, 0.0, ",.0f"),
-    Figure("fullest shared link", "shared_load", -1, 2.0, ",.0f"),
-    Figure("load by role", "role_load", -1, 1.0, ",.0f"),
-    Figure("bisection", "ebb", 1, 2.0, ".3f"),
-    Figure("permutations", "permutation", 1, 1.0, ".3f"),
-    Figure("shifts", "shift", 1, 0.75, ".3f"),
-    Figure("shifts by role", "role_shift", 1, 0.5, ".3f"),
-    Figure("mean shift", "mean_shift", -1, 0.5, ".2f"),
-    Figure("mean shift by role", "role_mean_shift", -1, 0.5, ".2f"),
-    Figure("worst shift", "worst_shift", -1, 0.08, ".0f"),
+    Figure("fullest link", "fullest", -1, ",.0f"),
+    Figure("bisection", "bisection", 1, ".3f"),
+    Figure("shifts", "shifts", 1, ".3f"),
+    Figure("jobs", "jobs", 1, ".3f"),
+    Figure("slowest job", "slowest_job", 1, ".3f"),
 )
+"""A row of the table has these and the longest path."""
 
 
 def candidate_table(candidates: Sequence[Candidate]) -> Table:
     """Return candidates side by side; those that refuse the fabric are left out."""
     rows = [row for row in candidates if not row.refusal]
-    columns = {"missing": "missing", "loops": "credit_loops", "lanes": "lanes", "switches": "max_hops"}
-    plain = (Column(name, [getattr(row, field) for row in rows]) for name, field in columns.items())
-    judged = (
-        Column(figure.name, [getattr(row, figure.field) for row in rows], digits=figure.digits)
-        for figure in telling_figures(rows)
-    )
-    return Table("engines that were tried", (Column("engine", [row.engine for row in rows]), *plain, *judged))
-
-
-def telling_figures(rows: Sequence[Candidate]) -> list[Figure]:
-    """Return the figures, without those that equal another figure in every row."""
-    again = {"shared_load": "max_load", "role_load": "shared_load"}
-    again |= {"role_shift": "shift", "role_mean_shift": "mean_shift"}
-    return [
-        figure
-        for figure in FIGURES
-        if figure.field not in again
-        or any(figure.text(row) != figure._replace(field=again[figure.field]).text(row) for row in rows)
+    columns = [Column("engine", [row.engine for row in rows]), Column("faults", [row.faults for row in rows])]
+    if any(row.lanes > 1 for row in rows):
+        columns.append(Column("lanes", [row.lanes for row in rows]))
+    columns += [
+        Column(figure.name, [getattr(row, figure.field) for row in rows], digits=figure.digits) for figure in FIGURES
     ]
+    columns.append(Column("longest path", [row.longest for row in rows]))
+    return Table("engines that were tried (rates as shares of a host's link)", tuple(columns))

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from routing.candidates import FIGURES, Candidate, telling_figures
-from routing.engines.judge import judge, mark
+from routing.candidates import FIGURES, Candidate
+from routing.engines.judge import Judge
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import break_loops
 from routing.proof import prove
@@ -30,12 +30,12 @@ PLAIN = ("minhop", "dfsssp")
 """Baselines, which promise no safety. Their paths to switches are taken from the first engine, and proven as well."""
 
 EQUAL, PREFERRED = 0.005, 0.01
-"""Relative difference from which a figure is named; and of the mean of all figures, from which another engine is taken
-in place of a preferred one. Smaller differences are a matter of labels."""
+"""Relative difference from which a figure is named; and of the score, from which another engine is taken in place of a
+preferred one. Smaller differences are a matter of labels."""
 
-HINT, WORTH, OFFER_STEPS = 0.98, 0.95, 200_000_000
-"""Try several lanes when a looping baseline beats one lane by 2 %; offer them from 5 %; give up after 2e8 steps (2 s).
-"""
+HINT, WORTH, OFFER_STEPS = 0.02, 0.05, 200_000_000
+"""Try several lanes where the score of a looping baseline is 2 % better; offer them from 5 %; give up after 2e8 steps
+(2 s)."""
 
 
 def choose(
@@ -64,45 +64,43 @@ def choose(
     with ThreadPoolExecutor(2) as pool:
         entrants = (*ENTRANTS, *(("shortest",) if (lanes or 1) > 1 else ()), *outside)
         made = list(pool.map(lambda name: _try(name, lambda: tables_of(name, lanes or 1)), entrants))
-        tried = list(pool.map(lambda pair: _judged(fabric, pair[0], pair[1], made[0][0]), made))
+        first = next((tables for tables, _ in made if tables is not None), None)
+        if first is None:
+            raise RoutingError(made[0][1].refusal)
+        judge = Judge(fabric, first.lid)
+        tried = [_judged(judge, tables, row, made[0][0]) for tables, row in made]
         tried = list(pool.map(lambda pair: _with_safe_switches(fabric, pair[0], pair[1], tried[0][0]), tried))
     judged = [(tables, row) for tables, row in tried if tables is not None]
-    if not judged:
-        raise RoutingError(next(row.refusal for _, row in tried if row.engine == "balanced"))
     least = min(row.missing for _, row in judged)
     safe = [pair for pair in judged if pair[1].missing == least and not pair[1].credit_loops] or judged[:1]
-    marks = [mark(row, [other for _, other in safe]) for _, row in safe]
-    tables, best = next(pair for pair, share in zip(safe, marks, strict=True) if share >= (1 - PREFERRED) * max(marks))
+    least_score = min(row.score for _, row in safe)
+    tables, best = next(pair for pair in safe if pair[1].score <= least_score + PREFERRED)
     rows = [row for _, row in tried]
     why = _reason(best, [row for _, row in safe], [row for _, row in judged if row.missing == least])
     plain = [row for _, row in judged if row.credit_loops and row.missing == least]
-    if lanes is None and (offer := _offer(fabric, lambda: tables_of("shortest", 1), best, plain)):
+    if lanes is None and (offer := _offer(judge, lambda: tables_of("shortest", 1), best, plain)):
         rows.append(offer)
-        differ = [
-            figure
-            for figure in telling_figures([offer, best])
-            if not 1 - EQUAL <= figure.share(offer, best) <= 1 / (1 - EQUAL)
-        ]
+        differ = [figure for figure in FIGURES if not 1 - EQUAL <= figure.share(offer, best) <= 1 / (1 - EQUAL)]
         words = ", ".join(f"{figure.name} {figure.text(offer)} instead of {figure.text(best)}" for figure in differ)
         why += f"; with --lanes {offer.lanes}, if every application asks OpenSM for its paths: {words}"
     return tables, why, tuple(rows)
 
 
 def _offer(
-    fabric: Fabric, tables_of: Callable[[], RoutingTables], best: Candidate, plain: Sequence[Candidate]
+    judge: Judge, tables_of: Callable[[], RoutingTables], best: Candidate, plain: Sequence[Candidate]
 ) -> Candidate | None:
     """Return the figures of shortest paths on the lanes that they need; None where these are not worth an offer.
 
     Where plain ones are nowhere better, whatever their loops, nothing is tried.
     """
-    if not any(figure.share(best, row) < HINT for figure in FIGURES if figure.weight > 0.1 for row in plain):
+    if not any(row.score < best.score - HINT for row in plain):
         return None
     tables = tables_of()
-    row = judge(fabric, tables)
-    if row.missing or mark(best, [best, row]) > WORTH * mark(row, [best, row]):
+    row = judge.judge(tables)
+    if row.missing or row.score > best.score - WORTH:
         return None
     try:
-        needed = max(break_loops(fabric, tables, DATA_LANES, OFFER_STEPS).sl2vl) + 1
+        needed = max(break_loops(judge.fabric, tables, DATA_LANES, OFFER_STEPS).sl2vl) + 1
     except RoutingError:  # more lanes than switches have, or a longer search than an offer is worth
         return None
     return replace(row, credit_loops=0, lanes=needed)
@@ -116,7 +114,7 @@ def _try(name: str, tables_of: Callable[[], RoutingTables]) -> tuple[RoutingTabl
 
 
 def _judged(
-    fabric: Fabric, tables: RoutingTables | None, row: Candidate, first: RoutingTables | None
+    judge: Judge, tables: RoutingTables | None, row: Candidate, first: RoutingTables | None
 ) -> tuple[RoutingTables | None, Candidate]:
     """Return tables with their figures; equal tables are judged once."""
     if tables is None:
@@ -127,7 +125,7 @@ def _judged(
         and np.array_equal(tables.lft, first.lft)
     )
     asked = first if first is not None and same and row.engine not in PLAIN else tables
-    return tables, replace(judge(fabric, asked, switches=row.engine not in PLAIN), engine=row.engine)
+    return tables, replace(judge.judge(asked, switches=row.engine not in PLAIN), engine=row.engine)
 
 
 def _with_safe_switches(
@@ -141,7 +139,8 @@ def _with_safe_switches(
         lft[:, switches] = safe.lft[:, switches]
         tables = replace(tables, lft=frozen(lft))
     proof = prove(Routed(fabric, tables), "all")
-    return tables, replace(row, missing=proof.missing - proof.disconnected, credit_loops=proof.credit_loops)
+    missing, loops = proof.missing - proof.disconnected, proof.credit_loops
+    return tables, replace(row, missing=missing, credit_loops=loops, between_adapters=False)
 
 
 def _reason(best: Candidate, safe: Sequence[Candidate], complete: Sequence[Candidate]) -> str:
@@ -149,21 +148,18 @@ def _reason(best: Candidate, safe: Sequence[Candidate], complete: Sequence[Candi
     others = [row for row in safe if row is not best]
     words = "alone delivers every pair without credit loops"
     if others:
-        ahead = [
-            figure.name
-            for figure in telling_figures(safe)
-            if all(figure.share(row, best) < 1 - EQUAL for row in others)
-        ]
+        ahead = [figure.name for figure in FIGURES if all(figure.share(row, best) < 1 - EQUAL for row in others)]
         names = ", ".join(f"`{row.engine}`" for row in others)
         words = f"ahead of {names} in {', '.join(ahead)}" if ahead else f"as good as {names}, or better overall"
-    behind, unsafe = [], set()
-    for figure in telling_figures(complete):
+    behind, unsafe = [], {}
+    for figure in FIGURES:
         leader = min(complete, key=lambda row: figure.share(best, row))
         if figure.share(best, leader) < 1 - EQUAL:
             behind.append(f"{figure.name} ({figure.text(best)}, `{leader.engine}` {figure.text(leader)})")
-            unsafe |= {leader.engine} if leader.credit_loops else set()
+            if leader.credit_loops:
+                unsafe[leader.engine] = "" if leader.between_adapters else " only with paths to switches"
     if behind:
         words += f"; behind in {', '.join(behind)}"
     if unsafe:
-        words += f"; credit loops in {', '.join(f'`{name}`' for name in sorted(unsafe))}"
+        words += "; credit loops in " + ", ".join(f"`{name}`{where}" for name, where in sorted(unsafe.items()))
     return words

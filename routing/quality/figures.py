@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from routing.names import find_ends
 from routing.proof import ChannelClass, Proof, load_table, prove, role_name
-from routing.quality.phases import NOWHERE, output_ports, phase_congestion
+from routing.quality.phases import NOWHERE, fair_shares, output_ports, phase_congestion
 from routing.routed import Routed
 from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, tree_order
 from topo.errors import plural
@@ -258,6 +258,41 @@ def congestion(
     ([1, 1, 1], 0)
     """
     return phase_congestion(*_laid_out(Routed.given(routed), find_ends(routed, ranks)), frozen(partners))
+
+
+def fair_rates(
+    routed: Routed, ranks: Sequence[int | str] | NDArray[np.integer], partners: NDArray[np.int32]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Play phases of flows between ranks at max-min fair rates, links of unequal speed included.
+
+    Parameters
+    ----------
+    routed : Routed
+    ranks : (n,) int or str
+        End ports, as `find_ends` takes them.
+    partners : (K, n) int32
+        The rank that each rank sends to in each phase; -1 nobody.
+
+    Returns
+    -------
+    mean, least : (K,) float64
+        Rate of the flows of each phase, as a share of what their own two links allow; a lost flow counts as 0.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> phases = routing.quality.shifts(20, 3)
+    >>> mean, least = routing.quality.fair_rates(routing.route(fabric), fabric.ends(role="compute"), phases)
+    >>> least.tolist()
+    [1.0, 1.0, 1.0]
+    """
+    fabric, ends = Routed.given(routed).fabric, find_ends(routed, ranks)
+    port_offset, peer_node, *laid_out = _laid_out(routed, ends)
+    limit = fabric.rate_gbps[fabric.port_of(ends)]
+    return fair_shares(
+        port_offset, peer_node, *laid_out, fabric.rate_gbps, frozen(np.where(limit > 0, limit, np.inf)), frozen(partners)
+    )
 
 
 def _laid_out(

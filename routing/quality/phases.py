@@ -150,3 +150,102 @@ def phase_congestion(
         if flows:
             bandwidth[phase] = total / flows
     return max_load, bandwidth, lost
+
+
+@kernel
+def fair_shares(
+    port_offset: NDArray[np.int32],
+    peer_node: NDArray[np.int32],
+    out: NDArray[np.uint8],
+    switch: NDArray[np.int32],
+    delivery: NDArray[np.int32],
+    rate: NDArray[np.float64],
+    limit: NDArray[np.float64],
+    partners: NDArray[np.int32],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Share channels out fairly among the flows of each phase.
+
+    Rates rise alike until a channel is full; its flows keep theirs, and those of the others rise on: max-min fairness
+    (Bertsekas and Gallager, Data Networks, 6.5.2). So a flow that is throttled elsewhere leaves to others what it cannot
+    use.
+
+    Parameters
+    ----------
+    port_offset, peer_node, out, switch, delivery, partners
+        As in `phase_congestion`.
+    rate : (C,) float64
+        Of each channel.
+    limit : (n,) float64
+        Rate of each rank's own link.
+
+    Returns
+    -------
+    mean, least : (K,) float64
+        Rate of the flows of each phase, by what their own links would let them have; 0 for a flow that is lost, and in a
+        phase without flows.
+    """
+    n_phases, n_ranks = partners.shape
+    n_switches = out.shape[1]
+    n_channels = port_offset[n_switches]
+    before_first = port_offset[:n_switches] - 1
+    following = np.where(peer_node[:n_channels] < n_switches, peer_node[:n_channels], -1)
+    load = np.zeros(n_channels, np.int32)
+    trail = np.empty((n_ranks, min(4, n_switches)), np.int32)
+    steps = np.empty(n_ranks, np.int32)
+    left, used = np.empty(n_channels), np.empty(n_channels, np.int32)
+    free, most = np.empty(n_ranks, np.int32), np.empty(n_ranks)
+    mean, least = np.zeros(n_phases), np.zeros(n_phases)
+    for phase in range(n_phases):
+        sends = partners[phase]
+        while not _lay_flows(sends, switch, delivery, out, before_first, following, load, trail, steps):
+            trail = np.empty((n_ranks, min(2 * trail.shape[1], n_switches)), np.int32)
+        busy = 0
+        for c in range(n_channels):
+            if load[c] > 0:
+                used[busy], left[c] = c, rate[c]
+                busy += 1
+        flows, waiting, total, lowest = 0, 0, 0.0, 1.0
+        for rank in range(n_ranks):
+            if sends[rank] >= 0:
+                flows += 1
+                if steps[rank] < 0:
+                    lowest = 0.0
+                else:
+                    free[waiting], most[rank] = rank, min(limit[rank], limit[sends[rank]])
+                    waiting += 1
+        while waiting:
+            level = np.inf
+            for i in range(waiting):
+                level = min(level, most[free[i]])
+            for i in range(busy):
+                level = min(level, left[used[i]] / load[used[i]])
+            full = level * (1 + 1e-9)
+            for i in range(busy):  # marked before any is changed
+                if left[used[i]] <= full * load[used[i]]:
+                    left[used[i]] = -1.0
+            rest = 0
+            for i in range(waiting):
+                rank = free[i]
+                done = most[rank] <= full
+                for j in range(steps[rank]):
+                    done = done or left[trail[rank, j]] < 0.0
+                if not done:
+                    free[rest] = rank
+                    rest += 1
+                    continue
+                share = level / most[rank]
+                total, lowest = total + share, min(lowest, share)
+                for j in range(steps[rank]):
+                    c = trail[rank, j]
+                    load[c] -= 1
+                    if left[c] >= 0.0:
+                        left[c] = max(left[c] - level, 0.0)
+            waiting, still = rest, 0
+            for i in range(busy):
+                if load[used[i]] > 0:
+                    used[still] = used[i]
+                    still += 1
+            busy = still
+        if flows:
+            mean[phase], least[phase] = total / flows, lowest
+    return mean, least

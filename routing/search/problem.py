@@ -51,6 +51,8 @@ class Sample(NamedTuple):
     """(n,) how much."""
     share: float
     """Part of the weight of its class."""
+    alone: float = 0.0
+    """What the fullest of its hosts' own links carries, by its rate; 0 where nobody asks."""
 
 
 class Dense(NamedTuple):
@@ -76,6 +78,8 @@ class Problem:
     """(K,) weight of each sample; all together are 1."""
     flows: NDArray[np.float64]
     """(K,) all flows of each sample between switches, or of a dense one between hosts."""
+    alone: NDArray[np.float64]
+    """(K,) what the fullest of the hosts' own links carries, by its rate; 0 in dense samples."""
     hops: NDArray[np.int16]
     """(S, S) links between switches."""
 
@@ -95,7 +99,9 @@ class Hosts(NamedTuple):
     role: NDArray[np.int64]
     """(H,) what it is for."""
     rate: NDArray[np.float64]
-    """(H,) rate of its link, by the fastest."""
+    """(H,) rate of its link, by the fastest of them."""
+    slow: NDArray[np.float64]
+    """(H,) the fastest rate between switches over that of its link."""
 
 
 def pose(
@@ -125,6 +131,7 @@ def pose(
         by_lid[lids[ranks]],
         fabric.role[fabric.end_node[ranks]].astype(np.int64),
         rate / max(rate.max(initial=0.0), 1.0),
+        order.rate_gbps.max(initial=1.0) / np.maximum(rate, 1.0),
     )
     dense = list(_dense(hosts, fabric.n_switches, len(dests.lid)))
     return assemble(order, dests, dense, [*_shifts(hosts), *_jobs(hosts)], WEIGHTS)
@@ -178,7 +185,8 @@ def assemble(
     weights = np.array([one.share * classes[one.name] for one in every])
     flows = np.bincount(sample, flow, len(names))
     flows[: len(dense)] = [one.source.sum() * one.dest.sum() for one in dense]
-    return Problem(samples, names, frozen(weights / weights.sum()), frozen(flows), frozen(hops))
+    alone = np.array([one.alone if isinstance(one, Sample) else 0.0 for one in every])
+    return Problem(samples, names, frozen(weights / weights.sum()), frozen(flows), frozen(alone), frozen(hops))
 
 
 def all_pairs_alone(problem: Problem) -> Problem:
@@ -195,7 +203,8 @@ def all_pairs_alone(problem: Problem) -> Problem:
         flow=samples.flow[:0],
     )
     weights = problem.weights[some] / problem.weights[some].sum()
-    return Problem(few, ("pairs",) * some.sum(), frozen(weights), problem.flows[some], problem.hops)
+    flows, alone = problem.flows[some], problem.alone[some]
+    return Problem(few, ("pairs",) * some.sum(), frozen(weights), flows, alone, problem.hops)
 
 
 def _dense(hosts: Hosts, n: int, dests: int) -> Iterator[Dense]:
@@ -254,6 +263,7 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
             np.repeat(hosts.dest[job], len(senders)),
             np.tile(count, len(job)).astype(np.float32),
             1 / len(jobs),
+            (len(job) - 1) * float(hosts.slow[job].max()),
         )
 
 

@@ -62,6 +62,16 @@ class Found(NamedTuple):
     """All pairs over the fullest channel, by its rate."""
 
 
+class Worth(NamedTuple):
+    """What tables are worth, whoever made them."""
+
+    score: float
+    parts: dict[str, float]
+    """What each class of traffic adds to the score."""
+    fullest: NDArray[np.float64]
+    """(K,) load of the fullest channel in each sample, by its rate."""
+
+
 class Sums(NamedTuple):
     """What the loads of tables come to in each sample."""
 
@@ -89,6 +99,13 @@ class TableSearch:
         """Return what tables are worth."""
         turns = self._turns(order)
         return self._judged(order, next_hop, self._sum(turns, np.zeros((0, 0), np.int32), next_hop))
+
+    def worth(self, next_hop: NDArray[np.uint8]) -> Worth:
+        """Return what tables are worth, in parts."""
+        sums = self._sum(self._turns(self.order), np.zeros((0, 0), np.int32), next_hop)
+        terms, names = self.problem.weights * self._terms(sums, HIGH), np.array(self.problem.names)
+        parts = {str(name): float(terms[names == name].sum()) for name in dict.fromkeys(self.problem.names)}
+        return Worth(float(terms.sum()), parts, self._fullest())
 
     def loads(self, next_hop: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Return (C, K) the load of each channel in each sample, in units of its own rate."""
@@ -171,9 +188,14 @@ class TableSearch:
 
     def _judged(self, order: ChannelOrder, next_hop: NDArray[np.uint8], sums: Sums, high: float = HIGH) -> Found:
         """Return tables whose loads are summed, with what they are worth."""
-        terms = (1 - high) * np.log(sums.square) / 2 + high * np.log(sums.high) / self.power
         fullest = float(self._fullest()[self.of_pairs].max(initial=0))
-        return Found(next_hop, order, float(self.problem.weights @ terms), sums.missing, fullest)
+        score = float(self.problem.weights @ self._terms(sums, high))
+        return Found(next_hop, order, score, sums.missing, fullest)
+
+    def _terms(self, sums: Sums, high: float) -> NDArray[np.float64]:
+        """Return (K,) what the score weighs of each sample."""
+        terms: NDArray[np.float64] = (1 - high) * np.log(sums.square) / 2 + high * np.log(sums.high) / self.power
+        return terms
 
     def _lowered(self, sums: Sums, high: float, least: float) -> Terms:
         """Return the coefficients by which a sweep lowers the score."""

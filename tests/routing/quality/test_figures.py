@@ -1,6 +1,7 @@
 """Congestion against a plain count, closed forms of trees, and published figures."""
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies import Case, cases, ring, tree
-from routing.quality.figures import Congestion, bisections, congestion, halving_doubling, measure, permutations, shifts
+from routing.quality.figures import (
+    Congestion,
+    bisections,
+    congestion,
+    fair_rates,
+    halving_doubling,
+    measure,
+    permutations,
+    shifts,
+)
 from routing.routed import Routed
 from routing.tables import select_endpoints, tree_order
 from routing.trace import trace
 from topo.fabric import Role
+from topo.speeds import LANE_GBPS
 
 
 @given(case=cases(lanes=False), endpoints=st.sampled_from(["hca", "all"]), seed=st.integers(0, 2**32 - 1))
@@ -35,6 +46,46 @@ def test_a_plain_count_of_flows_agrees(case: Case, endpoints: str, seed: int) ->
         assert max_load[phase] == max(load.values(), default=0)
         shares = [1 / max((load[channel] for channel in path), default=1) for path in inner]
         assert bandwidth[phase] == pytest.approx(sum(shares) / len(paths) if paths else 0)
+
+
+def risen_together(flows: list[tuple[set[Hashable], float]], capacity: dict[Hashable, float]) -> list[float]:
+    """Rates of flows, each with its resources and its limit: all rise by the same until something stops them."""
+    rates, moving = [0.0] * len(flows), set(range(len(flows)))
+    while moving:
+        users = {r: [f for f in range(len(flows)) if r in flows[f][0]] for r in capacity}
+        rooms = {r: capacity[r] - sum(rates[f] for f in users[r]) for r in capacity}
+        steps = [flows[f][1] - rates[f] for f in moving]
+        steps += [rooms[r] / len(on) for r in capacity if (on := moving & set(users[r]))]
+        step = max(min(steps), 0.0)
+        for f in moving:
+            rates[f] += step
+        full = {r for r in capacity if rooms[r] - step * len(moving & set(users[r])) < 1e-9}
+        moving -= {f for f in moving if rates[f] > flows[f][1] - 1e-9 or flows[f][0] & full}
+    return rates
+
+
+@given(case=cases(lanes=False), seed=st.integers(0, 2**32 - 1))
+def test_rates_are_those_that_rise_together_until_something_is_full(case: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    plain, tables = case.fabric, case.tables
+    speed = plain.speed.copy()
+    speed[plain.links] = rng.choice(np.flatnonzero(LANE_GBPS), len(plain.links))[:, None]
+    fabric = replace(plain, speed=speed)
+    ranks = select_endpoints(fabric, tables)
+    n = len(ranks)
+    partners = np.concatenate([permutations(n, 3, rng), shifts(n, 3)])
+    mean, least = fair_rates(Routed(fabric, tables), ranks, partners)
+    for phase, row in enumerate(partners.tolist()):
+        paths = [trace(Routed(fabric, tables), int(ranks[i]), int(ranks[to])) for i, to in enumerate(row) if to >= 0]
+        own = [fabric.rate_gbps[fabric.port_of(ranks[[i, to]])].min() for i, to in enumerate(row) if to >= 0]
+        inner = [{c for c in path.channels if fabric.is_inner[c]} if path.fault is None else None for path in paths]
+        arriving = [(path, limit) for path, limit in zip(inner, own, strict=True) if path is not None]
+        capacity = {channel: fabric.rate_gbps[channel] for path, _ in arriving for channel in path}
+        rates = risen_together(arriving, capacity)
+        shares = [rate / limit for rate, (_, limit) in zip(rates, arriving, strict=True)]
+        shares += [0.0] * (len(inner) - len(arriving))
+        assert mean[phase] == pytest.approx(np.mean(shares) if shares else 0.0)
+        assert least[phase] == pytest.approx(min(shares, default=0.0))
 
 
 def test_no_shift_of_a_whole_tree_puts_two_flows_on_a_channel() -> None:
