@@ -14,7 +14,7 @@ from plan.inputs import Questions, files_of_folder, give_lids, read_fabric_argum
 from plan.pipeline import Progress, proof_document, silent
 from routing.lanes import apply_policy
 from routing.opensm import read_lanes, read_levels, read_lfts
-from topo import Finding, HeddleError, RoutingError, Shown, Table, plural
+from topo import Finding, HeddleError, RoutingError, Shown, Table, plural, slow_cables
 
 if TYPE_CHECKING:
     from routing import EndpointSet, Proof, Routed, RoutingTables, Trace
@@ -163,7 +163,8 @@ def verify(
         differing = len(entries)
         examples = tuple(_describe_entry(routed, wanted, *pair) for pair in entries[:EXAMPLES].tolist())
     step("proving")
-    proof, notes = routing.prove(routed, endpoints), (*source.notes, *read.notes)
+    proof = routing.prove(routed, endpoints)
+    notes = (*source.notes, *read.notes, *slow_cables(routed.fabric))
     if not proof.pairs:
         nothing = (f"{fabric}: found {plural(len(proof.ends), 'end port')} ({endpoints}); expected at least two, or "
                    "there is nothing to prove. Is the file whole?")  # fmt: skip

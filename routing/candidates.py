@@ -18,7 +18,7 @@ class Candidate:
     missing: int = 0
     """Pairs of adapters that cables connect and the tables do not."""
     credit_loops: int = 0
-    """Channels in credit loops on the lanes that the tables have: between adapters, or if these have none, between all."""
+    """Channels in credit loops on the lanes that there are: between adapters, or if these have none, between all."""
     between_adapters: bool = True
     """Whether the loops are there without any packets to switches."""
     lanes: int = 1

@@ -11,6 +11,7 @@ from routing.lanes.policy import QosPolicy, policy_of_classes
 from routing.tables import RoutingTables
 from topo.errors import plural
 from topo.fabric import Fabric
+from topo.ports import slow_cables
 from topo.table import Column, Shown, Table
 
 OF_TABLES = LanePlan((), ())
@@ -67,6 +68,7 @@ class Routed(Shown):
             "name": self.fabric.name,
             "engine": self.tables.engine,
             "engine_reason": self.why,
+            "slow_cables": [*slow_cables(self.fabric)],
             "candidates": [row.to_dict() for row in self.candidates],
         }
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from topo.errors import plural
 from topo.fabric import Fabric, Role
+from topo.speeds import SPEEDS
 from topo.table import Record, Shown, Table
 
 
@@ -100,3 +101,41 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
         down_gbps, up_gbps = sums[5:].tolist()
         classes.append(PortClass(Role(role).name.lower(), model, *counts, down_gbps, up_gbps, free_by_zone))
     return PortUse(tuple(classes))
+
+
+MOST_NAMED = 3
+"""Slow cables that a sentence names."""
+
+
+def slow_cables(fabric: Fabric) -> tuple[str, ...]:
+    """Say which cables run at other speeds than those beside them: between the same roles, slower than the fastest.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.slow_cables(topo.preset("lab-20").fabric)
+    ()
+    """
+    cables = fabric.links[~fabric.is_internal]
+    ends = np.sort(fabric.role[fabric.port_node[cables]], axis=1)
+    slower = cables[np.arange(len(cables)), fabric.rate_gbps[cables].argmin(axis=1)]
+    rate = fabric.rate_gbps[slower]
+    said = []
+    for pair in np.unique(ends, axis=0):
+        beside = (ends == pair).all(axis=1)
+        fastest = rate[beside].max()
+        for gbps in np.unique(rate[beside & (rate < fastest)]):
+            slow = slower[beside & (rate == gbps)]
+            names = ", ".join(fabric.channel_label(port).replace(" -> ", " to ") for port in slow[:MOST_NAMED].tolist())
+            more = f" and {len(slow) - MOST_NAMED:,} more" if len(slow) > MOST_NAMED else ""
+            a, b = (Role(role).name.lower() for role in pair)
+            said.append(
+                f"{len(slow):,} of {plural(int(beside.sum()), 'cable')} between {a} and {b} "
+                f"{'runs' if len(slow) == 1 else 'run'} at {_speed(fabric, int(slow[0]))} beside "
+                f"{_speed(fabric, int(slower[beside & (rate == fastest)][0]))}: {names}{more}"
+            )
+    return tuple(said)
+
+
+def _speed(fabric: Fabric, port: int) -> str:
+    return f"{fabric.width[port]}x{SPEEDS[fabric.speed[port]]}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
-from topo import Column, Table, Verdict, compress, plural
+from topo import Column, Table, Verdict, compress, plural, slow_cables
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -29,6 +29,8 @@ def show_plan(plan: Plan) -> None:
         for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
             if routed.candidates:
                 show_table(routed.candidate_table)
+            for words in slow_cables(routed.fabric):
+                print_text(words)
             if proof.classes:
                 show_table(_telling(proof.load_table, "destinations"))
             if any(share.uplinks for share in quality.uplinks):

@@ -55,7 +55,6 @@ class Judge:
         if switches and (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
             wider = prove(routed, "adapters")
             missing, loops = wider.missing - wider.disconnected, wider.credit_loops
-        next_hop = taken_channels(self.order, tables.lft)
         worth = self.search.worth(taken_channels(self.order, tables.lft))
         alone = np.flatnonzero(problem.alone)
         rates = problem.alone[alone] / np.maximum(problem.alone[alone], worth.fullest[alone])

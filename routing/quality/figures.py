@@ -288,11 +288,9 @@ def fair_rates(
     [1.0, 1.0, 1.0]
     """
     fabric, ends = Routed.given(routed).fabric, find_ends(routed, ranks)
-    port_offset, peer_node, *laid_out = _laid_out(routed, ends)
-    limit = fabric.rate_gbps[fabric.port_of(ends)]
-    return fair_shares(
-        port_offset, peer_node, *laid_out, fabric.rate_gbps, frozen(np.where(limit > 0, limit, np.inf)), frozen(partners)
-    )
+    own = fabric.port_of(ends)
+    limit = np.where(own < 0, np.inf, fabric.rate_gbps[own])  # port 0 of a switch has no link
+    return fair_shares(*_laid_out(routed, ends), fabric.rate_gbps, frozen(limit), frozen(partners))
 
 
 def _laid_out(

@@ -166,8 +166,8 @@ def fair_shares(
     """Share channels out fairly among the flows of each phase.
 
     Rates rise alike until a channel is full; its flows keep theirs, and those of the others rise on: max-min fairness
-    (Bertsekas and Gallager, Data Networks, 6.5.2). So a flow that is throttled elsewhere leaves to others what it cannot
-    use.
+    (Bertsekas and Gallager, Data Networks, 6.5.2). So a flow that is throttled elsewhere leaves to others what it
+    cannot use.
 
     Parameters
     ----------
@@ -181,8 +181,8 @@ def fair_shares(
     Returns
     -------
     mean, least : (K,) float64
-        Rate of the flows of each phase, by what their own links would let them have; 0 for a flow that is lost, and in a
-        phase without flows.
+        Rate of the flows of each phase, by what their own links would let them have; 0 for a flow that is lost, and in
+        a phase without flows.
     """
     n_phases, n_ranks = partners.shape
     n_switches = out.shape[1]

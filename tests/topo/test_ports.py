@@ -1,5 +1,8 @@
 """Ports of switches are conserved, whatever the shape."""
 
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -37,3 +40,21 @@ def test_free_ports_of_zones_add_up(name: str) -> None:
             for zone in {int(fabric.zone[s]) for s in mine}
         }
         assert row.free_by_zone == (free if len(free) > 1 else {})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_slow_cable_is_counted_at_its_speed(seed: int) -> None:
+    """Some cables between leaves and spines of a tree are made slow; counted again cable by cable."""
+    fabric, rng = topo.preset("tapered-three-to-one").fabric, np.random.default_rng(seed)
+    speed, found = fabric.speed.copy(), Counter[str]()
+    inner = rng.permutation(fabric.inner_links)
+    for a, b in inner[: rng.integers(1, 9)].tolist():
+        name = str(rng.choice(["QDR", "EDR"]))
+        speed[a if rng.random() < 0.5 else b] = topo.SPEEDS.index(name)  # a cable runs at the speed of its slower end
+        found[name] += 1
+    said = topo.slow_cables(replace(fabric, speed=speed))
+    assert sorted(line.partition(":")[0] for line in said) == sorted(
+        f"{count} of {len(inner)} cables between leaf and spine {verb} at 4x{name} beside 4xHDR"
+        for name, count in found.items()
+        for verb in ("run" if count > 1 else "runs",)
+    )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import routing
+import simulate
 from helpers import strategies
 from helpers.clusters import zoned
 from helpers.random_fabrics import draw
@@ -19,6 +20,7 @@ from routing.routed import Routed
 from topo.cluster import parse
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
+from topo.speeds import SPEEDS
 
 TREE = grow_tree((3, 3, 6), (1, 3, 3), (1, 1, 1))
 
@@ -104,6 +106,18 @@ def test_figures_are_what_a_walk_of_every_pair_finds() -> None:
 def test_no_shift_of_a_whole_tree_meets_itself() -> None:
     routed = routing.route(TREE, "auto")
     assert next(row for row in routed.candidates if row.engine == routed.tables.engine).shifts == 1
+
+
+def test_tables_know_that_a_cable_is_slow() -> None:
+    """Of 12 parallel cables one runs at a sixth of their rate: tables that count cables wait for it."""
+    whole = grow_tree((12, 4), (1, 2), (1, 6))
+    speed = whole.speed.copy()
+    speed[whole.inner_links[0]] = SPEEDS.index("QDR")
+    one_slow = replace(whole, speed=speed)
+    everyone = simulate.all_to_all(whole.ends(), "1 MiB")
+    told, blind = routing.route(one_slow, "auto"), Routed(one_slow, routing.route(whole, "auto").tables)
+    # Without the cable, two of 12 hosts share one in each step: twice the time.
+    assert simulate.play(told, everyone).makespan_s < 0.5 * simulate.play(blind, everyone).makespan_s
 
 
 def test_lanes_let_shorter_paths_in() -> None:
