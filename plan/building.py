@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast, get_args
 
 from plan.folder import check_replaceable, write_folder
 from plan.inputs import RoleFiles, digest, give_roles, read_cluster, read_fabric_argument, read_traffic
 from plan.pipeline import BUILD, CHECK, ROUTE, Options, Plan, Progress, run_passes, silent
-from topo import Cluster, Fabric
+from topo import Cluster, Fabric, Purpose
 
 
 def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed: int = 0,
@@ -91,7 +92,7 @@ def route(
     source: str | Path = "",
     subnet: str | None = None,
     hosts: RoleFiles | None = None,
-    traffic: str | None = None,
+    purpose: str | None = None,
     options: Options | None = None,
     step: Progress = silent,
 ) -> Plan:
@@ -111,8 +112,9 @@ def route(
         Which subnet of a spec or folder that has several.
     hosts : RoleFiles, optional
         Files that say what hosts are for.
-    traffic : str, optional
-        CSV file of a demand, or a workload by file or preset, for which paths are moved.
+    purpose : str, optional
+        What the tables are for: ``any``, ``jobs``, ``permutations`` or ``all-pairs``; or a CSV file of a demand, or a
+        workload by file or preset, for which paths are moved. As the fabric says when left out.
     options : Options, optional
         Engine, lanes, LMC, end ports, seed, and how many links fail in a study.
     step : callable
@@ -143,8 +145,10 @@ def route(
     if hosts is not None:
         fabrics = tuple(give_roles(one, hosts.roles, hosts.cn_guids, hosts.io_guids) for one in fabrics)
     options = options or Options()
-    if traffic is not None:
-        options = replace(options, traffic=read_traffic(traffic, Path(source), options.seed))
+    if purpose in get_args(Purpose):
+        fabrics = tuple(replace(one, purpose=cast(Purpose, purpose)) for one in fabrics)
+    elif purpose is not None:
+        options = replace(options, traffic=read_traffic(purpose, Path(source), options.seed))
     sha256 = digest(Path(source)) if source else None
     plan = run_passes(Plan(name or fabrics[0].name, None, fabrics, str(source), sha256, options), ROUTE, step)
     if output is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from plan.checksums import MARK, of_one_plan
-from topo import Finding, HeddleError, SpecError, did_you_mean, plural
+from topo import Finding, HeddleError, Purpose, SpecError, did_you_mean, plural
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
@@ -38,10 +38,10 @@ def check_name(path: Path) -> None:
         raise HeddleError(f"{shown}: not a possible file name ({getattr(error, 'strerror', None) or error})") from None
 
 
-def find_preset(folder: str, name: str, option: str) -> Path:
+def find_preset(folder: str, name: str, option: str, others: Sequence[str] = ()) -> Path:
     """Return a file that ``option`` gives by the name of a preset (in this folder below configs), or by its path.
 
-    SpecError if it is neither.
+    SpecError if it is neither; ``others`` are what the option takes beside these.
     """
     from topo import config_root
 
@@ -52,8 +52,9 @@ def find_preset(folder: str, name: str, option: str) -> Path:
     check_name(path)
     if "/" in name or path.suffix or path.is_file():
         return path  # whatever is wrong with it is told when it is read
-    expected = f"a YAML file or one of {', '.join(presets)}"
-    raise SpecError([Finding(option, f'"{name[:60]}"', expected, did_you_mean(name, presets))])
+    known = [*others, *presets]
+    expected = f"a YAML file or one of {', '.join(known)}"
+    raise SpecError([Finding(option, f'"{name[:60]}"', expected, did_you_mean(name, known))])
 
 
 @of_one_plan
@@ -263,7 +264,7 @@ def read_traffic(name: str, fabric: Path, seed: int) -> Callable[[Routed], Deman
             return read_demand(name, routed)
         from simulate import read_workload
 
-        path = find_preset("workloads", name, "--traffic")
+        path = find_preset("workloads", name, "--for", get_args(Purpose))
         flows = read_workload(path, routed.fabric, seed, catalog_of(fabric)).flows
         n = routed.fabric.n_end_ports
         sent = (flows.src < n) & (flows.dst < n) & (flows.src != flows.dst) & (flows.size_bytes > 0)

@@ -16,6 +16,7 @@ Clusters
 Fabrics
     ``Fabric``  one subnet: nodes, ports and links as arrays, and the questions that they answer
     ``Kind``  what a node is: switch, adapter, aggregation node, router
+    ``Purpose``  what tables are for: any, jobs, permutations, all-pairs
     ``Role``  what a node is for: compute, storage, leaf, spine, ...
     ``count``  how many of everything several subnets have together
     ``Counts``  that, with one list of keys for every command

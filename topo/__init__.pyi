@@ -30,7 +30,7 @@ from .errors import (
     did_you_mean as did_you_mean,
     plural as plural,
 )
-from .fabric import Fabric as Fabric, Kind as Kind, Role as Role
+from .fabric import Fabric as Fabric, Kind as Kind, Purpose as Purpose, Role as Role
 from .files.csv import format_csv as format_csv, plain_text as plain_text
 from .dumps.fabric_file import read_fabric as read_fabric
 from .dumps.fabric_json import format_fabric as format_fabric, write_fabric as write_fabric

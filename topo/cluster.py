@@ -89,7 +89,10 @@ class Cluster(Shown):
             findings, fabrics = Findings(), list[Fabric]()
             with findings.under("network"):
                 compiled = _of_one_protocol(spec.network.compile(first, self.catalog, self.name), self.catalog)
-                fabrics += [replace(fabric, engine=spec.routing.engine, lmc=spec.routing.lmc) for fabric in compiled]
+                asked = spec.routing
+                fabrics += [
+                    replace(fabric, engine=asked.engine, lmc=asked.lmc, purpose=asked.purpose) for fabric in compiled
+                ]
             for (name, network), hung in zip(spec.networks.items(), others, strict=True):
                 with findings.under("networks", name), _of_network(name):
                     compiled = network.network.compile(hung, self.catalog, f"{self.name}-{name}")

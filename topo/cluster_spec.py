@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from topo.fabric import MAX_LMC
+from topo.fabric import MAX_LMC, Purpose
 from topo.floor.racks import FloorPlan
 from topo.shapes import Shape
 from topo.spec.base import (
@@ -59,6 +59,8 @@ class Routing(SpecModel):
     """Routing engine; ``auto`` takes the one that fits the shape."""
     lmc: Annotated[int, Field(ge=0, le=MAX_LMC)] = 0
     """LID mask control: each adapter port gets 2^lmc LIDs, each with its own paths."""
+    purpose: Annotated[Purpose, Field(alias="for")] = "any"
+    """Traffic that `balanced` and `auto` make tables for; ``any`` weighs all kinds."""
 
 
 class ClusterBudget(SpecModel):

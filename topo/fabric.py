@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,10 @@ MAX_PORTS = 254
 
 MAX_LMC = 7
 """Highest LID mask control (likewise, volume 1, 4.1.3): 128 LIDs a port."""
+
+
+Purpose = Literal["any", "jobs", "permutations", "all-pairs"]
+"""Traffic that tables are made for."""
 
 
 class Kind(IntEnum):
@@ -145,6 +149,8 @@ class Fabric(Shown):
     """(P,) metres of the cable in each port, NaN where it is unknown or there is none; empty without a floor plan."""
     engine: str = "auto"
     """Routing engine that its spec asks for; ``auto`` takes the one that fits."""
+    purpose: Purpose = "any"
+    """Traffic that tables are made for: ``any`` for all kinds, ``jobs``, ``permutations`` or ``all-pairs``."""
     traffic: tuple[topo.TrafficClass, ...] = ()
     """Classes of traffic that its spec has; without any, everything travels on one lane."""
     arrangement: str = "levels"

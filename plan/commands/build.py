@@ -71,9 +71,11 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
 )
 @endpoints_option
 @click.option(
-    "--traffic",
-    metavar="CSV|WORKLOAD",
-    help="Move paths for what jobs send: a CSV file with the columns src, dst, weight, or a workload.",
+    "--for",
+    "purpose",
+    metavar="jobs|permutations|all-pairs|CSV|WORKLOAD",
+    help="What the tables are for: a kind of traffic, or what jobs send (a CSV file with the columns src, dst, weight, "
+    "or a workload). All kinds when left out.",
 )
 @click.option(
     "--compare", type=click.Choice(["opensm"]), help="Run the engines of a real OpenSM beside it, over ibsim."
@@ -93,7 +95,7 @@ def route(
     fabric: Path,
     output: Path,
     hosts: RoleFiles,
-    traffic: str | None,
+    purpose: str | None,
     compare: str | None,
     rehearse: bool,
     failures: int | None,
@@ -118,7 +120,7 @@ def route(
         if compare or rehearse:
             check_tools()
         options = Options(**wanted, failures=failures or 0)
-        plan = building.route(fabric, output, subnet=subnet, hosts=hosts, traffic=traffic, options=options, step=step)
+        plan = building.route(fabric, output, subnet=subnet, hosts=hosts, purpose=purpose, options=options, step=step)
         document, known = plan.to_dict(), plan.fabrics[0]
         rehearsal = rehearse_subnet(plan.routed[0], plan.proofs[0], step) if rehearse else None
         contenders = []

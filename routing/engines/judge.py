@@ -86,4 +86,4 @@ def _of_shifts(routed: Routed, ranks: NDArray[np.int32], phases: int) -> float:
         if len(mine) > 1:
             total += len(mine) * fair_rates(routed, mine, shifts(len(mine), phases))[0].mean()
             hosts += len(mine)
-    return total / hosts if hosts else 0.0
+    return float(total / hosts) if hosts else 0.0

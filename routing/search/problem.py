@@ -25,10 +25,17 @@ from routing.order.channel_order import hops_from
 from routing.order.destinations import Destinations
 from routing.order.legal import ChannelOrder
 from routing.search.move import Samples
+from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, frozen
 
 WEIGHTS = {"pairs": 4.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
 """Weights of the classes of traffic. All pairs weigh most, since nobody knows what will run."""
+
+PURPOSES = {"all-pairs": "pairs", "permutations": "shifts", "jobs": "jobs"}
+"""What a fabric may be for, and the class of traffic that stands for it."""
+
+ABOVE_ALL = 4
+"""What tables are for weighs so many times as much as all else together: the rest only decides between equals."""
 
 MOST_FLOWS = 1 << 20
 """Flows that shifts may list, and jobs: 16 MB each. All shifts that fit are looked at, spread evenly, since those that
@@ -111,7 +118,7 @@ def pose(
     dests: Destinations,
     ranks: NDArray[np.int32],
 ) -> Problem:
-    """Return the problem of a fabric, with the weights of `WEIGHTS`.
+    """Return the problem of a fabric, with the weights that its purpose asks for.
 
     Parameters
     ----------
@@ -134,7 +141,29 @@ def pose(
         order.rate_gbps.max(initial=1.0) / np.maximum(rate, 1.0),
     )
     dense = list(_dense(hosts, fabric.n_switches, len(dests.lid)))
-    return assemble(order, dests, dense, [*_shifts(hosts), *_jobs(hosts)], WEIGHTS)
+    return assemble(order, dests, dense, [*_shifts(hosts), *_jobs(hosts)], weights_for(fabric.purpose))
+
+
+def weights_for(purpose: str) -> dict[str, float]:
+    """Return the weights of classes for what a fabric is for: `WEIGHTS`, or one class above all others.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such purpose.
+
+    Examples
+    --------
+    >>> weights_for("jobs")["jobs"]
+    24.08
+    """
+    if purpose == "any":
+        return WEIGHTS
+    if purpose not in PURPOSES:
+        expected = ", ".join(["any", *PURPOSES])
+        raise HeddleError(f"found tables for {purpose!r}; expected one of {expected}")
+    first = PURPOSES[purpose]
+    return WEIGHTS | {first: ABOVE_ALL * sum(weight for name, weight in WEIGHTS.items() if name != first)}
 
 
 def numbers_of(dests: Destinations) -> NDArray[np.int64]:

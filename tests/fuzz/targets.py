@@ -79,7 +79,7 @@ schema workload
 cost @spec.yaml --currency USD
 compare @spec.yaml @spec.yaml --currency units
 route @fabric.ibnetdiscover --engine balanced --lanes 2 --endpoints all --failures 1 --seed 7
-route @fabric.ibnetdiscover --traffic @weights.csv --roles @roles --cn-guids @cn_guids --io-guids @root_guids
+route @fabric.ibnetdiscover --for @weights.csv --roles @roles --cn-guids @cn_guids --io-guids @root_guids
 verify @fabric.ibnetdiscover @lfts --lids @guid2lid --lanes @opensm.conf --policy @qos-policy.conf --expect @lfts
 verify @plan --path gpu0 gpu1 --over leaf0:1 --without spine0
 verify @plan --path 1 0x0a7228ccd7584d00 --without leaf0:30 --json
@@ -343,8 +343,8 @@ def build(folder: Path) -> list[Target]:
                 ("draw simulated", "played/links.csv", [played], "draw @spec.yaml --simulation @played -o @out", 1),
                 ("build", "x.yaml", specs, "build FILE -o @out", 0.3),
                 ("route", "x.ibnetdiscover", dumps, "route FILE -o @out", 0.3),
-                ("route traffic", "x.csv", [WEIGHTS.encode()], f"route {ROUTED} --traffic FILE -o @out", 0.5),
-                ("route jobs", "jobs.yaml", jobs, "route @plan --traffic FILE -o @out", 0.3),
+                ("route traffic", "x.csv", [WEIGHTS.encode()], f"route {ROUTED} --for FILE -o @out", 0.5),
+                ("route jobs", "jobs.yaml", jobs, "route @plan --for FILE -o @out", 0.3),
                 ("route roles", "roles", [ROLES.encode()], f"route {ROUTED} --roles FILE -o @out", 0.3),
                 ("route guids", "cn_guids", [files["cn_guids"]], f"route {ROUTED} --cn-guids FILE -o @out", 0.3),
                 ("verify", "lfts", tables, f"verify {ROUTED} FILE", 2),

@@ -45,7 +45,7 @@ RANGES: dict[str, tuple[type[np.integer[Any]], int, int]] = {
 ORDER = (
     "name", "kind", "role", "level", "zone", "model", "models", "node_guid", "names", "host", "hosts", "host_model",
     "port_offset", "peer", "width", "speed", "port_guid", "discovered_lid", "lmc", "length_m", "arrangement",
-    "engine", "traffic",
+    "engine", "purpose", "traffic",
 )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def _field(name: str, value: Any, path: str) -> Any:
     def refusal(expected: str) -> FormatError:
         return FormatError(f"found something else in `{name}`; expected {expected}", path)
 
-    if name in ("name", "arrangement", "engine"):
+    if name in ("name", "arrangement", "engine", "purpose"):
         if not (isinstance(value, str) and value.isprintable()):
             raise refusal("text that can be printed")
         return value

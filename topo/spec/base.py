@@ -57,8 +57,9 @@ class SpecModel(BaseModel):
         fields = handler.resolve_ref_schema(found).get("properties", {})
         for model in cls.__mro__[: cls.__mro__.index(SpecModel)]:
             for name, text in _field_docs(model).items():
-                if name in fields:
-                    fields[name].setdefault("description", text)
+                key = cls.model_fields[name].alias or name if name in cls.model_fields else name
+                if key in fields:
+                    fields[key].setdefault("description", text)
         return found
 
 

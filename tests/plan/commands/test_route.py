@@ -332,14 +332,19 @@ def test_tables_are_made_for_the_jobs_that_run(tmp_path: Path, capsys: pytest.Ca
     spec = "configs/lab-20.yaml"
     demand = tmp_path / "demand.csv"
     demand.write_text("src,dst,weight\n" + "".join(f"gpu{i:02d},gpu{i + 8:02d},3\n" for i in range(8)))
-    assert run(["route", spec, "-o", str(tmp_path / "out"), "--traffic", str(demand), "--json"]) == 0
+    assert run(["route", spec, "-o", str(tmp_path / "out"), "--for", str(demand), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert "fullest link under the demand 3" in told["subnets"][0]["engine_reason"]
-    assert run(["route", spec, "-o", str(tmp_path / "out"), "--traffic", "allreduce", "--json"]) == 0
+    assert run(["route", spec, "-o", str(tmp_path / "out"), "--for", "allreduce", "--json"]) == 0
     assert "fullest link under the demand" in json.loads(capsys.readouterr().out)["subnets"][0]["engine_reason"]
 
+    assert run(["route", spec, "-o", str(tmp_path / "out"), "--for", "jobs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["subnets"][0]["engine"] == "balanced"
+    assert run(["route", spec, "-o", str(tmp_path / "none"), "--for", "job"]) == 2
+    assert "one of any, jobs, permutations, all-pairs" in " ".join(capsys.readouterr().err.split())
+
     demand.write_text("src,dst,weight\ngpu00,gpu99,3\n")
-    assert run(["route", spec, "-o", str(tmp_path / "none"), "--traffic", str(demand)]) == 2
+    assert run(["route", spec, "-o", str(tmp_path / "none"), "--for", str(demand)]) == 2
     assert "demand.csv:2: found no end port 'gpu99'" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "none").exists()
 

@@ -7,6 +7,7 @@ import pytest
 
 import routing
 import simulate
+import topo
 from helpers import strategies
 from helpers.clusters import zoned
 from helpers.random_fabrics import draw
@@ -15,10 +16,11 @@ from routing.candidates import FIGURES, Candidate
 from routing.engines import auto
 from routing.engines.auto import _reason
 from routing.engines.base import ENGINES, Outside
+from routing.engines.judge import Judge
 from routing.proof import prove
 from routing.routed import Routed
 from topo.cluster import parse
-from topo.errors import RoutingError
+from topo.errors import RoutingError, SpecError
 from topo.fabric import Fabric, Role
 from topo.speeds import SPEEDS
 
@@ -118,6 +120,20 @@ def test_tables_know_that_a_cable_is_slow() -> None:
     told, blind = routing.route(one_slow, "auto"), Routed(one_slow, routing.route(whole, "auto").tables)
     # Without the cable, two of 12 hosts share one in each step: twice the time.
     assert simulate.play(told, everyone).makespan_s < 0.5 * simulate.play(blind, everyone).makespan_s
+
+
+def test_tables_are_for_what_the_spec_says() -> None:
+    """On a Dragonfly, where no tables are best in all, each purpose is served best by its own."""
+    text = (topo.config_root() / "dragonfly.yaml").read_text().partition("routing:")[0]
+    asked = {purpose: parse(text + f"routing: {{for: {purpose}}}\n").fabrics[0] for purpose in ("jobs", "permutations")}
+    rows = {}
+    for purpose, fabric in asked.items():
+        tables = ENGINES["balanced"].route(fabric)
+        rows[purpose] = Judge(fabric, tables.lid).judge(tables)
+    assert rows["jobs"].jobs > rows["permutations"].jobs
+    assert rows["permutations"].shifts > rows["jobs"].shifts
+    with pytest.raises(SpecError, match="expected one of any, jobs"):
+        parse(text + "routing: {for: job}\n")
 
 
 def test_lanes_let_shorter_paths_in() -> None:
