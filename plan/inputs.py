@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from plan.checksums import MARK, of_one_plan
-from topo import Finding, HeddleError, Purpose, SpecError, did_you_mean, plural
+from topo import Finding, HeddleError, SpecError, did_you_mean, plural
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
@@ -263,6 +263,7 @@ def read_traffic(name: str, fabric: Path, seed: int) -> Callable[[Routed], Deman
         if name.endswith(".csv"):
             return read_demand(name, routed)
         from simulate import read_workload
+        from topo import Purpose
 
         path = find_preset("workloads", name, "--for", get_args(Purpose))
         flows = read_workload(path, routed.fabric, seed, catalog_of(fabric)).flows

@@ -23,7 +23,7 @@ from routing.order.legal import ChannelOrder
 from routing.proof import prove_order
 from routing.routed import Routed
 from routing.search.move import AS_THEY_ARE
-from routing.search.problem import DENSE, Dense, Sample, assemble, numbers_of
+from routing.search.problem import DENSE, Dense, Sample, assemble, in_number_order, numbers_of
 from routing.search.search import TableSearch
 from routing.tables import EndpointSet, select_endpoints
 from topo.errors import FormatError, HeddleError, plural
@@ -192,7 +192,7 @@ def _search(routed: Routed, order: ChannelOrder, demand: Demand | EndpointSet) -
         receives[number[tables.lid[ends]]] = 1.0
         sends = np.bincount(fabric.end_switch[ends], minlength=n).astype(float)
         every = Dense("demand", sends, receives, 1.0)
-        return TableSearch(assemble(order, dests, [every], [], {"demand": 1.0}), order), 1.0
+        return TableSearch(assemble(order, *in_number_order(dests), [every], [], {"demand": 1.0}), order), 1.0
     source, destination = demand.source, demand.destination
     known = (fabric.end_switch[source] >= 0) & (fabric.end_switch[destination] >= 0) & (tables.lid[destination] > 0)
     unit = float(demand.weight.sum()) / max(len(demand.weight), 1) or 1.0
@@ -200,4 +200,4 @@ def _search(routed: Routed, order: ChannelOrder, demand: Demand | EndpointSet) -
     pairs, row = np.unique(key, return_inverse=True)
     flow = np.bincount(row, demand.weight[known] / unit).astype(np.float32)
     sample = Sample("demand", (pairs // len(dests.lid)).astype(np.int32), pairs % len(dests.lid), flow, 1.0)
-    return TableSearch(assemble(order, dests, [], [sample], {"demand": 1.0}, DENSE), order), unit
+    return TableSearch(assemble(order, *in_number_order(dests), [], [sample], {"demand": 1.0}, DENSE), order), unit

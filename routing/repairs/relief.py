@@ -5,29 +5,28 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.order.channel_order import taken_channels, write_ports
-from routing.order.turns import Turns, fixed_turns, note_turns
+from routing.engines.balanced import MOST_DETOUR
+from routing.order.channel_order import order_channels, switch_levels, taken_channels, with_ranks, write_ports
+from routing.order.legal import ChannelOrder
 from routing.repairs.basis import HOST, RepairBasis, destinations, hosts_at
 from routing.repairs.channels import Channels
-from routing.repairs.peaks import Limits, relieve_peaks
-from routing.repairs.traffic import Dests, Net
-from routing.tables import NO_PATH
+from routing.search.move import AMENDED, AS_THEY_ARE
+from routing.search.problem import Dense, assemble
+from routing.search.search import TableSearch
 from topo.fabric import Fabric, frozen
 
-EFFORT = 500_000_000
-"""Bound on the time: trees examined, times channels."""
-DETOURS = (0, 4)
-"""Channels by which paths may become longer; the second where the first does not suffice."""
-LESS = 0.98
-"""The last attempt aims at this share of the old load of the fullest channel."""
+HALVINGS = 8
+"""Prices that are tried: by the last one, an entry costs next to nothing."""
 
 
 def take_off_peaks(
     basis: RepairBasis, left: Fabric, rank: NDArray[np.int32], spare: int, lft: NDArray[np.uint8]
 ) -> NDArray[np.int32]:
-    """Move flows, within the entries that may still change, until no channel is fuller than the fullest one was before.
+    """Move flows off full channels, each entry at a price, until the fullest one is no fuller than before the failure.
 
-    Where the order leaves no other path, further turns are allowed.
+    The price begins with what the failure costs for each entry that it changes: (J after - J before) / entries, with J
+    the score of all pairs (`routing.search`). It is halved as long as that leaves the fullest channel too full, and
+    spare entries. If the order leaves no other path, further turns are allowed, and detours.
 
     Parameters
     ----------
@@ -47,44 +46,30 @@ def take_off_peaks(
         Position of each channel in an order that all paths climb afterwards.
     """
     whole, tables, channels = basis.routed.fabric, basis.routed.tables, Channels.of(left)
-    order = channels.order._replace(rank=frozen(rank[channels.port]))
+    order = with_ranks(channels.order, frozen(rank[channels.port]))
+    of_whole = order_channels(whole, switch_levels(whole))
+    were = _all_pairs(basis, left, of_whole).weigh(of_whole, taken_channels(of_whole, tables.lft), 1.0)
+    search, repaired = _all_pairs(basis, left, order), taken_channels(order, lft)
+    order = with_ranks(order, frozen(channels.start(rank)))
+    found = search.weigh(order, repaired, 1.0)
+    price = (found.score - were.score) / max(np.count_nonzero(tables.lft != lft), 1)
+    for halved in range(HALVINGS if price > 0 else 0):
+        for turns, detour in ((AS_THEY_ARE, 0), (AMENDED, MOST_DETOUR)):
+            if found.fullest <= were.fullest:
+                break
+            least = price / 2**halved
+            other = search.improve(found.order, found.next_hop, turns=turns, detour=detour, high=1.0, least=least)
+            if np.count_nonzero(other.next_hop != repaired) <= spare:
+                found = other
+    write_ports(order, repaired, found.next_hop, lft)
+    same = np.array_equal(found.order.rank, channels.start(rank))
+    return rank if same else channels.ranks(found.order.rank)
+
+
+def _all_pairs(basis: RepairBasis, left: Fabric, order: ChannelOrder) -> TableSearch:
+    """Return the search for the pairs of hosts that are left, over some channels."""
+    tables = basis.routed.tables
     dest_switches, weight, lids = destinations(left, tables)
-    hosts, were = hosts_at(left), hosts_at(whole)
-    scale = np.divide(whole.rate_gbps[whole.inner].max(), whole.rate_gbps[whole.inner])
-    enough = (basis.load[whole.inner] * scale).max() * (hosts.sum() / were.sum()) ** 2
-    net = Net(
-        order=order,
-        scale=frozen(whole.rate_gbps[whole.inner].max() / order.rate_gbps),
-        sources=frozen(hosts),
-    )
-    dests = Dests(
-        switch=frozen(dest_switches),
-        lid=frozen(lids),
-        weight=frozen(np.where(weight < HOST / (1 << tables.lmc), 0.0, weight)),
-    )
-    next_hop = taken_channels(order, lft)
-    repaired, old = next_hop.copy(), taken_channels(order, tables.lft)
-    effort = EFFORT // max(len(channels.port), 1)
-    most = np.count_nonzero(repaired != old) + spare
-
-    def relieve(turns: Turns, detour: int, goal: float, *, goes_on: bool) -> float:
-        """Move flows; return the load of the fullest channel."""
-        left_over = int(most - np.count_nonzero(next_hop != old))
-        limits = Limits(detour, effort, goal, left_over, goes_on)
-        return relieve_peaks(net, dests, limits, turns, old, next_hop)
-
-    def suffices(turns: Turns) -> bool:
-        """Move flows, over longer paths only if need be; return whether no channel exceeds the limit."""
-        return any(relieve(turns, detour, enough, goes_on=True) <= enough for detour in DETOURS)
-
-    if suffices(fixed := fixed_turns(order)):
-        relieve(fixed, 0, LESS * enough, goes_on=False)
-    else:
-        turns = channels.growing(basis, rank)
-        taken = (np.where(one[lids] == NO_PATH, -1, order.indptr[:-1] + one[lids]) for one in (old, next_hop))
-        note_turns(turns, *(frozen(one.astype(np.int32)) for one in taken))
-        suffices(turns)
-        if not np.array_equal(turns.rank, channels.start(rank)):
-            rank = channels.ranks(turns.rank)
-    write_ports(order, repaired, next_hop, lft)
-    return rank
+    receives = np.where(weight < HOST / (1 << tables.lmc), 0.0, weight)
+    pairs = Dense("pairs", hosts_at(left), receives, 1.0)
+    return TableSearch(assemble(order, dest_switches.astype(np.int32), lids, [pairs], [], {"pairs": 1.0}), order)

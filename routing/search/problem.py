@@ -141,7 +141,8 @@ def pose(
         order.rate_gbps.max(initial=1.0) / np.maximum(rate, 1.0),
     )
     dense = list(_dense(hosts, fabric.n_switches, len(dests.lid)))
-    return assemble(order, dests, dense, [*_shifts(hosts), *_jobs(hosts)], weights_for(fabric.purpose))
+    listed = [*_shifts(hosts), *_jobs(hosts)]
+    return assemble(order, *in_number_order(dests), dense, listed, weights_for(fabric.purpose))
 
 
 def weights_for(purpose: str) -> dict[str, float]:
@@ -166,16 +167,23 @@ def weights_for(purpose: str) -> dict[str, float]:
     return WEIGHTS | {first: ABOVE_ALL * sum(weight for name, weight in WEIGHTS.items() if name != first)}
 
 
+def in_number_order(dests: Destinations) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return (D,) switch and LID of destinations as a problem numbers them: by role, then along the tree."""
+    turn = np.argsort(dests.index)
+    return dests.switch[turn], dests.lid[turn]
+
+
 def numbers_of(dests: Destinations) -> NDArray[np.int64]:
     """Return (T,) the number of the destination with each LID in a problem, -1 for none."""
     number = np.full(int(dests.lid.max(initial=0)) + 1, -1)
-    number[dests.lid[np.argsort(dests.index)]] = np.arange(len(dests.lid))
+    number[in_number_order(dests)[1]] = np.arange(len(dests.lid))
     return number
 
 
 def assemble(
     order: ChannelOrder,
-    dests: Destinations,
+    switch: NDArray[np.int32],
+    lid: NDArray[np.int32],
     dense: Sequence[Dense],
     listed: Sequence[Sample],
     classes: dict[str, float],
@@ -186,15 +194,15 @@ def assemble(
     Parameters
     ----------
     order : ChannelOrder
-    dests : Destinations
+    switch, lid : (D,) int32
+        Switch of each destination, and its LID.
     dense, listed : sequence
     classes : dict
         Weight of each class.
     doublings : int
         Of the power that stands for the fullest channel in samples that are listed.
     """
-    turn, n = np.argsort(dests.index), len(order.indptr) - 1
-    switch, lid = dests.switch[turn], dests.lid[turn]
+    n = len(order.indptr) - 1
     sender, dest, flow, sample = _together(listed, switch, len(dense))
     samples = Samples(
         switch=frozen(switch.astype(np.int32)),

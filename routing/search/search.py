@@ -95,10 +95,10 @@ class TableSearch:
         count = len(problem.samples.lid)
         self.turn = np.argsort(np.arange(count) * GOLDEN % 1, kind="stable")
 
-    def weigh(self, order: ChannelOrder, next_hop: NDArray[np.uint8]) -> Found:
+    def weigh(self, order: ChannelOrder, next_hop: NDArray[np.uint8], high: float = HIGH) -> Found:
         """Return what tables are worth."""
         turns = self._turns(order)
-        return self._judged(order, next_hop, self._sum(turns, np.zeros((0, 0), np.int32), next_hop))
+        return self._judged(order, next_hop, self._sum(turns, np.zeros((0, 0), np.int32), next_hop), high)
 
     def worth(self, next_hop: NDArray[np.uint8]) -> Worth:
         """Return what tables are worth, in parts."""

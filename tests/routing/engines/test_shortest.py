@@ -45,13 +45,13 @@ def test_an_offer_keeps_its_word(seed: int) -> None:
     said = re.search(r"with --lanes (\d), if every .* its paths: fullest link ([\d,]+) instead of ([\d,]+)", routed.why)
     assert said
     assert [int(text.replace(",", "")) for text in said.groups()] == [
-        offer.lanes, offer.max_load, prove(routed).max_load,
+        offer.lanes, offer.fullest, prove(routed).max_load,
     ]  # fmt: skip
     taken = routing.route(fabric, lanes=offer.lanes)
     proof = prove(taken)
     assert proof.holds
     assert check_certificate(taken, proof)
-    assert (proof.lanes, proof.max_load) == (offer.lanes, offer.max_load)
+    assert (proof.lanes, proof.max_load) == (offer.lanes, offer.fullest)
     assert "with --lanes" not in taken.why
     assert offer.lanes > 2
     for fewer in range(2, offer.lanes):  # others that are less good may do with them
