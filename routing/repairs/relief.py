@@ -52,7 +52,7 @@ def take_off_peaks(
     search, repaired = _all_pairs(basis, left, order), taken_channels(order, lft)
     order = with_ranks(order, frozen(channels.start(rank)))
     found = search.weigh(order, repaired, 1.0)
-    price = (found.score - were.score) / max(np.count_nonzero(tables.lft != lft), 1)
+    price = (found.score - were.score) / max(int((tables.lft != lft).sum()), 1)
     for halved in range(HALVINGS if price > 0 else 0):
         for turns, detour in ((AS_THEY_ARE, 0), (AMENDED, MOST_DETOUR)):
             if found.fullest <= were.fullest:
