@@ -46,6 +46,7 @@ def take_off_peaks(
         Position of each channel in an order that all paths climb afterwards.
     """
     whole, tables, channels = basis.routed.fabric, basis.routed.tables, Channels.of(left)
+    lids = destinations(left, tables)[2]
     order = with_ranks(channels.order, frozen(rank[channels.port]))
     of_whole = order_channels(whole, switch_levels(whole))
     were = _all_pairs(basis, left, of_whole).weigh(of_whole, taken_channels(of_whole, tables.lft), 1.0)
@@ -57,13 +58,25 @@ def take_off_peaks(
         for turns, detour in ((AS_THEY_ARE, 0), (AMENDED, MOST_DETOUR)):
             if found.fullest <= were.fullest:
                 break
-            least = price / 2**halved
-            other = search.improve(found.order, found.next_hop, turns=turns, detour=detour, high=1.0, least=least)
+            least, some = price / 2**halved, _over_full(search, lids, found.next_hop, were.fullest)
+            other = search.improve(
+                found.order, found.next_hop, turns=turns, detour=detour, high=1.0, least=least, some=some
+            )
             if np.count_nonzero(other.next_hop != repaired) <= spare:
                 found = other
     write_ports(order, repaired, found.next_hop, lft)
     same = np.array_equal(found.order.rank, channels.start(rank))
     return rank if same else channels.ranks(found.order.rank)
+
+
+def _over_full(
+    search: TableSearch, lids: NDArray[np.int32], next_hop: NDArray[np.uint8], most: float
+) -> NDArray[np.bool_]:
+    """Return (D,) whether the paths to a destination take a channel that carries more than some load."""
+    order = search.order
+    full = np.flatnonzero(search.loads(next_hop)[:, 0] > most)
+    index = full - order.indptr[order.sender[full]]
+    return np.array((next_hop[lids][:, order.sender[full]] == index).any(axis=1))
 
 
 def _all_pairs(basis: RepairBasis, left: Fabric, order: ChannelOrder) -> TableSearch:

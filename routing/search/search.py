@@ -132,6 +132,7 @@ class TableSearch:
         kept: NDArray[np.bool_] | None = None,
         high: float = HIGH,
         least: float = 0.0,
+        some: NDArray[np.bool_] | None = None,
     ) -> Found:
         """Return the tables that a search from some ends with.
 
@@ -150,6 +151,8 @@ class TableSearch:
             Share of the fullest channel in the score; 1 takes flows off the fullest channels alone.
         least : float
             What each move must gain.
+        some : (D,) bool, optional
+            Destinations whose paths may move.
         """
         samples, growing, next_hop = self.problem.samples, self._turns(order), next_hop.copy()
         used = np.zeros(self.shape, np.int32)
@@ -158,9 +161,10 @@ class TableSearch:
         keeps = np.zeros((0, 0), bool) if kept is None else kept
         bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
         best = self._judged(order, next_hop.copy(), sums, high)
+        visited = self.turn if some is None else self.turn[some[self.turn]]
         for _ in range(SWEEPS):
             terms = self._lowered(sums, high, least)
-            moves, _ = move_flows(samples, growing, bounds, terms, self.state, next_hop, self.turn)
+            moves, _ = move_flows(samples, growing, bounds, terms, self.state, next_hop, visited)
             sums = self._sum(growing, used, next_hop)
             found = self._judged(with_ranks(order, frozen(growing.rank.copy())), next_hop.copy(), sums, high)
             gain = best.score - found.score

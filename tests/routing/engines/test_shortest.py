@@ -34,9 +34,9 @@ def test_the_fullest_link_is_near_what_any_routing_must_put_on_it(seed: int) -> 
     assert prove(Routed(fabric, tables)).max_load <= 1.2 * routing.studies.bound(fabric).max_load
 
 
-@pytest.mark.parametrize("seed", [12, pytest.param(39, marks=pytest.mark.slow)])
-def test_an_offer_keeps_its_word(seed: int) -> None:
-    fabric = draw(seed)
+@pytest.mark.parametrize("name", ["random", pytest.param("dragonfly", marks=pytest.mark.slow)])
+def test_an_offer_keeps_its_word(name: str) -> None:
+    fabric = draw(12) if name == "random" else replace(topo.preset(name).fabric, engine="auto")
     routed = routing.route(fabric)
     offer = routed.candidates[-1]
     assert (offer.engine, offer.credit_loops) == ("shortest", 0)
