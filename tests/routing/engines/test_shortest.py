@@ -1,11 +1,13 @@
 """Evenly loaded shortest paths on several lanes: safe, near the bound, and offered in numbers where worth it."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 
 import routing
+import topo
 from helpers.random_fabrics import draw
 from helpers.strategies import fabrics, ring, seeds
 from helpers.trees import grow_tree
