@@ -16,6 +16,7 @@ from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import HeddleError, plural
 from topo.failures.losses import Loss, find_losses
+from topo.hostlist import compress
 from topo.ports import PortUse, count_ports
 from topo.table import Shown, Table
 
@@ -26,6 +27,8 @@ class Compared:
 
     name: str
     counts: Counts
+    cables: int
+    """Cables to lay: links in one cable count once, links of two fibres twice, those inside frames not at all."""
     ports: PortUse
     cost: Cost
     power: Power
@@ -43,6 +46,7 @@ class Compared:
         """Return the figures as plain values."""
         return {
             "name": self.name,
+            "cables": self.cables,
             **{name: getattr(self, name).to_dict() for name in ("counts", "ports", "cost", "power")},
             **self.bisection.to_dict(),
             "largest_failure": self.largest and str(self.largest),
@@ -112,6 +116,7 @@ def _compared(cluster: Cluster, parts: Bill, currency: str) -> Compared:
     return Compared(
         name=cluster.name,
         counts=cluster.counts,
+        cables=int(sum(parts.cable_table.columns[-1].values)),
         ports=count_ports(cluster.fabrics),
         cost=parts.price(currency),
         power=parts.power,
@@ -126,9 +131,16 @@ def _figures(system: Compared) -> Iterator[tuple[str, str]]:
     yield "compute servers", f"{counts.gpu_nodes:,}"
     yield "GPUs", "unknown" if counts.gpus is None else f"{counts.gpus:,}"
     yield "switches", f"{counts.switches:,}"
-    yield "cables", "unknown" if counts.cables is None else f"{counts.cables:,}"
-    tapers = (f"{row.taper:.3g} ({row.role} {row.model})" for row in system.ports.classes if row.taper)
-    yield "taper", ", ".join(tapers) or "none"
+    yield "links", f"{counts.links:,}"
+    yield "cables", f"{system.cables:,}"
+    several = len({row.network for row in system.ports.classes}) > 1
+    tapers: dict[str, list[str]] = {}
+    for row in system.ports.classes:
+        if row.taper:
+            said = f"{row.taper:.3g} ({row.role} {row.model})"
+            tapers.setdefault(said, []).append(row.network)
+    each = (f"{compress(names)} {said}" if several else said for said, names in tapers.items())
+    yield "taper", ", ".join(each) or "none"
     yield "free ports", f"{sum(row.free for row in system.ports.classes):,}"
     for name in ("network", "servers", "total"):
         yield f"{name} ({cost.unit})", str(getattr(cost, name))

@@ -39,6 +39,8 @@ class Line:
     place: str
     """Role of a switch, of a server, or of the device that holds a transceiver; model of the server of an adapter;
     roles of the ends of a cable, such as ``leaf - spine``; ``spare``."""
+    switches: tuple[str, ...] = ()
+    """Models of the switches that the ends of a cable, or a transceiver, are in: one model for each such end."""
 
     def __str__(self) -> str:
         return f"{self.count:,} x {self.item} ({self.kind}, {self.place})"

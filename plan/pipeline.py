@@ -222,6 +222,7 @@ class Plan(Shown):
             "budget": [check.to_dict() for check in self.budget],
             "islands": self.refused("island"),
             "counts": self.counts and self.counts.to_dict(),
+            "networks": [{"name": fabric.name, **count((fabric,)).to_dict()} for fabric in self.fabrics],
             "bandwidth": self.bisection and self.bisection.to_dict(),
             "ports": self.ports and self.ports.to_dict(),
             "cables": self.bill and self.bill.cable_table.to_dict(),

@@ -65,7 +65,9 @@ class ClusterBudget(SpecModel):
     """What the plan may take at most; a plan that takes more is refused."""
 
     power: Watts | None = None
-    """Power of servers and network, such as ``4 MW``."""
+    """Maximum power of servers and network, such as ``4 MW``; one whose maximum is unknown makes this undecided."""
+    typical_power: Watts | None = None
+    """Typical power of servers and network: the mean under load."""
     switches: Annotated[int, Field(ge=1)] | None = None
     """Switches, as the subnet manager counts them."""
 

@@ -23,7 +23,7 @@ from topo.fabric import Role
 from topo.shapes.base import ShapeModel
 from topo.table import Brief, plain
 
-FLOOR_CHECKS = ("rack power", "reach")
+FLOOR_CHECKS = ("rack power", "typical rack power", "reach")
 """Checks that concern the floor."""
 
 
@@ -197,15 +197,14 @@ def _check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
     """Compare a design with the power of racks and the reach of cables on the floor."""
     if cluster.layout is None:
         return
-    power = cluster.layout.check_power()
-    if power is not None:
-        yield replace(power, what=FLOOR_CHECKS[0], text=f"{power.what}: {power.text}")
+    for power in cluster.layout.checks:
+        yield replace(power, text=f"{power.what}: {power.text}")
     longest = max(
         (float(each.route_m[each.cable >= 0].max(initial=0.0)) for each in cluster.cablings or ()), default=0.0
     )
     if needs.reach is not None:
         verdict = Verdict.HOLDS if longest <= needs.reach else Verdict.EXCEEDED
-        yield Check(FLOOR_CHECKS[1], verdict, f"the longest cable is {longest:.1f} m, {needs.reach:g} m are allowed")
+        yield Check("reach", verdict, f"the longest cable is {longest:.1f} m, {needs.reach:g} m are allowed")
 
 
 def _check_limits(design: Design, power: Power, needs: Needs) -> Iterator[Check]:

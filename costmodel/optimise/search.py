@@ -395,14 +395,18 @@ def _impossible(problem: Problem) -> Iterator[str]:
 
 def _undecidable(problem: Problem) -> str:
     """Return why no network can be judged: power is limited, and that of a server unknown. Empty where all can."""
-    floor = problem.needs.floor
-    if problem.needs.budget.power is None and (floor is None or floor.most_power is None):
-        return ""
-    models = dict.fromkeys(group.model for group in problem.needs.nodes.values())
-    unknown = [name for name in models if problem.catalog.node(name).planned_w is None]
-    if not unknown:
-        return ""
-    return f"power is limited, and that of {listed(unknown)} unknown: give `power_max_w` in a catalog"
+    floor, budget = problem.needs.floor, problem.needs.budget
+    nodes = [problem.catalog.node(name) for name in {group.model: None for group in problem.needs.nodes.values()}]
+    most = [node.name for node in nodes if node.power_max_w is None]
+    mean = [node.name for node in nodes if node.planned_w is None]
+    if most and (budget.power is not None or (floor is not None and floor.most_power is not None)):
+        return (
+            f"maximum power is limited, and that of {listed(most)} unknown: give `power_max_w` in a catalog, or limit "
+            "`typical_power` or `rack_typical_power`"
+        )
+    if mean and (budget.typical_power is not None or (floor is not None and floor.rack_typical_power is not None)):
+        return f"typical power is limited, and that of {listed(mean)} unknown: give `power_typical_w` in a catalog"
+    return ""
 
 
 def _common_design(problem: Problem, progress: Progress) -> Design | None:

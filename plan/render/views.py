@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
-from topo import Column, Table, Verdict, compress, plural
+from topo import Column, Table, Verdict, compress, count, plural
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -42,7 +42,7 @@ def show_plan(plan: Plan) -> None:
         print_error(f"REFUSED: {plan.advice}")
 
 
-PLACES = {"rack power": ("floor", "rack_power")}
+PLACES = {"rack power": ("floor", "rack_power"), "typical rack power": ("floor", "rack_typical_power")}
 """Where the spec has a limit that does not stand under `budget` by its name."""
 
 
@@ -58,7 +58,9 @@ def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield what a person wants to know of a plan, each with its name."""
     assert plan.counts is not None
-    yield from _counted(plan.counts, len(plan.fabrics))
+    yield from _counted(plan.counts)
+    if len(plan.fabrics) > 1:
+        yield from _networks(plan)
     subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)
     for routed, proof, quality, bounds, multipath in subnets:
         name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
@@ -83,7 +85,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; counted, cabled and priced only"
     if plan.bisection is not None and plan.bisection.gbps:
         yield "bisection", plan.bisection.text
-    if plan.ports is not None:
+    if plan.ports is not None and len(plan.fabrics) == 1:
         yield from _used(plan.ports)
     if plan.bill is not None:
         rows, pieces = plan.bill.cable_table.texts(), int(sum(plan.bill.cable_table.columns[-1].values))
@@ -101,8 +103,25 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "unknown", "; ".join(unknown)
 
 
+def _networks(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield a row for each network, those alike in one: what counts and rates of one say nothing of another's."""
+    alike: dict[str, list[str]] = {}
+    for fabric in plan.fabrics:
+        counts = count((fabric,))
+        said = [_tiers(counts), plural(counts.host_ports, "host port"), plural(counts.links, "link")]
+        text = ", ".join(said)
+        if plan.ports is not None:
+            mine = tuple(row for row in plan.ports.classes if row.network == fabric.name)
+            text = "; ".join([text, *(f"{name} {words}" for name, words in _used(replace(plan.ports, classes=mine)))])
+        if plan.bisection is not None and fabric.name in plan.bisection.subnets:
+            text += f"; bisection {plan.bisection.subnets[fabric.name]:.1%}"
+        alike.setdefault(text, []).append(fabric.name)
+    for text, names in alike.items():
+        yield f"network {compress(names)}", f"each {text}" if len(names) > 1 else text
+
+
 def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
-    """Yield how far each class of switches tapers, and its free ports."""
+    """Yield how far each class of switches of a network tapers, and its free ports."""
     tapers = []
     for row in ports.classes:
         if row.taper is None:
@@ -155,21 +174,26 @@ def _unknown(quote: Quote) -> Iterator[str]:
             yield f"{what} of {', '.join(f'{number:,} x {item}' for item, number in parts.items())}"
 
 
-def _counted(counts: Counts, subnets: int) -> Iterator[tuple[str, str]]:
+def _existing(**numbers: int) -> str:
+    """Return numbers with their names; one that is zero is left out."""
+    return ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
+
+
+def _tiers(counts: Counts) -> str:
+    tiers = _existing(leaf=counts.leaf, spine=counts.spine, core=counts.core, joint=counts.joint)
+    zones = f" in {plural(counts.zones, 'zone')}" if counts.zones > 1 else ""
+    return f"{plural(counts.switches, 'switch', 'switches')} ({tiers or 'no tree'}){zones}"
+
+
+def _counted(counts: Counts) -> Iterator[tuple[str, str]]:
     """Yield what there is; every figure that is zero is left out."""
-
-    def listed(**numbers: int) -> str:
-        return ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
-
-    tiers = listed(leaf=counts.leaf, spine=counts.spine, core=counts.core, joint=counts.joint)
-    zones = f" in {plural(counts.zones, 'zone')}" if counts.zones > subnets else ""
-    yield "switches", f"{counts.switches:,} ({tiers or 'no tree'}){zones}"
+    yield "switches", _tiers(counts).replace(" switches", "", 1).replace(" switch", "", 1)
     others = {"storage": counts.storage_nodes, "management": counts.management_nodes}
     if counts.gpus:
         computing = f"{counts.gpu_nodes:,} GPU nodes ({counts.gpus:,} GPUs)"
-        yield "servers", ", ".join(filter(None, (computing, listed(**others))))
+        yield "servers", ", ".join(filter(None, (computing, _existing(**others))))
     else:
-        yield "servers", listed(compute=counts.gpu_nodes, **others) or "none"
+        yield "servers", _existing(compute=counts.gpu_nodes, **others) or "none"
     sharp = f", {counts.aggregation_nodes:,} aggregation nodes" if counts.aggregation_nodes else ""
     yield "ports and links", f"{plural(counts.host_ports, 'host port')}, {plural(counts.links, 'link')}{sharp}"
 

@@ -42,7 +42,7 @@ def test_links_of_real_fabrics(name: str) -> None:
     inside = np.count_nonzero((fabric.kind[fabric.port_node] == Kind.AGGREGATION) & (fabric.peer >= 0))
 
     assert counts.links == LINKS[name] == plugged // 2 - inside
-    assert (counts.gpus, counts.cables) == (None, None)
+    assert counts.gpus is None
     assert topo.count([fabric], CATALOG) == counts
 
 
@@ -94,7 +94,7 @@ def test_counts_by_definition(fabric: Fabric) -> None:
     assert counts.storage_nodes == sum(min(found) == Role.STORAGE for found in roles.values())
     assert counts.management_nodes == sum(min(found) == Role.MANAGEMENT for found in roles.values())
     assert counts.host_ports == sum(a >= fabric.n_switches for edge in graph.edges() for a in edge)
-    assert (counts.gpus, counts.cables) == (None, None)
+    assert counts.gpus is None
 
 
 @given(st.integers(1, 3))
@@ -111,7 +111,7 @@ def test_counts_show_themselves() -> None:
 
     assert list(counts.to_dict()) == [
         "switches", "leaf", "spine", "core", "joint", "zones", "gpu_nodes", "gpus", "storage_nodes", "management_nodes",
-        "aggregation_nodes", "host_ports", "links", "cables",
+        "aggregation_nodes", "host_ports", "links",
     ]  # fmt: skip
     assert "<td" in counts._repr_html_()
     assert counts.table.to_pandas()["count"].sum() == sum(counts.to_dict().values())
