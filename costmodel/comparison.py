@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from topo.amounts import Sum
 from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import HeddleError, plural
-from topo.failures.losses import Loss, find_losses
+from topo.failures.losses import Losses, find_losses
 from topo.hostlist import compress
 from topo.ports import PortUse, count_ports
 from topo.table import Shown, Table
@@ -34,8 +34,8 @@ class Compared:
     power: Power
     bisection: Bisection
     """Bisection of all compute nodes as one job."""
-    largest: Loss | None
-    """The failure of a single switch with the largest loss."""
+    losses: Losses
+    """What the failure of a single part takes away."""
 
     @property
     def network_per_gpu(self) -> Sum | None:
@@ -49,7 +49,7 @@ class Compared:
             "cables": self.cables,
             **{name: getattr(self, name).to_dict() for name in ("counts", "ports", "cost", "power")},
             **self.bisection.to_dict(),
-            "largest_failure": self.largest and str(self.largest),
+            "losses": self.losses.to_dict(),
         }
 
 
@@ -70,7 +70,8 @@ class Comparison(Shown):
     def table(self) -> Table:
         """The figures as a table: a row for each figure, a column for each cluster."""
         headings = [f"{n}: {system.name}" for n, system in enumerate(self.systems, start=1)]
-        cells = zip(*(_figures(system) for system in self.systems), strict=True)
+        kinds = list(dict.fromkeys(loss.kind for system in self.systems for loss in system.losses.worst))
+        cells = zip(*(_figures(system, kinds) for system in self.systems), strict=True)
         rows = [(same[0][0], *(text for _, text in same)) for same in cells]
         return Table("beside one another", tuple(columns(["figure", *headings], rows)))
 
@@ -121,12 +122,12 @@ def _compared(cluster: Cluster, parts: Bill, currency: str) -> Compared:
         cost=parts.price(currency),
         power=parts.power,
         bisection=bisection(cluster.fabrics),
-        largest=losses.largest,
+        losses=losses,
     )
 
 
-def _figures(system: Compared) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each figure, as text."""
+def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each figure, as text; of failures those of these kinds of parts."""
     counts, cost, power = system.counts, system.cost, system.power
     yield "compute servers", f"{counts.gpu_nodes:,}"
     yield "GPUs", "unknown" if counts.gpus is None else f"{counts.gpus:,}"
@@ -154,4 +155,6 @@ def _figures(system: Compared) -> Iterator[tuple[str, str]]:
     yield "worst cut", system.bisection.reason or "none"
     total = f"{system.bisection.total:.1%}"
     yield "total bisection (sum of a half; servers on one switch count in full)", total
-    yield "largest failure", str(system.largest or "none")
+    for kind in kinds:
+        lost = "; ".join(str(loss) for loss in system.losses.worst if loss.kind == kind)
+        yield f"failure of a {kind}", lost or "none"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -75,6 +75,9 @@ class ClusterBudget(SpecModel):
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
 
 
+Survived = Literal["switch", "link", "rack", "feed"]
+
+
 class Spares(SpecModel):
     """Spare parts, each as a share of those in use, rounded up item by item: 0.02 is 2 %."""
 
@@ -121,6 +124,8 @@ class ClusterSpec(SpecModel):
     """Classes of traffic; without any, everything travels on one lane."""
     budget: ClusterBudget = ClusterBudget()
     """Limits of the plan."""
+    survives: Annotated[tuple[Survived, ...], Field(max_length=4, strict=False)] = ()
+    """Kinds of parts of which any one may fail: all servers that still run must then reach one another."""
     spares: Spares = Spares()
     """Spare parts to buy."""
     owning: Owning | None = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
+from plan.render.verdict import verdict_line
 from topo import Column, Table, Verdict, compress, count, plural
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 def show_plan(plan: Plan) -> None:
     """Print what a person wants to know of a plan; of a real fabric how its tables spread traffic, too."""
-    show_facts(plan.name or "the fabric", facts(plan))
+    print_text(verdict_line(plan))
+    show_facts("", facts(plan))
     if plan.cluster is None:
         for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
             if routed.candidates:
@@ -58,6 +60,16 @@ def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield what a person wants to know of a plan, each with its name."""
     assert plan.counts is not None
+    if plan.quote is not None:
+        yield from _priced(plan.quote)
+    if plan.losses is not None:
+        worst, of_all = plan.losses.worst, plan.losses.largest
+        for loss in sorted(worst, key=lambda loss: loss is not of_all):
+            yield "largest failure" if loss is of_all else f"failure of a {loss.kind}", str(loss)
+    unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
+    unknown += plan.losses.unknown if plan.losses is not None else ()
+    if unknown:
+        yield "unknown", "; ".join(unknown)
     yield from _counted(plan.counts)
     if len(plan.fabrics) > 1:
         yield from _networks(plan)
@@ -91,16 +103,6 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         rows, pieces = plan.bill.cable_table.texts(), int(sum(plan.bill.cable_table.columns[-1].values))
         said = ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
         yield "cables", said if pieces == plan.counts.links else f"{pieces:,} for {plan.counts.links:,} links: {said}"
-    if plan.losses is not None:
-        worst, of_all = plan.losses.worst, plan.losses.largest
-        for loss in sorted(worst, key=lambda loss: loss is not of_all):
-            yield "largest failure" if loss is of_all else f"failure of a {loss.kind}", str(loss)
-    if plan.quote is not None:
-        yield from _priced(plan.quote)
-    unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
-    unknown += plan.losses.unknown if plan.losses is not None else ()
-    if unknown:
-        yield "unknown", "; ".join(unknown)
 
 
 def _networks(plan: Plan) -> Iterator[tuple[str, str]]:

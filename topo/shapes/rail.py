@@ -165,7 +165,7 @@ class Rail(ShapeModel):
             free = free - placed[-1]
         builder = self.builder(name)
         on_rails = [replace(group, device=group.device + rail) for rail in range(rails) for group in nodes]
-        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, apart=True)
+        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed)
         return builder.build()
 
 
