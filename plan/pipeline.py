@@ -224,7 +224,7 @@ class Plan(Shown):
             "islands": self.refused("island"),
             "counts": self.counts and self.counts.to_dict(),
             "networks": [
-                {"name": fabric.name, **count((fabric,), self.cluster and self.cluster.catalog).to_dict()}
+                {"name": fabric.name, **count((fabric,), self.cluster.catalog if self.cluster else None).to_dict()}
                 for fabric in self.fabrics
             ],
             "bandwidth": self.bisection and self.bisection.to_dict(),

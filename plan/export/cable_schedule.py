@@ -67,6 +67,7 @@ def cable_rows(
             a, b = (_end(fabric, subnet, port, front, layout, cabling) for port in ports)
             role = " - ".join(Role(fabric.role[fabric.port_node[port]]).name.lower() for port in ports)
             # The legs of a splitter share the number of a cable; without a floor plan each link is a cable.
+            number: tuple[int, ...]
             number, what, pieces = (subnet, link), ["", "", ""], 1
             if cabling is not None:
                 part = cabling.parts[cabling.part[link]]

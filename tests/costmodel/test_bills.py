@@ -176,6 +176,7 @@ def test_a_cable_without_a_length_is_named_by_its_slower_end(slow: int, width: i
     assert between == {item: 1, "4xHDR": len(fabric.inner_links) - 1}
 
 
+JOINT = {"switch": "QM8700", "count": 1, "ports": 4}
 FRAMED = [
     {"shape": "fat-tree", "switch": "QM8700", "spine_switch": "CS8500"},
     {"shape": "fat-tree", "switch": "QM8700", "levels": 3, "core_switch": "CS8500"},
@@ -196,7 +197,7 @@ FRAMED = [
 def test_a_frame_is_built_whole_or_refused(network: dict[str, object]) -> None:
     """It is no switch of 40 ports of which twenty are one frame."""
     nodes = {"gpu": {"model": "pcie-a100", "count": 60}}
-    with pytest.raises(DesignError, match="CS8500 is a (frame|complete tree)"):
+    with pytest.raises(DesignError, match=r"CS8500 is a (frame|complete tree)"):
         _ = topo.parse({"name": "x", "nodes": nodes, "network": network}).fabrics
 
 
@@ -205,8 +206,7 @@ def test_a_frame_is_built_whole_or_refused(network: dict[str, object]) -> None:
 def test_every_frame_that_is_billed_has_all_its_chips(zones: int, gpus: int) -> None:
     network: dict[str, object] = {"shape": "fat-tree", "switch": "CS8500"}
     if zones > 1:
-        joints = {"switch": "QM8700", "count": 1, "ports": 4}
-        network = {"shape": "zones", "zones": zones, "tree": {"switch": "CS8500"}, "joints": joints}
+        network = {"shape": "zones", "zones": zones, "tree": {"switch": "CS8500"}, "joints": JOINT}
     nodes = {"gpu": {"model": "pcie-a100", "count": gpus}}
     cluster = topo.parse({"name": "x", "nodes": nodes, "network": network})
     chips = sum(fabric.model_of(node) == "CS8500" for fabric in cluster.fabrics for node in range(fabric.n_switches))

@@ -154,7 +154,7 @@ class Reach:
         for fabric, plugs in zip(self.fabrics, self.plugs, strict=True):
             ends, rate = fabric.port_node[fabric.links], fabric.rate_gbps[fabric.links].min(axis=1).astype(np.float64)
             inner = (ends < fabric.n_switches).all(axis=1) & (ends[:, 0] != ends[:, 1])
-            down = np.bincount(plugs[:, 1], rate[plugs[:, 2]], fabric.n_switches)
+            down = np.bincount(plugs[:, 1], rate[plugs[:, 2]], fabric.n_switches).astype(np.float64)
             up = np.bincount(ends[inner].ravel(), np.repeat(rate[inner], 2), fabric.n_switches)
             found.append((down, rate, inner, np.minimum(down, up)))
         return found

@@ -141,8 +141,8 @@ class SwitchPorts:
         model = catalog.switch(name)
         if model.chips > 1 and not frame:
             raise DesignError(
-                f"{model.name} is a frame, a whole tree with {model.chips} switches inside, and no single switch: it can "
-                "only be the `switch` of a fat-tree of two levels without `spine_switch`"
+                f"{model.name} is a frame, a whole tree with {model.chips} switches inside, and no single switch: it "
+                "can only be the `switch` of a fat-tree of two levels without `spine_switch`"
             )
         self.name = model.name
         self.radix = model.chip_radix or model.radix
