@@ -249,9 +249,10 @@ def make_bill(
         parts["node", model_name, role, ()] += 1
     parts = _by_the_frame(parts, catalog)
     if layout is not None:
-        parts["rack", f"rack of {layout.floor.rack_units} units", "room", ()] = layout.n_racks
+        sure = ", at most" if layout.alone else ""  # devices of unknown power stand alone
+        parts["rack", f"rack of {layout.floor.rack_units} units", f"room{sure}", ()] = layout.n_racks
         feeds = layout.floor.feeds.count if layout.floor.feeds else 2
-        parts["rack", "power distribution unit", f"{feeds} a rack, one a feed", ()] = feeds * layout.n_racks
+        parts["rack", "power distribution unit", f"{feeds} a rack, one a feed{sure}", ()] = feeds * layout.n_racks
     ordered = sorted(parts.items(), key=lambda part: (KINDS.index(part[0][0]), *part[0][1:]))
     return Bill(tuple(Line(*part[:2], count, *part[2:]) for part, count in ordered), catalog)
 

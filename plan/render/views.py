@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from routing import Proof, Routed
     from routing.quality import Quality
     from routing.studies import Bounds, FailureStudy
-    from topo import Check, Counts, Fabric, PortUse
+    from topo import Check, Counts, Fabric, Layout, PortUse
 
 
 def show_plan(plan: Plan) -> None:
@@ -62,6 +62,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     assert plan.counts is not None
     if plan.quote is not None:
         yield from _priced(plan.quote)
+    if plan.layout is not None:
+        yield "racks", _racks(plan.layout)
     if plan.losses is not None:
         worst, of_all = plan.losses.worst, plan.losses.largest
         for loss in sorted(worst, key=lambda loss: loss is not of_all):
@@ -103,6 +105,16 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         rows, pieces = plan.bill.cable_table.texts(), int(sum(plan.bill.cable_table.columns[-1].values))
         said = ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
         yield "cables", said if pieces == plan.counts.links else f"{pieces:,} for {plan.counts.links:,} links: {said}"
+
+
+def _racks(layout: Layout) -> str:
+    """Return how many racks there are, and of which devices it is unknown whether they need one each."""
+    alone = layout.alone
+    if not alone:
+        return f"{layout.n_racks:,}"
+    models = Counter(layout.devices[device].model for device in alone)
+    said = ", ".join(f"{number:,} x {model}" for model, number in models.items())
+    return f"at most {layout.n_racks:,}: power of {said} is unknown, so each has a rack of its own"
 
 
 def _networks(plan: Plan) -> Iterator[tuple[str, str]]:

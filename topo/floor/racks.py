@@ -102,6 +102,10 @@ class Device:
         """The least that planning has to allow: the maximum, or the typical power if that is unknown."""
         return self.typical_w if self.max_w is None else self.max_w
 
+    def reserve_w(self, limit: int) -> float | None:
+        """Return the W to reserve of the maximum (0) or of the typical power (1) of a rack; None if unknown."""
+        return (self.planned_w, self.max_w if self.typical_w is None else self.typical_w)[limit]
+
 
 @dataclass(frozen=True)
 class Layout(Shown):
@@ -124,6 +128,16 @@ class Layout(Shown):
     def n_racks(self) -> int:
         """Racks in use."""
         return len(self.row)
+
+    @property
+    def alone(self) -> tuple[int, ...]:
+        """Devices in a rack of their own because the racks have a limit of power and theirs is unknown."""
+        limits = self.floor.most_power, self.floor.rack_typical_power
+        return tuple(
+            number
+            for number, device in enumerate(self.devices)
+            if any(limit is not None and device.reserve_w(at) is None for at, limit in enumerate(limits))
+        )
 
     def rack_name(self, rack: int) -> str:
         """Name of a rack by row and place: ``R02-11``, both from 1."""
@@ -371,7 +385,7 @@ class _Filling:
         self.unit = np.zeros(len(devices), np.int32)
         self.taken: dict[int, dict[int, int]] = {}
         """By rack and unit, the device there."""
-        self.limits = [limit for limit in (floor.most_power, floor.rack_typical_power) if limit is not None]
+        self.limits = (floor.most_power, floor.rack_typical_power)
         self.drawn: dict[int, list[float]] = {}
         """By rack, the W reserved of each limit."""
         for index, (place, unit) in sorted(fixed.items(), key=lambda item: item[1][1] is None):
@@ -388,7 +402,7 @@ class _Filling:
                 if other is not None:
                     raise DesignError(f"{device.name} and {devices[other].name} are fixed on the same units of {rack}")
             if not self.can_power(index, place):
-                limits = " and ".join(f"{limit:,.0f} W" for limit in self.limits)
+                limits = " and ".join(f"{limit:,.0f} W" for limit in self.limits if limit is not None)
                 raise DesignError(f"the devices fixed in {rack} draw more than the {limits} of a rack")
             self.put(index, place, lowest)
 
@@ -423,15 +437,14 @@ class _Filling:
         return next((low + 1 for low, high in pairwise(walls) if high - low > height), None)
 
     def can_power(self, index: int, place: int) -> bool:
-        reserved = zip(self.limits, self.drawn.get(place, ()), self.draws(index), strict=False)
+        limits = (limit for limit in self.limits if limit is not None)
+        reserved = zip(limits, self.drawn.get(place, ()), self.draws(index), strict=False)
         return all(not drawn or drawn + draw <= most for most, drawn, draw in reserved)
 
     def draws(self, index: int) -> list[float]:
         """Return the power to reserve for a device of each limit: all of it if unknown, so that it stands alone."""
-        device, floor = self.devices[index], self.floor
-        bound = device.max_w if device.typical_w is None else device.typical_w
-        of_limits = ((floor.most_power, device.planned_w), (floor.rack_typical_power, bound))
-        return [limit if watts is None else watts for limit, watts in of_limits if limit is not None]
+        reserved = ((limit, self.devices[index].reserve_w(at)) for at, limit in enumerate(self.limits))
+        return [limit if watts is None else watts for limit, watts in reserved if limit is not None]
 
     def put(self, index: int, place: int, unit: int) -> None:
         device = self.devices[index]

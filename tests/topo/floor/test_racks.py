@@ -9,11 +9,13 @@ from pydantic import ValidationError
 from scipy.optimize import linear_sum_assignment
 
 import topo
+from costmodel.bills import make_bill
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.presets import EACH
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
+from topo.floor.cables import choose_cables
 from topo.floor.racks import RACK_UNIT_M, FloorPlan, Layout, place_devices, route_lengths
 from topo.speeds import LinkSpeed
 
@@ -275,3 +277,24 @@ def test_servers_that_hang_in_two_zones_stand_in_both() -> None:
     of_zone = [max(rack for name, rack in racks.items() if name.startswith("z0-leaf")), 0]
     first = sum(rack <= of_zone[0] for name, rack in racks.items() if name.startswith("storage"))
     assert 80 <= first <= 100
+
+
+@given(
+    n_gpus=st.integers(1, 60),
+    unknown=st.booleans(),
+    limit=st.sampled_from([{}, {"rack_power": "20 kW"}, {"rack_typical_power": "20 kW"}]),
+)
+def test_devices_of_unknown_power_stand_alone_once_there_is_a_limit_and_it_is_said(
+    n_gpus: int, unknown: bool, limit: dict[str, str]
+) -> None:
+    """Recounted rack by rack: such a device shares its rack with none that draws power, and the racks are at most."""
+    model = replace(CATALOG.node("pcie-a100"), **({"power_typical_w": None} if unknown else {}))
+    catalog = replace(CATALOG, nodes={**CATALOG.nodes, "pcie-a100": model})
+    fabric = tree(n_gpus)
+    layout = place_devices([fabric], catalog, floor(**limit))
+    alone = [device.name for device in layout.devices if device.model == "pcie-a100"] if unknown and limit else []
+    assert sorted(layout.devices[number].name for number in layout.alone) == sorted(alone)
+    for number in layout.alone:
+        assert np.count_nonzero(layout.rack == layout.rack[number]) == 1
+    parts = make_bill([fabric], catalog, layout, choose_cables([fabric], layout, catalog))
+    assert all(("at most" in line.place) == bool(alone) for line in parts.of("rack").lines)
