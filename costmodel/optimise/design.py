@@ -23,6 +23,8 @@ from topo.fabric import Role
 from topo.shapes.base import ShapeModel
 from topo.table import Brief, plain
 
+PRICE_CHECK = "network price"
+"""Check of the limit of the price."""
 FLOOR_CHECKS = ("rack power", "typical rack power", "reach")
 """Checks that concern the floor."""
 
@@ -104,6 +106,13 @@ class Design(Brief):
         """Whether the design meets all needs except those that concern the floor."""
         return self.verdict is Verdict.EXCEEDED and all(
             check.verdict is Verdict.HOLDS or check.what in FLOOR_CHECKS for check in self.checks
+        )
+
+    @property
+    def refused_by_price(self) -> bool:
+        """Whether the design meets all needs except the limit of the price."""
+        return self.verdict is Verdict.EXCEEDED and all(
+            check.verdict is Verdict.HOLDS or check.what == PRICE_CHECK for check in self.checks
         )
 
     @property
@@ -210,7 +219,7 @@ def _check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
 def _check_limits(design: Design, power: Power, needs: Needs) -> Iterator[Check]:
     """Compare a design with the limits on price, power and switches."""
     if needs.network_price is not None:
-        text = f"{design.cost} {needs.currency}, {needs.network_price:,.0f} allowed"
-        yield Check("network price", design.cost.against(needs.network_price), text)
+        text = f"{PRICE_CHECK}: {design.cost} {needs.currency}, {needs.network_price:,.0f} allowed"
+        yield Check(PRICE_CHECK, design.cost.against(needs.network_price), text)
     for check in check_budget(needs.budget, power, design.switches):
         yield replace(check, text=f"{check.what}: {check.text}")

@@ -302,11 +302,14 @@ def optimise(
         if not met and incumbent is not None and bound >= incumbent.price * (1 - gap) - ROUNDING:
             winner, ended = incumbent, "" if bound >= incumbent.price - ROUNDING else f"the gap of {gap:.0%} is reached"
             break
+        beyond = needs.network_price is not None and (
+            bound * problem.least_price_ratio > needs.network_price * (1 + ROUNDING)
+        )
+        if beyond and (met or exhausted() or any(design.refused_by_price for design in tried)):
+            bound = inf  # all that costs less was met; what follows only finds the cheapest that misses the price
+            break
         if ended := exhausted():
             winner = incumbent
-            break
-        if needs.network_price is not None and bound * problem.least_price_ratio > needs.network_price * (1 + ROUNDING):
-            bound = inf
             break
         heapq.heappop(heap)
         if branch.shape is None:
@@ -399,7 +402,8 @@ def _undecidable(problem: Problem) -> str:
     nodes = [problem.catalog.node(name) for name in {group.model: None for group in problem.needs.nodes.values()}]
     most = [node.name for node in nodes if node.power_max_w is None]
     mean = [node.name for node in nodes if node.planned_w is None]
-    if most and (budget.power is not None or (floor is not None and floor.most_power is not None)):
+    undecided = budget.power is not None and problem.servers_w <= budget.power  # else it is exceeded by what is known
+    if most and (undecided or (floor is not None and floor.most_power is not None)):
         return (
             f"maximum power is limited, and that of {listed(most)} unknown: give `power_max_w` in a catalog, or limit "
             "`typical_power` or `rack_typical_power`"
