@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,6 +94,29 @@ def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:
         aggregation_nodes=sum(int(np.count_nonzero(fabric.kind == Kind.AGGREGATION)) for fabric in fabrics),
         host_ports=sum(len(fabric.ends()) for fabric in fabrics),
         links=sum(len(fabric.links) - int(np.count_nonzero(fabric.is_internal)) for fabric in fabrics),
+    )
+
+
+def slowed_adapters(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[str, ...]:
+    """Return which adapters a switch's ports do not let reach their own rate, in words: split ports halve it.
+
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("hdr-on-ndr")
+    >>> topo.slowed_adapters(cluster.fabrics, cluster.catalog)
+    ()
+    """
+    found: Counter[tuple[str, str, float, float]] = Counter()
+    for fabric in fabrics:
+        for port in fabric.port_of(fabric.ends()).tolist():
+            model = fabric.model_of(int(fabric.port_node[port]))
+            rate = float(min(fabric.rate_gbps[port], fabric.rate_gbps[fabric.peer[port]]))
+            if model in catalog.hcas and rate < catalog.hcas[model].speed.gbps:
+                found[fabric.name, model, rate, catalog.hcas[model].speed.gbps] += 1
+    return tuple(
+        f"{number:,} x {model} in {network} at {rate:g} of {whole:g} Gb/s"
+        for (network, model, rate, whole), number in found.items()
     )
 
 

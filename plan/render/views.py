@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
-from topo import Column, Table, Verdict, compress, count, plural
+from topo import Column, Table, Verdict, compress, count, plural, slowed_adapters
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -73,6 +73,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     if unknown:
         yield "unknown", "; ".join(unknown)
     yield from _counted(plan.counts)
+    if plan.cluster is not None and (slowed := slowed_adapters(plan.fabrics, plan.cluster.catalog)):
+        yield "slower than the adapter", "; ".join(slowed)
     if len(plan.fabrics) > 1:
         yield from _networks(plan)
     subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)
