@@ -107,7 +107,7 @@ class Power(Shown):
     def gaps(self) -> tuple[str, ...]:
         """The parts whose power is unknown, in words."""
         words = {(True, True): "", (True, False): "typical ", (False, True): "maximum "}
-        unknown = ((row.line, (row.typical_w is None, row.max_w is None)) for row in self.lines)
+        unknown = ((row.line, (row.typical_w is None, row.most_w is None)) for row in self.lines)
         return tuple(f"{line}: {words[which]}power unknown" for line, which in unknown if any(which))
 
     def to_dict(self) -> dict[str, Any]:

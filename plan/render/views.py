@@ -181,7 +181,7 @@ def _unknown(quote: Quote) -> Iterator[str]:
     for what, lines in (
         (f"price in {quote.cost.unit}", [row.line for row in quote.cost.lines if row.is_gap]),
         ("typical power", [row.line for row in power if row.typical_w is None]),
-        ("maximum power", [row.line for row in power if row.max_w is None]),
+        ("maximum power", [row.line for row in power if row.most_w is None]),
     ):
         parts: Counter[str] = Counter()
         for line in lines:
