@@ -22,7 +22,6 @@ import routing.repairs
 import routing.studies
 import simulate
 import topo
-from plan.cli import run
 
 ROOMS = (
     *(routing.lanes, routing.opensm, routing.quality, routing.repairs, routing.studies),
@@ -79,24 +78,6 @@ def test_the_example_of_the_readme_runs(repository: Path) -> None:
     assert "import topo, routing, simulate, costmodel" in blocks[0]
     for block in blocks:
         exec(block, {})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_the_first_example_prints_what_the_page_says(
-    page: str, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The spec, the command and its output, of which a page shows whole lines or their beginnings."""
-    text = (repository / page).read_text(encoding="utf-8")
-    spec, command, printed = (
-        re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)[0] for kind in ("yaml", "sh", "text")
-    )
-    monkeypatch.chdir(tmp_path)
-    Path("mine.yaml").write_text(spec, encoding="utf-8")
-    assert run(command.split()[1:]) == 0
-    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for line in printed.splitlines():
-        assert " ".join(line.replace("│", " ").removesuffix("...").split()).rstrip(",;") in said
 
 
 def test_faces_cost_nothing_until_they_are_used() -> None:
