@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -59,8 +60,9 @@ def _cure(plan: Plan, loss: Loss) -> str:
     if loss.zones == 1.0:
         return f"`{key}.joints.placement: spread`"
     (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == network)
-    if len(set(fabric.end_switch[fabric.ends()].tolist())) == 1:
-        return f"`{tree}.leaves: 2`"
-    if loss.cut:
-        return f"{loss.cut} on one {kind}: give such servers another adapter, in `networks`"
-    return "a further link around it"
+    one_switch = kind != "link" and len(set(fabric.end_switch[fabric.ends()].tolist())) == 1
+    leaves = [f"`{tree}.leaves: 2`"] if one_switch else []
+    adapters = Counter(fabric.server_of(int(node)) for node in fabric.port_node[fabric.port_of(fabric.ends())])
+    if loss.cut and (not leaves or min(adapters.values()) == 1):
+        leaves.append(f"another adapter, in `networks`, for servers such as {loss.cut}")
+    return " and ".join(leaves) or "a further link around it"

@@ -50,11 +50,16 @@ PLACES = {"rack power": ("floor", "rack_power"), "typical rack power": ("floor",
 
 def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
     """Print the limits that do not hold or cannot be judged, at their places in the spec."""
-    words = {Verdict.EXCEEDED: "REFUSED, over budget", Verdict.CANNOT_TELL: "CANNOT TELL whether the budget holds"}
     for check in checks:
-        if check.verdict in words:
-            place = where(*PLACES.get(check.what, ("budget", check.what)))
-            print_error(f"{place}: {words[check.verdict]}: {check.what}: {check.text}")
+        if check.verdict is Verdict.HOLDS:
+            continue
+        survives = check.what.startswith("survives ")
+        place = where("survives") if survives else where(*PLACES.get(check.what, ("budget", check.what)))
+        if check.verdict is Verdict.EXCEEDED:
+            words = "REFUSED" if survives else "REFUSED, over budget"
+        else:
+            words = "CANNOT TELL whether it does" if survives else "CANNOT TELL whether the budget holds"
+        print_error(f"{place}: {words}: {check.what}: {check.text}")
 
 
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
