@@ -19,14 +19,21 @@ def verdict_line(plan: Plan) -> str:
     """Return the verdict on a plan in one sentence."""
     named = f"{plan.source}: " if plan.source and plan.source != plan.name else ""
     text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}"
+    failure = one_failure(plan)
+    but = plan.verdict.holds and failure.startswith("one ")
+    return text if not failure else f"{text}{', but' if but else ';'} {failure}"
+
+
+def one_failure(plan: Plan) -> str:
+    """Return what one failure takes from servers that still run, and the cure; empty for a fabric without a spec."""
     if plan.losses is None:
-        return text
+        return ""
     taken = list(_taken(plan, plan.losses))
     if taken:
-        return f"{text}{', but' if plan.verdict.holds else ';'} {'; '.join(taken)}"
+        return "; ".join(taken)
     kinds = ["switch", "link", *(loss.kind for loss in plan.losses.worst if loss.kind in ("rack", "feed"))]
     any_one = " or ".join((", ".join(kinds[:-1]), kinds[-1]))
-    return f"{text}; any one {any_one} may fail: all servers left reach one another"
+    return f"any one {any_one} may fail: all servers left reach one another"
 
 
 def _taken(plan: Plan, losses: Losses) -> Iterator[str]:
