@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from costmodel.parts import columns
 from costmodel.price import UNITS
@@ -30,6 +30,10 @@ FIRE_FLYER = "fire-flyer"
 PAPER = ("fire-flyer-2", "fire-flyer-2-frames", "pcie-three-level", "dgx-baseline")
 """Presets of the systems that the paper compares."""
 COLUMNS = ("table", "figure", "value")
+Provenance = Literal["input", "computed", "fitted", "circular"]
+"""How a figure is made: taken from the paper, or from its topology and other figures of it; see `Cell.how`."""
+Figure = tuple[str, float, Provenance, str]
+"""Name, value, provenance and note of a figure."""
 
 
 @dataclass(frozen=True)
@@ -108,22 +112,25 @@ def _published(rows: Sequence[Row]) -> Published:
 
 @dataclass(frozen=True)
 class Cell(Record):
-    """One cell of a table of the paper: the computed and the printed figure."""
+    """One cell of a table of the paper: our figure and the printed one."""
 
     table: str
     system: str
     figure: str
-    computed: float
+    value: float
+    how: Provenance
+    """Only what is ``computed`` can confirm the paper. An ``input`` is printed there; ``fitted`` holds a price that was
+    fitted to this table; ``circular`` follows from the printed figure itself."""
     published: float
     note: str = ""
-    """How the figure is computed, why it differs from the printed one, or that it is an input."""
+    """How the figure is made, and why it differs from the printed one."""
 
     _derived = ("difference",)
 
     @property
     def difference(self) -> float:
-        """Relative difference: computed / published - 1."""
-        return self.computed / self.published - 1
+        """Relative difference: value / published - 1."""
+        return self.value / self.published - 1
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,8 @@ class Baseline:
     """Its tree, or the tree of each zone."""
     switches: int
     """Switches of all trees, and the joints between them."""
+    how: Provenance
+    """How the number of switches is known."""
     note: str
 
     def node_power_w(self, catalog: Catalog) -> float:
@@ -158,14 +167,14 @@ class Baselines(Shown):
     @property
     def table(self) -> Table:
         """The cells as a table."""
-        digits = {"computed": ",.4g", "published": ",.4g", "difference": "+.1%"}
-        figures = [(name, name, "", format_) for name, format_ in digits.items()]
-        title = "as published (SC'24, Tables II and III)"
-        return Table.of(title, self.cells, "table", "system", "figure", *figures, "note")
+        figures = (("published", "published", "", ",.4g"), ("difference", "difference", "", "+.1%"))
+        title = "beside what is published (SC'24, Tables II and III)"
+        ours = ("value", "ours", "", ",.4g")
+        return Table.of(title, self.cells, "table", "system", "figure", ours, "how", *figures, "note")
 
 
 def baselines(catalog: Catalog | None = None) -> Baselines:
-    """Compute Tables II and III of the Fire-Flyer paper again, each figure beside the printed one.
+    """Make Tables II and III of the Fire-Flyer paper again, each figure beside the printed one, and how it is made.
 
     Parameters
     ----------
@@ -186,8 +195,8 @@ def baselines(catalog: Catalog | None = None) -> Baselines:
     --------
     >>> import costmodel
     >>> cells = costmodel.baselines().cells
-    >>> [(cell.computed, cell.published) for cell in cells if cell.figure == "switches"]
-    [(122.0, 122.0), (200.0, 200.0), (1320.0, 1320.0)]
+    >>> [(cell.value, cell.published, cell.how) for cell in cells if cell.figure == "switches"]
+    [(122.0, 122.0, 'computed'), (200.0, 200.0, 'computed'), (1320.0, 1320.0, 'circular')]
     """
     catalog, printed = catalog or load_catalog(), published()
     systems = published_systems(catalog, printed)
@@ -217,7 +226,15 @@ def published_systems(catalog: Catalog, printed: Published) -> tuple[Baseline, .
         ),
     )
     return tuple(
-        Baseline(name, node, int(printed.value("I", name, "nodes")), size, trees * size.switches + joints, note)
+        Baseline(
+            name,
+            node,
+            int(printed.value("I", name, "nodes")),
+            size,
+            trees * size.switches + joints,
+            "circular" if name == DGX else "computed",  # the 320 cores of DGX are the paper's own
+            note,
+        )
         for name, node, size, (trees, joints), note in rows
     )
 
@@ -236,13 +253,14 @@ def table_ii(catalog: Catalog, printed: Published) -> list[Cell]:
         ratios = (tf32 / _known(dgx, "gemm_tf32_tflops"), fp16 / _known(dgx, "gemm_fp16_tflops"))
         performance = sum(ratios) / 2
         price = printed.value("II", system, "node_relative_price")
-        rows = (
-            ("gemm_tf32_tflops", tf32, "measured by the authors: an input"),
-            ("gemm_fp16_tflops", fp16, "measured by the authors: an input"),
-            ("relative_performance", performance, "mean of the two GEMM ratios"),
-            ("node_relative_price", price, "printed: an input; the server prices of Table III make it 59.2 %"),
-            ("cost_performance", performance / price, "relative performance / relative price"),
-            ("node_power_w", _known(node, "power_typical_w"), "measured by the authors, mean of ResNet training"),
+        ratio: Provenance = "circular" if model == DGX else "computed"  # DGX is 1 because all is relative to it
+        rows: tuple[Figure, ...] = (
+            ("gemm_tf32_tflops", tf32, "input", "measured by the authors"),
+            ("gemm_fp16_tflops", fp16, "input", "measured by the authors"),
+            ("relative_performance", performance, ratio, "mean of the two GEMM ratios"),
+            ("node_relative_price", price, "input", "printed; the server prices of Table III make it 59.2 %"),
+            ("cost_performance", performance / price, ratio, "relative performance / relative price"),
+            ("node_power_w", _known(node, "power_typical_w"), "input", "measured, mean of ResNet training"),
         )
         cells += _cells("II", system, rows, printed)
     return cells
@@ -261,19 +279,22 @@ def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published)
     for system in systems:
         node = _price_in_units(catalog, system.node)
         network, servers = system.switches * switch, system.nodes * node
-        rows = (
-            ("switches", float(system.switches), system.note),
-            ("network", network, f"{system.switches:,} switches x {switch:g}, all links included"),
-            ("servers", servers, f"{system.nodes:,} nodes x {node:g}"),
-            ("total", network + servers, "network + servers"),
+        rows: tuple[Figure, ...] = (
+            ("switches", float(system.switches), system.how, system.note),
+            ("network", network, "fitted", f"{system.switches:,} switches x {switch:g}, all links included"),
+            ("servers", servers, "circular", f"{system.nodes:,} nodes x {node:g}, which is the printed sum a node"),
+            ("total", network + servers, "fitted", "network + servers"),
         )
         cells += _cells("III", system.name, rows, printed)
     return cells
 
 
-def _cells(table: str, system: str, rows: Sequence[tuple[str, float, str]], printed: Published) -> list[Cell]:
-    """Return the cells of computed figures."""
-    return [Cell(table, system, name, value, printed.value(table, system, name), note) for name, value, note in rows]
+def _cells(table: str, system: str, rows: Sequence[Figure], printed: Published) -> list[Cell]:
+    """Return the cells of figures beside the printed ones."""
+    return [
+        Cell(table, system, name, value, how, printed.value(table, system, name), note)
+        for name, value, how, note in rows
+    ]
 
 
 def _price_in_units(catalog: Catalog, model: str) -> float:

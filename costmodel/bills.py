@@ -25,8 +25,8 @@ from topo.floor.racks import Layout
 from topo.speeds import SPEEDS
 from topo.table import Shown, Table
 
-Part = tuple[PartKind, str, str]
-"""Kind, item and place of a line of the bill."""
+Part = tuple[PartKind, str, str, tuple[str, ...]]
+"""Kind, item, place and models of switches of a line of the bill."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,24 @@ class Bill(Shown):
         """Return the number of parts of one kind."""
         return sum(line.count for line in self.lines if line.kind == kind)
 
+    @property
+    def _by_place(self) -> tuple[Line, ...]:
+        """The lines whatever models of switches their ends are in: a price does not depend on these."""
+        counts: Counter[Line] = Counter()
+        for line in self.lines:
+            counts[replace(line, count=0, switches=())] += line.count
+        return tuple(replace(line, count=count) for line, count in counts.items())
+
     def beyond(self, other: Bill) -> Bill:
         """Return the parts to buy for this bill when those of another are at hand; a part may change its place."""
-        had = Counter({(line.kind, line.item, line.place): line.count for line in other.lines})
-        wanted = Counter({(line.kind, line.item, line.place): line.count for line in self.lines})
+        had = Counter({replace(line, count=0): line.count for line in other.lines})
+        wanted = Counter({replace(line, count=0): line.count for line in self.lines})
         elsewhere: Counter[tuple[PartKind, str]] = Counter()
-        for (kind, item, _), count in (had - wanted).items():
-            elsewhere[kind, item] += count
+        for line, count in (had - wanted).items():
+            elsewhere[line.kind, line.item] += count
         lines = []
         for line in self.lines:
-            more = max(line.count - had[line.kind, line.item, line.place], 0)
+            more = max(line.count - had[replace(line, count=0)], 0)
             count = max(more - elsewhere[line.kind, line.item], 0)
             elsewhere[line.kind, line.item] -= more - count
             if count:
@@ -109,14 +117,14 @@ class Bill(Shown):
         >>> import costmodel, topo
         >>> cost = costmodel.bill(topo.preset("fire-flyer-2")).price("USD")
         >>> print(cost.network)
-        2,600,440 to 3,263,540
+        2,577,560 to 3,256,260
         >>> cost.gaps[0]
         '1,200 x pcie-a100 (node): no price in USD'
         """
         currency = self.currency if currency is None else currency
         if currency != UNITS and not re.fullmatch("[A-Z]{3}", currency):
             raise HeddleError(f"found the currency {currency!r}; expected {UNITS}, or a code such as USD or EUR")
-        return Cost(currency, tuple(price_line(line, self.catalog, currency) for line in self.lines))
+        return Cost(currency, tuple(price_line(line, self.catalog, currency) for line in self._by_place))
 
     @cached_property
     def power(self) -> Power:
@@ -152,7 +160,7 @@ class Bill(Shown):
     @property
     def table(self) -> Table:
         """The lines as a table."""
-        return Table.of("bill of materials", self.lines, "kind", "item", "place", "count")
+        return Table.of("bill of materials", self._by_place, "kind", "item", "place", "count")
 
     @property
     def cable_table(self) -> Table:
@@ -227,42 +235,50 @@ def make_bill(
         models = [fabric.models[model] if model >= 0 else UNKNOWN for model in fabric.model.tolist()]
         for node in range(fabric.n_nodes):
             if fabric.kind[node] == Kind.SWITCH:
-                parts["switch", models[node], roles[node]] += 1
+                parts["switch", models[node], roles[node], ()] += 1
             elif fabric.kind[node] == Kind.HCA:
                 host = int(fabric.host[node])
                 model = int(fabric.host_model[host]) if host >= 0 else -1
                 server = fabric.models[model] if model >= 0 else UNKNOWN
-                parts["adapter", models[node], server] += 1
+                parts["adapter", models[node], server, ()] += 1
                 if host >= 0:
                     servers[fabric.hosts[host]] = (server, roles[node])
-        parts.update(_cables(fabric, roles, catalog, None if cablings is None else cablings[subnet], counted))
+        cabling = None if cablings is None else cablings[subnet]
+        parts.update(_cables(fabric, roles, models, catalog, cabling, counted))
     for model_name, role in servers.values():
-        parts["node", model_name, role] += 1
+        parts["node", model_name, role, ()] += 1
     parts = _by_the_frame(parts, catalog)
     if layout is not None:
-        parts["rack", f"rack of {layout.floor.rack_units} units", "room"] = layout.n_racks
+        sure = ", at most" if layout.alone else ""  # devices of unknown power stand alone
+        parts["rack", f"rack of {layout.floor.rack_units} units", f"room{sure}", ()] = layout.n_racks
         feeds = layout.floor.feeds.count if layout.floor.feeds else 2
-        parts["rack", "power distribution unit", f"{feeds} a rack, one a feed"] = feeds * layout.n_racks
-    ordered = sorted(parts.items(), key=lambda part: (KINDS.index(part[0][0]), part[0][1], part[0][2]))
-    return Bill(tuple(Line(kind, item, count, place) for (kind, item, place), count in ordered), catalog)
+        parts["rack", "power distribution unit", f"{feeds} a rack, one a feed{sure}", ()] = feeds * layout.n_racks
+    ordered = sorted(parts.items(), key=lambda part: (KINDS.index(part[0][0]), *part[0][1:]))
+    return Bill(tuple(Line(*part[:2], count, *part[2:]) for part, count in ordered), catalog)
 
 
 def _by_the_frame(parts: Counter[Part], catalog: Catalog) -> Counter[Part]:
     """Replace the chips of frame switches by ceil(chips / chips of a frame) frames."""
     chips: Counter[str] = Counter()
     result: Counter[Part] = Counter()
-    for (kind, item, place), count in parts.items():
+    for part, count in parts.items():
+        kind, item, *_ = part
         if kind == "switch" and item in catalog.switches and catalog.switches[item].chips > 1:
             chips[item] += count
         else:
-            result[kind, item, place] = count
+            result[part] = count
     for item, count in chips.items():
-        result["switch", item, "frame"] = -(-count // catalog.switches[item].chips)
+        result["switch", item, "frame", ()] = -(-count // catalog.switches[item].chips)
     return result
 
 
 def _cables(
-    fabric: Fabric, roles: Sequence[str], catalog: Catalog, cabling: Cabling | None, counted: set[tuple[str, int]]
+    fabric: Fabric,
+    roles: Sequence[str],
+    models: Sequence[str],
+    catalog: Catalog,
+    cabling: Cabling | None,
+    counted: set[tuple[str, int]],
 ) -> Counter[Part]:
     """Count cables, fibres and transceivers; the place of a cable is the roles of its ends, such as ``leaf - spine``.
 
@@ -272,26 +288,31 @@ def _cables(
     ends = fabric.port_node[fabric.links]
     ends = np.take_along_axis(ends, np.argsort(fabric.level[ends], axis=1, kind="stable"), axis=1)
     places = [f"{roles[low]} - {roles[high]}" for low, high in ends.tolist()]
+    inside = [tuple(models[end] for end in pair if end < fabric.n_switches) for pair in ends.tolist()]
     parts: Counter[Part] = Counter()
     if cabling is None:
         width = fabric.width[fabric.links].min(axis=1).tolist()
         speed = fabric.speed[fabric.links].min(axis=1).tolist()
         for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
-            parts["cable", f"{width[link]}x{SPEEDS[speed[link]]}", places[link]] += 1
+            parts["cable", f"{width[link]}x{SPEEDS[speed[link]]}", places[link], inside[link]] += 1
         return parts
-    for place, index, cable in zip(places, cabling.part.tolist(), cabling.cable.tolist(), strict=True):
+    for place, switches, index, cable in zip(
+        places, inside, cabling.part.tolist(), cabling.cable.tolist(), strict=True
+    ):
         if cable < 0 or ("cable", cable) in counted:
             continue
         counted.add(("cable", cable))
         part = cabling.parts[index]
         if part.kind.startswith("fibre"):
             listed = part.item in catalog.cables
-            parts["fibre", part.item if listed else f"{part.item}, {part.length_m:g} m", place] += part.pieces
+            parts["fibre", part.item if listed else f"{part.item}, {part.length_m:g} m", place, ()] += part.pieces
         else:
-            parts["cable", part.item, place] += 1
+            parts["cable", part.item, place, switches] += 1
     for port in np.flatnonzero(cabling.optic >= 0).tolist():
         cage = int(cabling.cage[port])
         if ("cage", cage) not in counted:
             counted.add(("cage", cage))
-            parts["optic", cabling.optic_of(port), roles[fabric.port_node[port]]] += 1
+            node = int(fabric.port_node[port])
+            inside_of = (models[node],) if node < fabric.n_switches else ()
+            parts["optic", cabling.optic_of(port), roles[node], inside_of] += 1
     return parts

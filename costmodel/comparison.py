@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from topo.amounts import Sum
 from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import HeddleError, plural
-from topo.failures.losses import Loss, find_losses
+from topo.failures.losses import Losses, find_losses
+from topo.hostlist import compress
 from topo.ports import PortUse, count_ports
 from topo.table import Shown, Table
 
@@ -26,13 +27,15 @@ class Compared:
 
     name: str
     counts: Counts
+    cables: int
+    """Cables to lay: links in one cable count once, links of two fibres twice, those inside frames not at all."""
     ports: PortUse
     cost: Cost
     power: Power
     bisection: Bisection
     """Bisection of all compute nodes as one job."""
-    largest: Loss | None
-    """The failure of a single switch with the largest loss."""
+    losses: Losses
+    """What the failure of a single part takes away."""
 
     @property
     def network_per_gpu(self) -> Sum | None:
@@ -43,9 +46,10 @@ class Compared:
         """Return the figures as plain values."""
         return {
             "name": self.name,
+            "cables": self.cables,
             **{name: getattr(self, name).to_dict() for name in ("counts", "ports", "cost", "power")},
             **self.bisection.to_dict(),
-            "largest_failure": self.largest and str(self.largest),
+            "losses": self.losses.to_dict(),
         }
 
 
@@ -66,7 +70,8 @@ class Comparison(Shown):
     def table(self) -> Table:
         """The figures as a table: a row for each figure, a column for each cluster."""
         headings = [f"{n}: {system.name}" for n, system in enumerate(self.systems, start=1)]
-        cells = zip(*(_figures(system) for system in self.systems), strict=True)
+        kinds = list(dict.fromkeys(loss.kind for system in self.systems for loss in system.losses.worst))
+        cells = zip(*(_figures(system, kinds) for system in self.systems), strict=True)
         rows = [(same[0][0], *(text for _, text in same)) for same in cells]
         return Table("beside one another", tuple(columns(["figure", *headings], rows)))
 
@@ -112,23 +117,31 @@ def _compared(cluster: Cluster, parts: Bill, currency: str) -> Compared:
     return Compared(
         name=cluster.name,
         counts=cluster.counts,
+        cables=int(sum(parts.cable_table.columns[-1].values)),
         ports=count_ports(cluster.fabrics),
         cost=parts.price(currency),
         power=parts.power,
         bisection=bisection(cluster.fabrics),
-        largest=losses.largest,
+        losses=losses,
     )
 
 
-def _figures(system: Compared) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each figure, as text."""
+def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each figure, as text; of failures those of these kinds of parts."""
     counts, cost, power = system.counts, system.cost, system.power
     yield "compute servers", f"{counts.gpu_nodes:,}"
     yield "GPUs", "unknown" if counts.gpus is None else f"{counts.gpus:,}"
     yield "switches", f"{counts.switches:,}"
-    yield "cables", "unknown" if counts.cables is None else f"{counts.cables:,}"
-    tapers = (f"{row.taper:.3g} ({row.role} {row.model})" for row in system.ports.classes if row.taper)
-    yield "taper", ", ".join(tapers) or "none"
+    yield "links", f"{counts.links:,}"
+    yield "cables", f"{system.cables:,}"
+    several = len({row.network for row in system.ports.classes}) > 1
+    tapers: dict[str, list[str]] = {}
+    for row in system.ports.classes:
+        if row.taper:
+            said = f"{row.taper:.3g} ({row.role} {row.model})"
+            tapers.setdefault(said, []).append(row.network)
+    each = (f"{compress(names)} {said}" if several else said for said, names in tapers.items())
+    yield "taper", ", ".join(each) or "none"
     yield "free ports", f"{sum(row.free for row in system.ports.classes):,}"
     for name in ("network", "servers", "total"):
         yield f"{name} ({cost.unit})", str(getattr(cost, name))
@@ -142,4 +155,6 @@ def _figures(system: Compared) -> Iterator[tuple[str, str]]:
     yield "worst cut", system.bisection.reason or "none"
     total = f"{system.bisection.total:.1%}"
     yield "total bisection (sum of a half; servers on one switch count in full)", total
-    yield "largest failure", str(system.largest or "none")
+    for kind in kinds:
+        lost = "; ".join(str(loss) for loss in system.losses.worst if loss.kind == kind)
+        yield f"failure of a {kind}", lost or "none"

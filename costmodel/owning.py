@@ -138,9 +138,8 @@ class Quote(Shown):
     def checks(self) -> tuple[Check, ...]:
         """Verdicts on each budget of the spec, and on the power of its racks."""
         layout = self.cluster.layout
-        racks = layout and layout.check_power()
         limits = check_budget(self.cluster.spec.budget, self.power, self.cluster.counts.switches)
-        return (*limits, racks) if racks else limits
+        return (*limits, *(layout.checks if layout else ()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return cost, power, cost of owning and budgets as plain values."""
@@ -155,11 +154,15 @@ class Quote(Shown):
 def check_budget(budget: ClusterBudget, power: Power, switches: int) -> tuple[Check, ...]:
     """Compare planned power and switches with a budget; a check for each limit that the budget states."""
     found = []
-    if budget.power is not None:
-        planned = power.planned_w
-        unknown = f"; unknown: {listed(planned.missing)}" if planned.missing else ""
-        text = f"{planned * 1e-3:,.1f kW} planned {power.basis}{unknown}, {budget.power / 1e3:,.1f} kW allowed"
-        found.append(Check("power", planned.against(budget.power), text))
+    for what, limit, watts, basis in (
+        ("power", budget.power, power.planned_w, f"planned {power.basis}"),
+        ("typical_power", budget.typical_power, power.bounded_w, "typically"),
+    ):
+        if limit is not None:
+            lacking = [part for part in watts.missing if what != "power" or part not in power.by_typical]
+            unknown = f"; unknown: {listed(lacking)}" if lacking else ""
+            text = f"{watts * 1e-3:,.1f kW} {basis}{unknown}, {limit / 1e3:,.1f} kW allowed"
+            found.append(Check(what, watts.against(limit), text))
     if budget.switches is not None:
         text = f"{switches:,} planned, {budget.switches:,} allowed"
         found.append(Check("switches", Sum.of([(switches, "")]).against(budget.switches), text))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from topo.catalog.models import Source
 from topo.fabric import Role
-from topo.table import Column
+from topo.table import Brief, Column
 
 PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack"]
 KINDS: tuple[PartKind, ...] = ("switch", "node", "adapter", "cable", "fibre", "optic", "rack")
@@ -22,7 +22,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Line:
+class Line(Brief):
     """One line of a bill: equal parts at one kind of place.
 
     Examples
@@ -39,6 +39,11 @@ class Line:
     place: str
     """Role of a switch, of a server, or of the device that holds a transceiver; model of the server of an adapter;
     roles of the ends of a cable, such as ``leaf - spine``; ``spare``."""
+    switches: tuple[str, ...] = ()
+    """Models of the switches that the ends of a cable, or a transceiver, are in: one model for each such end."""
+
+    def _brief(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         return f"{self.count:,} x {self.item} ({self.kind}, {self.place})"

@@ -2,17 +2,18 @@
 
 The power of a server is measured at the socket, and includes its adapters and the cable ends in them. The typical power
 of a switch excludes optics, so each powered cable end in a switch is added; its maximum includes a full set of optics.
-The planned power of a part is its maximum, or its typical power where the maximum is unknown.
+The planned power is the sum of the maxima. A part whose maximum is unknown draws at least its typical power, so the sum
+is then known from below only, and no limit is known to hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from costmodel.parts import LINE_COLUMNS, NETWORK, SERVER_ROLES, Line, cite
-from topo.amounts import Sum, listed, sums_to_dict
+from costmodel.parts import LINE_COLUMNS, NETWORK, Line, cite
+from topo.amounts import Range, Sum, listed, sums_to_dict
 from topo.catalog.load import Catalog
 from topo.catalog.models import Source
 from topo.table import Shown, Table
@@ -25,13 +26,9 @@ class PowerLine:
     line: Line
     typical_w: float | None
     max_w: float | None
-    """For a cable without the ends that the maximum of a switch includes."""
+    most_w: float | None
+    """What it adds to the maximum of the cluster: `max_w`, less the ends that the maximum of a switch includes."""
     source: str
-
-    @property
-    def planned_w(self) -> float | None:
-        """The maximum, or the typical power where the maximum is unknown."""
-        return self.typical_w if self.max_w is None else self.max_w
 
 
 @dataclass(frozen=True)
@@ -72,26 +69,45 @@ class Power(Shown):
 
     @property
     def planned_w(self) -> Sum:
-        """Planned power of all parts: the maximum of each, or its typical power where that is unknown."""
-        return Sum.of((_all(row.planned_w, row.line), str(row.line)) for row in self.lines)
+        """Maximum power of all parts. One of unknown maximum counts its typical power, and makes this "at least"."""
+        most = Sum.of((_all(row.most_w, row.line), str(row.line)) for row in self._apart(typical=False))
+        least = Sum.of((_all(row.typical_w, row.line), "") for row in self._apart(typical=True))
+        return most + replace(least, missing=self.by_typical)
+
+    @property
+    def bounded_w(self) -> Sum:
+        """Typical power of all parts in bounds: where it is unknown, from 0 to the maximum.
+
+        Examples
+        --------
+        >>> import costmodel, topo
+        >>> power = costmodel.bill(topo.preset("lab-20")).power  # two servers are known by their maximum only
+        >>> print(power.total_w, power.bounded_w, sep="; ")
+        at least 42,859; 42,859 to 44,459
+        """
+        return Sum.of((_bounds(row), str(row.line)) for row in self.lines)
+
+    def _apart(self, *, typical: bool) -> list[PowerLine]:
+        """Return the lines that count with their typical power in the planned power, or the others."""
+        return [row for row in self.lines if (row.most_w is None and row.typical_w is not None) == typical]
 
     @property
     def by_typical(self) -> tuple[str, ...]:
-        """Parts whose maximum is unknown, so that their typical power is planned."""
-        return tuple(str(row.line) for row in self.lines if row.max_w is None and row.typical_w is not None)
+        """Parts whose maximum is unknown, so that their typical power is counted."""
+        return tuple(str(row.line) for row in self._apart(typical=True))
 
     @property
     def basis(self) -> str:
-        """Whether the planned power is the maximum of all parts, or the typical power of some, in words."""
+        """What the planned power counts: the maximum of all parts, or the typical power of some, in words."""
         if not self.by_typical:
             return "at maximum power"
-        return f"at maximum power; typical power (the maximum is unknown) of {listed(self.by_typical)}"
+        return f"at maximum power, typical power where the maximum is unknown: {listed(self.by_typical)}"
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """The parts whose power is unknown, in words."""
         words = {(True, True): "", (True, False): "typical ", (False, True): "maximum "}
-        unknown = ((row.line, (row.typical_w is None, row.max_w is None)) for row in self.lines)
+        unknown = ((row.line, (row.typical_w is None, row.most_w is None)) for row in self.lines)
         return tuple(f"{line}: {words[which]}power unknown" for line, which in unknown if any(which))
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,43 +120,51 @@ class Power(Shown):
     def table(self) -> Table:
         """The lines as a table."""
         title = f"power: {self.planned_w} W planned {self.basis}"
-        each = (("typical_w", "each, typically", "W"), ("max_w", "each, at most", "W"))
+        each = (
+            ("typical_w", "each, typically", "W"),
+            ("max_w", "each, at most", "W"),
+            ("most_w", "each, in the maximum of all", "W"),
+        )
         return Table.of(title, self.lines, *LINE_COLUMNS, *each, "source")
 
 
 def power_lines(lines: Sequence[Line], catalog: Catalog) -> tuple[PowerLine, ...]:
     """Look up the power of the lines of a bill; parts without power of their own are omitted."""
     boxes = [_box(line, catalog) for line in lines if line.kind in ("switch", "node")]
-    known = {row.line.place for row in boxes if row.line.kind == "switch"}
-    known -= {row.line.place for row in boxes if row.line.kind == "switch" and row.max_w is None}
-    return (*boxes, *(_cable(line, catalog, known) for line in lines if line.kind in ("cable", "optic")))
+    return (*boxes, *(_cable(line, catalog) for line in lines if line.kind in ("cable", "optic")))
 
 
 def _all(watts: float | None, line: Line) -> float | None:
     return None if watts is None else watts * line.count
 
 
+def _bounds(row: PowerLine) -> Range | float | None:
+    if row.typical_w is None and row.max_w is not None:
+        return Range(0.0, row.max_w * row.line.count)
+    return _all(row.typical_w, row.line)
+
+
 def _box(line: Line, catalog: Catalog) -> PowerLine:
     model = (catalog.switches if line.kind == "switch" else catalog.nodes).get(line.item)
     if model is None:
-        return PowerLine(line, None, None, "")
+        return PowerLine(line, None, None, None, "")
     sources = [model.sources[name] for name in ("power_typical_w", "power_max_w") if name in model.sources]
-    return PowerLine(line, model.power_typical_w, model.power_max_w, "; ".join(dict.fromkeys(map(cite, sources))))
+    said = "; ".join(dict.fromkeys(map(cite, sources)))
+    return PowerLine(line, model.power_typical_w, model.power_max_w, model.power_max_w, said)
 
 
-def _cable(line: Line, catalog: Catalog, included: Collection[str]) -> PowerLine:
-    """Look up the power of the ends of a cable that are in switches.
-
-    ``included`` are the roles of switches whose maximum is known: it includes their optics.
-    """
-    roles = [role for role in line.place.split(" - ") if role not in SERVER_ROLES]
-    apart = sum(role not in included for role in roles)
+def _cable(line: Line, catalog: Catalog) -> PowerLine:
+    """Look up the power of the ends of a cable that are in switches; that of a transceiver there is one end."""
+    switches = [catalog.switches.get(name) for name in line.switches]
+    apart = sum(switch is None or switch.power_max_w is None for switch in switches)
     known = end_power(line.item, catalog)
     if known is None:
-        return PowerLine(line, None if roles else 0.0, None if apart else 0.0, "")
+        unknown = None if switches else 0.0
+        return PowerLine(line, unknown, unknown, None if apart else 0.0, "")
     watts, source = known
     note = "" if line.item in catalog.cables else "taken to be optical: "
-    return PowerLine(line, len(roles) * watts, apart * watts, note + cite(source))
+    each = len(switches) * watts
+    return PowerLine(line, each, each, apart * watts, note + cite(source))
 
 
 def end_power(item: str, catalog: Catalog) -> tuple[float, Source] | None:

@@ -125,8 +125,9 @@ class Plan(Shown):
 
     @property
     def budget(self) -> tuple[Check, ...]:
-        """The limits of the spec, each with its verdict."""
-        return self.quote.checks if self.quote else ()
+        """The limits of the spec, each with its verdict: on what it takes, and on what it survives."""
+        survived = self.losses.survived(self.planned.spec.survives) if self.losses else ()
+        return (*(self.quote.checks if self.quote else ()), *survived)
 
     @property
     def planned(self) -> Cluster:
@@ -222,6 +223,10 @@ class Plan(Shown):
             "budget": [check.to_dict() for check in self.budget],
             "islands": self.refused("island"),
             "counts": self.counts and self.counts.to_dict(),
+            "networks": [
+                {"name": fabric.name, **count((fabric,), self.cluster.catalog if self.cluster else None).to_dict()}
+                for fabric in self.fabrics
+            ],
             "bandwidth": self.bisection and self.bisection.to_dict(),
             "ports": self.ports and self.ports.to_dict(),
             "cables": self.bill and self.bill.cable_table.to_dict(),

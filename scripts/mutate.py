@@ -45,7 +45,7 @@ SUBJECTS = {
         ("tests/costmodel/test_bills.py", "tests/costmodel/test_counts.py"),
         (
             M("a transceiver for each port of a cage", 'counted.add(("cage", cage))', "pass"),
-            M("a frame that is not full is left out", '"frame"] = -(-count //', '"frame"] = (count //'),
+            M("a frame that is not full is left out", '"frame", ()] = -(-count //', '"frame", ()] = (count //'),
             M("one power distribution unit a rack", "= feeds * layout.n_racks", "= layout.n_racks"),
             M("spare parts draw power", "if line.place != SPARE]", "]"),
             M("half a spare part is none", "ceil(round(count * share[kind], 9))", "int(round(count * share[kind], 9))"),
@@ -79,7 +79,11 @@ SUBJECTS = {
         (
             M("cables stand in the order of links", "lines.sort(key=lambda line: line[0][:3])", "pass"),
             M("racks in another order are another bundle", "tuple(sorted((a.rack, b.rack)))", "(a.rack, b.rack)"),
-            M("the legs of a splitter are cables", "number = -1, int(cabling.cable[link])", "number = -1, link"),
+            M(
+                "the legs of a splitter are cables",
+                "(-1, int(cabling.cable[link])), part.pieces",
+                "(-1, link), part.pieces",
+            ),
         ),
     ),
     "capacity": Subject(

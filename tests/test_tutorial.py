@@ -1,4 +1,4 @@
-"""docs/tutorial.md and the home page: whoever follows them, file by file, sees what they show."""
+"""docs/tutorial.md, the README and the home page: whoever follows them, file by file, sees what they show."""
 
 import os
 import re
@@ -20,14 +20,15 @@ def words(text: str) -> str:
 @pytest.mark.parametrize(
     ("name", "steps", "files"),
     [
-        ("tutorial", 6, {"out/report.html", "out/bom.csv", "out/cables.csv", "mine.html"}),
-        pytest.param("index", 1, {"out/report.html"}, marks=pytest.mark.nightly),
+        ("docs/tutorial", 6, {"out/report.html", "out/bom.csv", "out/cables.csv", "mine.html"}),
+        ("README", 1, {"out/report.html"}),
+        pytest.param("docs/index", 1, {"out/report.html"}, marks=pytest.mark.nightly),
     ],
 )
 def test_every_step_shows_what_the_page_shows(
     repository: Path, tmp_path: Path, name: str, steps: int, files: set[str]
 ) -> None:
-    page = (repository / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    page = (repository / f"{name}.md").read_text(encoding="utf-8")
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     printed, commands = "", 0
     for fence in FENCE.finditer(page):

@@ -9,7 +9,7 @@ from .cluster import (
     presets as presets,
     read as read,
 )
-from .counts import Counts as Counts, count as count
+from .counts import Counts as Counts, count as count, slowed_adapters as slowed_adapters
 from .changes.differences import (
     Difference as Difference,
     Differences as Differences,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -67,12 +67,17 @@ class ClusterBudget(SpecModel):
     """What the plan may take at most; a plan that takes more is refused."""
 
     power: Watts | None = None
-    """Power of servers and network, such as ``4 MW``."""
+    """Maximum power of servers and network, such as ``4 MW``; one whose maximum is unknown makes this undecided."""
+    typical_power: Watts | None = None
+    """Typical power of servers and network: the mean under load."""
     switches: Annotated[int, Field(ge=1)] | None = None
     """Switches, as the subnet manager counts them."""
 
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
+
+
+Survived = Literal["switch", "link", "rack", "feed"]
 
 
 class Spares(SpecModel):
@@ -121,6 +126,8 @@ class ClusterSpec(SpecModel):
     """Classes of traffic; without any, everything travels on one lane."""
     budget: ClusterBudget = ClusterBudget()
     """Limits of the plan."""
+    survives: Annotated[tuple[Survived, ...], Field(max_length=4, strict=False)] = ()
+    """Kinds of parts of which any one may fail: all servers that still run must then reach one another."""
     spares: Spares = Spares()
     """Spare parts to buy."""
     owning: Owning | None = None

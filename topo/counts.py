@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,7 @@ class Counts(Shown):
     core: int
     joint: int
     zones: int
-    """Zones of switches, subnet by subnet."""
+    """Zones of the network that has the most: zones of different networks are not one another's."""
     gpu_nodes: int
     """Servers that compute."""
     gpus: int | None
@@ -42,8 +43,6 @@ class Counts(Shown):
     links: int
     """Links, the backplanes of frames included. A link between a switch and its own aggregation node is inside the
     switch and is not counted. A cable that leads from a switch to itself is a link, although no path uses it."""
-    cables: int | None
-    """Links that are not in the backplane of a frame; None where the model of a switch or server is unknown."""
 
     def _brief(self) -> str:
         switches = plural(self.switches, "switch", "switches")
@@ -65,7 +64,7 @@ def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:
     fabrics : iterable of Fabric
         The subnets.
     catalog : Catalog, optional
-        Hardware of the cluster. Without it, GPUs and cables are unknown.
+        Hardware of the cluster. Without it, GPUs are unknown.
 
     Examples
     --------
@@ -75,25 +74,19 @@ def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:
     >>> counts.switches, counts.gpu_nodes, counts.gpus, counts.links
     (4, 16, 128, 62)
     """
-    from topo.floor.cables import backplane
-
     fabrics = list(fabrics)
     roles = np.sum([np.bincount(f.role[: f.n_switches], minlength=len(Role)) for f in fabrics], axis=0).tolist()
     server_roles, server_models = _servers(fabrics)
-    gpus = cables = None
-    if catalog is not None:
-        switch_models = {f.models[m] if m >= 0 else "" for f in fabrics for m in set(f.model[: f.n_switches].tolist())}
-        if set(server_models) <= set(catalog.nodes):
-            gpus = sum(catalog.nodes[model].gpus for model in server_models)
-            if switch_models <= set(catalog.switches):
-                cables = sum(int(np.count_nonzero(~backplane(fabric, catalog))) for fabric in fabrics)
+    gpus = None
+    if catalog is not None and set(server_models) <= set(catalog.nodes):
+        gpus = sum(catalog.nodes[model].gpus for model in server_models)
     return Counts(
         switches=sum(fabric.n_switches for fabric in fabrics),
         leaf=roles[Role.LEAF],
         spine=roles[Role.SPINE],
         core=roles[Role.CORE],
         joint=roles[Role.JOINT],
-        zones=sum(len(set(fabric.zone[: fabric.n_switches].tolist()) - {-1}) for fabric in fabrics),
+        zones=max(len(set(fabric.zone[: fabric.n_switches].tolist()) - {-1}) for fabric in fabrics),
         gpu_nodes=server_roles.count(Role.COMPUTE),
         gpus=gpus,
         storage_nodes=server_roles.count(Role.STORAGE),
@@ -101,7 +94,29 @@ def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:
         aggregation_nodes=sum(int(np.count_nonzero(fabric.kind == Kind.AGGREGATION)) for fabric in fabrics),
         host_ports=sum(len(fabric.ends()) for fabric in fabrics),
         links=sum(len(fabric.links) - int(np.count_nonzero(fabric.is_internal)) for fabric in fabrics),
-        cables=cables,
+    )
+
+
+def slowed_adapters(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[str, ...]:
+    """Return which adapters a switch's ports do not let reach their own rate, in words: split ports halve it.
+
+    Examples
+    --------
+    >>> import topo
+    >>> cluster = topo.preset("hdr-on-ndr")
+    >>> topo.slowed_adapters(cluster.fabrics, cluster.catalog)
+    ()
+    """
+    found: Counter[tuple[str, str, float, float]] = Counter()
+    for fabric in fabrics:
+        for port in fabric.port_of(fabric.ends()).tolist():
+            model = fabric.model_of(int(fabric.port_node[port]))
+            rate = float(min(fabric.rate_gbps[port], fabric.rate_gbps[fabric.peer[port]]))
+            if model in catalog.hcas and rate < catalog.hcas[model].speed.gbps:
+                found[fabric.name, model, rate, catalog.hcas[model].speed.gbps] += 1
+    return tuple(
+        f"{number:,} x {model} in {network} at {rate:g} of {whole:g} Gb/s"
+        for (network, model, rate, whole), number in found.items()
     )
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topo.errors import plural
 from topo.fabric import Fabric, Role
@@ -18,8 +16,10 @@ from topo.table import Record, Shown, Table
 
 @dataclass(frozen=True)
 class PortClass(Record):
-    """Switches of one role and model, over all subnets."""
+    """Switches of one role and model in one network: what tapers is a network, not a cluster of several."""
 
+    network: str
+    """Name of the fabric."""
     role: str
     model: str
     switches: int
@@ -62,12 +62,12 @@ class PortUse(Shown):
     @property
     def table(self) -> Table:
         """The classes as a table."""
-        names = ("role", "model", "switches", "ports", "down", "up", "across", "free")
+        names = ("network", "role", "model", "switches", "ports", "down", "up", "across", "free")
         return Table.of("ports", self.classes, *names, ("taper", "taper", "", ".3g"))
 
 
 def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
-    """Count how the ports of all switches are used, by role and model.
+    """Count how the ports of all switches are used, by network, role and model.
 
     Examples
     --------
@@ -76,8 +76,7 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
     >>> leaf.taper, leaf.free, spine.free
     (0.55, 18, 40)
     """
-    found: dict[tuple[int, str], NDArray[np.float64]] = {}
-    zones: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
+    classes = []
     for fabric in fabrics:
         ports = np.arange(fabric.first_adapter_port)
         node, far = fabric.port_node[ports], fabric.peer_node[ports]
@@ -89,17 +88,27 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
             of_it = (fabric.role == key[0]) & (fabric.model == key[1])
             used = [np.count_nonzero(of_it), *np.bincount(use[mine], minlength=4)]
             gbps = np.bincount(use[mine], fabric.rate_gbps[ports][mine], minlength=4)
-            name = key[0], fabric.models[key[1]] if key[1] >= 0 else "unknown"
-            found[name] = found.get(name, np.zeros(7)) + np.array([*used, gbps[0], gbps[2]])
-            for zone in sorted(set(fabric.zone[node[mine]].tolist()) - {-1}):
-                zones[name][zone] += int(np.count_nonzero(mine & (fabric.zone[node] == zone) & (far < 0)))
-    classes = []
-    for (role, model), sums in sorted(found.items()):
-        switches, down, across, up, free = sums[:5].astype(int).tolist()
-        counts = switches, down + across + up + free, down, up, across, free
-        free_by_zone = dict(zones[role, model]) if len(zones[role, model]) > 1 else {}
-        down_gbps, up_gbps = sums[5:].tolist()
-        classes.append(PortClass(Role(role).name.lower(), model, *counts, down_gbps, up_gbps, free_by_zone))
+            free_by_zone = {
+                zone: int(np.count_nonzero(mine & (fabric.zone[node] == zone) & (far < 0)))
+                for zone in sorted(set(fabric.zone[node[mine]].tolist()) - {-1})
+            }
+            switches, down, across, up, free = map(int, used)
+            classes.append(
+                PortClass(
+                    network=fabric.name,
+                    role=Role(key[0]).name.lower(),
+                    model=fabric.models[key[1]] if key[1] >= 0 else "unknown",
+                    switches=switches,
+                    ports=down + across + up + free,
+                    down=down,
+                    up=up,
+                    across=across,
+                    free=free,
+                    down_gbps=float(gbps[0]),
+                    up_gbps=float(gbps[2]),
+                    free_by_zone=free_by_zone if len(free_by_zone) > 1 else {},
+                )
+            )
     return PortUse(tuple(classes))
 
 

@@ -23,7 +23,9 @@ from topo.fabric import Role
 from topo.shapes.base import ShapeModel
 from topo.table import Brief, plain
 
-FLOOR_CHECKS = ("rack power", "reach")
+PRICE_CHECK = "network price"
+"""Check of the limit of the price."""
+FLOOR_CHECKS = ("rack power", "typical rack power", "reach")
 """Checks that concern the floor."""
 
 
@@ -104,6 +106,13 @@ class Design(Brief):
         """Whether the design meets all needs except those that concern the floor."""
         return self.verdict is Verdict.EXCEEDED and all(
             check.verdict is Verdict.HOLDS or check.what in FLOOR_CHECKS for check in self.checks
+        )
+
+    @property
+    def refused_by_price(self) -> bool:
+        """Whether the design meets all needs except the limit of the price."""
+        return self.verdict is Verdict.EXCEEDED and all(
+            check.verdict is Verdict.HOLDS or check.what == PRICE_CHECK for check in self.checks
         )
 
     @property
@@ -197,21 +206,20 @@ def _check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
     """Compare a design with the power of racks and the reach of cables on the floor."""
     if cluster.layout is None:
         return
-    power = cluster.layout.check_power()
-    if power is not None:
-        yield replace(power, what=FLOOR_CHECKS[0], text=f"{power.what}: {power.text}")
+    for power in cluster.layout.checks:
+        yield replace(power, text=f"{power.what}: {power.text}")
     longest = max(
         (float(each.route_m[each.cable >= 0].max(initial=0.0)) for each in cluster.cablings or ()), default=0.0
     )
     if needs.reach is not None:
         verdict = Verdict.HOLDS if longest <= needs.reach else Verdict.EXCEEDED
-        yield Check(FLOOR_CHECKS[1], verdict, f"the longest cable is {longest:.1f} m, {needs.reach:g} m are allowed")
+        yield Check("reach", verdict, f"the longest cable is {longest:.1f} m, {needs.reach:g} m are allowed")
 
 
 def _check_limits(design: Design, power: Power, needs: Needs) -> Iterator[Check]:
     """Compare a design with the limits on price, power and switches."""
     if needs.network_price is not None:
-        text = f"{design.cost} {needs.currency}, {needs.network_price:,.0f} allowed"
-        yield Check("network price", design.cost.against(needs.network_price), text)
+        text = f"{PRICE_CHECK}: {design.cost} {needs.currency}, {needs.network_price:,.0f} allowed"
+        yield Check(PRICE_CHECK, design.cost.against(needs.network_price), text)
     for check in check_budget(needs.budget, power, design.switches):
         yield replace(check, text=f"{check.what}: {check.text}")

@@ -302,11 +302,14 @@ def optimise(
         if not met and incumbent is not None and bound >= incumbent.price * (1 - gap) - ROUNDING:
             winner, ended = incumbent, "" if bound >= incumbent.price - ROUNDING else f"the gap of {gap:.0%} is reached"
             break
+        beyond = needs.network_price is not None and (
+            bound * problem.least_price_ratio > needs.network_price * (1 + ROUNDING)
+        )
+        if beyond and (met or exhausted() or any(design.refused_by_price for design in tried)):
+            bound = inf  # all that costs less was met; what follows only finds the cheapest that misses the price
+            break
         if ended := exhausted():
             winner = incumbent
-            break
-        if needs.network_price is not None and bound * problem.least_price_ratio > needs.network_price * (1 + ROUNDING):
-            bound = inf
             break
         heapq.heappop(heap)
         if branch.shape is None:
@@ -395,14 +398,19 @@ def _impossible(problem: Problem) -> Iterator[str]:
 
 def _undecidable(problem: Problem) -> str:
     """Return why no network can be judged: power is limited, and that of a server unknown. Empty where all can."""
-    floor = problem.needs.floor
-    if problem.needs.budget.power is None and (floor is None or floor.most_power is None):
-        return ""
-    models = dict.fromkeys(group.model for group in problem.needs.nodes.values())
-    unknown = [name for name in models if problem.catalog.node(name).planned_w is None]
-    if not unknown:
-        return ""
-    return f"power is limited, and that of {listed(unknown)} unknown: give `power_max_w` in a catalog"
+    floor, budget = problem.needs.floor, problem.needs.budget
+    nodes = [problem.catalog.node(name) for name in {group.model: None for group in problem.needs.nodes.values()}]
+    most = [node.name for node in nodes if node.power_max_w is None]
+    mean = [node.name for node in nodes if node.planned_w is None]
+    undecided = budget.power is not None and problem.servers_w <= budget.power  # else it is exceeded by what is known
+    if most and (undecided or (floor is not None and floor.most_power is not None)):
+        return (
+            f"maximum power is limited, and that of {listed(most)} unknown: give `power_max_w` in a catalog, or limit "
+            "`typical_power` or `rack_typical_power`"
+        )
+    if mean and (budget.typical_power is not None or (floor is not None and floor.rack_typical_power is not None)):
+        return f"typical power is limited, and that of {listed(mean)} unknown: give `power_typical_w` in a catalog"
+    return ""
 
 
 def _common_design(problem: Problem, progress: Progress) -> Design | None:

@@ -64,16 +64,11 @@ def check(spec: Path, as_json: bool) -> int:
     """
     from plan import building
     from plan.render.views import show_plan
-    from topo import Verdict, count
 
     checked = building.check(spec)
     if as_json:
-        catalog = checked.cluster.catalog if checked.cluster else None
-        subnets = [{"name": fabric.name, **count([fabric], catalog).to_dict()} for fabric in checked.fabrics]
-        print_json({"ok": checked.verdict.holds, "name": checked.name, **checked.summary(), "subnets": subnets})
+        print_json({"name": checked.name, "holds": checked.verdict.holds, **checked.summary()})
         return STATUS[checked.verdict]
-    words = {Verdict.HOLDS: "holds", Verdict.EXCEEDED: "does not hold", Verdict.CANNOT_TELL: "cannot be judged"}
-    click.echo(f"{spec}: {checked.name} {words[checked.verdict]}")
     show_plan(checked)
     return STATUS[checked.verdict]
 

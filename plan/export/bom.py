@@ -118,7 +118,7 @@ def _add_bill(book: Workbook, name: str, catalog: Catalog, cost: Cost, total: An
 
 
 def _add_power(book: Workbook, name: str, catalog: Catalog, power: Power, total: Any) -> None:
-    rows = [(row.line, row.typical_w, row.max_w, row.source) for row in power.lines]
+    rows = [(row.line, row.typical_w, row.most_w, row.source) for row in power.lines]
     sheet = add_sheet(book, "Power", _computed("Power", POWER, catalog, rows), WIDTHS, title=name)
     totals = (power.total_w, _at_most(power))
     sums = [None if each.known is None else each.known.low for each in totals]
@@ -128,7 +128,7 @@ def _add_power(book: Workbook, name: str, catalog: Catalog, power: Power, total:
 
 def _at_most(power: Power) -> Sum:
     """Return W that all parts draw at most."""
-    return Sum.of((None if row.max_w is None else row.max_w * row.line.count, "") for row in power.lines)
+    return Sum.of((None if row.most_w is None else row.most_w * row.line.count, "") for row in power.lines)
 
 
 def _computed(title: str, names: Sequence[str], catalog: Catalog, rows: Sequence[tuple[Line, Any, Any, str]]) -> Table:

@@ -1,8 +1,9 @@
 """``cables.csv``: every cable with both its ends, for the crew that pulls it.
 
 Labels follow ANSI/TIA-606: rack, rack unit and port of the near end, then of the far end, so the two ends differ.
-A line is a link. The links in one cable, as the legs of a splitter, are lines with one cable's number, and ports of one
-cage (``11/1`` and ``11/2``) share its transceiver. Cables of one pair of racks are one bundle. Without a floor plan
+A line is a link, or one of the parallel fibres of a link, which have numbers and labels of their own. The links in one
+cable, as the legs of a splitter, are lines with one cable's number, and ports of one cage (``11/1`` and ``11/2``) share
+its transceiver. Cables of one pair of racks are one bundle. Without a floor plan
 there are no racks, units, bundles and lengths, and each link is a cable.
 """
 
@@ -58,7 +59,7 @@ def cable_rows(
     fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None, cablings: Sequence[Cabling] | None = None
 ) -> Iterator[tuple[str | int, ...]]:
     """Yield the lines of the schedule, whose cells are those of `HEADER`."""
-    lines: list[tuple[End, End, tuple[int, int], list[str], str]] = []
+    lines: list[tuple[End, End, tuple[int, ...], list[str], str, str]] = []
     for subnet, (fabric, front) in enumerate(zip(fabrics, panels(fabrics, catalog), strict=True)):
         cabling = None if cablings is None else cablings[subnet]
         for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
@@ -66,22 +67,26 @@ def cable_rows(
             a, b = (_end(fabric, subnet, port, front, layout, cabling) for port in ports)
             role = " - ".join(Role(fabric.role[fabric.port_node[port]]).name.lower() for port in ports)
             # The legs of a splitter share the number of a cable; without a floor plan each link is a cable.
-            number, what = (subnet, link), ["", "", ""]
+            number: tuple[int, ...]
+            number, what, pieces = (subnet, link), ["", "", ""], 1
             if cabling is not None:
                 part = cabling.parts[cabling.part[link]]
-                number = -1, int(cabling.cable[link])
+                number, pieces = (-1, int(cabling.cable[link])), part.pieces
                 what = [part.kind, part.item, "" if part.length_m is None else f"{part.length_m:g}"]
-            lines.append((a, b, number, [*what, f"{fabric.rate_gbps[ports].min():g}"], role))
+            what.append(f"{fabric.rate_gbps[ports].min():g}")
+            marks = [f".{piece}" for piece in range(1, pieces + 1)] if pieces > 1 else [""]
+            lines += [(a, b, (*number, piece), what, role, mark) for piece, mark in enumerate(marks)]
     lines.sort(key=lambda line: line[0][:3])
     pairs = [tuple(sorted((a.rack, b.rack))) for a, b, *_ in lines]
     apart = sorted({pair for pair in pairs if pair[0] != pair[1]})
     bundle = {pair: f"B{number:0{len(str(len(apart)))}d}" for number, pair in enumerate(apart, start=1)}
     numbers = {number: at for at, number in enumerate(dict.fromkeys(line[2] for line in lines), start=1)}
-    for (a, b, number, what, role), pair in zip(lines, pairs, strict=True):
+    for (a, b, number, what, role, piece), pair in zip(lines, pairs, strict=True):
+        near, far = f"{a.label}{piece}", f"{b.label}{piece}"
         yield (
             f"C{numbers[number]:0{len(str(len(numbers)))}d}",
             *(text for end in (a, b) for text in (end.rack_name, end.unit or "", end.device, end.port)),
-            *(*what, bundle.get(pair, ""), f"{a.label}/{b.label}", f"{b.label}/{a.label}"),
+            *(*what, bundle.get(pair, ""), f"{near}/{far}", f"{far}/{near}"),
             *(a.guid, b.guid, role, a.optic, b.optic),
         )
 

@@ -187,7 +187,7 @@ def _cables(
         for link, (a, b) in enumerate(fabric.links.tolist()):
             if inside[link]:
                 continue
-            kind, length = "", ""
+            kind, length, pieces = "", "", ""
             if cablings is not None and cablings[subnet].part[link] >= 0:
                 part = cablings[subnet].parts[cablings[subnet].part[link]]
                 kind = CABLE_TYPES.get(part.kind.removesuffix("-splitter"), "")
@@ -195,8 +195,9 @@ def _cables(
                     fibre = (catalog.cables[part.item].fibre if part.item in catalog.cables else part.item) or ""
                     kind = "smf-os2" if fibre.startswith("single mode") else "mmf-om4"
                 length = "" if part.length_m is None else f"{part.length_m:g}"
+                pieces = f" ({part.pieces} fibres)" if part.pieces > 1 else ""  # an interface has one cable in NetBox
             ends = [_side(fabric, port, fronts[subnet]) for port in (a, b)]
-            label = f"{ends[0][0]}:{ends[0][2]} / {ends[1][0]}:{ends[1][2]}"[:100]
+            label = f"{ends[0][0]}:{ends[0][2]} / {ends[1][0]}:{ends[1][2]}"[: 100 - len(pieces)] + pieces
             rows.append((site, *ends[0], site, *ends[1], kind, "planned", label, length, "m" if length else ""))
     return format_csv(head, sorted(rows))
 

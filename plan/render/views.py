@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
-from topo import Column, Table, Verdict, compress, plural, slow_cables
+from plan.render.verdict import verdict_line
+from topo import Column, Table, Verdict, compress, count, plural, slow_cables, slowed_adapters
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from routing import Proof, Routed
     from routing.quality import Quality
     from routing.studies import Bounds, FailureStudy
-    from topo import Check, Counts, Fabric, PortUse
+    from topo import Check, Counts, Fabric, Layout, PortUse
 
 
 def show_plan(plan: Plan) -> None:
     """Print what a person wants to know of a plan; of a real fabric how its tables spread traffic, too."""
-    show_facts(plan.name or "the fabric", facts(plan))
+    print_text(verdict_line(plan))
+    show_facts("", facts(plan))
     if plan.cluster is None:
         for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
             if routed.candidates:
@@ -44,23 +46,44 @@ def show_plan(plan: Plan) -> None:
         print_error(f"REFUSED: {plan.advice}")
 
 
-PLACES = {"rack power": ("floor", "rack_power")}
+PLACES = {"rack power": ("floor", "rack_power"), "typical rack power": ("floor", "rack_typical_power")}
 """Where the spec has a limit that does not stand under `budget` by its name."""
 
 
 def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
     """Print the limits that do not hold or cannot be judged, at their places in the spec."""
-    words = {Verdict.EXCEEDED: "REFUSED, over budget", Verdict.CANNOT_TELL: "CANNOT TELL whether the budget holds"}
     for check in checks:
-        if check.verdict in words:
-            place = where(*PLACES.get(check.what, ("budget", check.what)))
-            print_error(f"{place}: {words[check.verdict]}: {check.what}: {check.text}")
+        if check.verdict is Verdict.HOLDS:
+            continue
+        survives = check.what.startswith("survives ")
+        place = where("survives") if survives else where(*PLACES.get(check.what, ("budget", check.what)))
+        if check.verdict is Verdict.EXCEEDED:
+            words = "REFUSED" if survives else "REFUSED, over budget"
+        else:
+            words = "CANNOT TELL whether it does" if survives else "CANNOT TELL whether the budget holds"
+        print_error(f"{place}: {words}: {check.what}: {check.text}")
 
 
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield what a person wants to know of a plan, each with its name."""
     assert plan.counts is not None
-    yield from _counted(plan.counts, len(plan.fabrics))
+    if plan.quote is not None:
+        yield from _priced(plan.quote)
+    if plan.layout is not None:
+        yield "racks", _racks(plan.layout)
+    if plan.losses is not None:
+        worst, of_all = plan.losses.worst, plan.losses.largest
+        for loss in sorted(worst, key=lambda loss: loss is not of_all):
+            yield "largest failure" if loss is of_all else f"failure of a {loss.kind}", str(loss)
+    unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
+    unknown += plan.losses.unknown if plan.losses is not None else ()
+    if unknown:
+        yield "unknown", "; ".join(unknown)
+    yield from _counted(plan.counts)
+    if plan.cluster is not None and (slowed := slowed_adapters(plan.fabrics, plan.cluster.catalog)):
+        yield "slower than the adapter", "; ".join(slowed)
+    if len(plan.fabrics) > 1:
+        yield from _networks(plan)
     subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)
     for routed, proof, quality, bounds, multipath in subnets:
         name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
@@ -85,26 +108,43 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; counted, cabled and priced only"
     if plan.bisection is not None and plan.bisection.gbps:
         yield "bisection", plan.bisection.text
-    if plan.ports is not None:
+    if plan.ports is not None and len(plan.fabrics) == 1:
         yield from _used(plan.ports)
     if plan.bill is not None:
         rows, pieces = plan.bill.cable_table.texts(), int(sum(plan.bill.cable_table.columns[-1].values))
         said = ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
         yield "cables", said if pieces == plan.counts.links else f"{pieces:,} for {plan.counts.links:,} links: {said}"
-    if plan.losses is not None:
-        worst, of_all = plan.losses.worst, plan.losses.largest
-        for loss in sorted(worst, key=lambda loss: loss is not of_all):
-            yield "largest failure" if loss is of_all else f"failure of a {loss.kind}", str(loss)
-    if plan.quote is not None:
-        yield from _priced(plan.quote)
-    unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
-    unknown += plan.losses.unknown if plan.losses is not None else ()
-    if unknown:
-        yield "unknown", "; ".join(unknown)
+
+
+def _racks(layout: Layout) -> str:
+    """Return how many racks there are, and of which devices it is unknown whether they need one each."""
+    alone = layout.alone
+    if not alone:
+        return f"{layout.n_racks:,}"
+    models = Counter(layout.devices[device].model for device in alone)
+    said = ", ".join(f"{number:,} x {model}" for model, number in models.items())
+    return f"at most {layout.n_racks:,}: power of {said} is unknown, so each has a rack of its own"
+
+
+def _networks(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield a row for each network, those alike in one: what counts and rates of one say nothing of another's."""
+    alike: dict[str, list[str]] = {}
+    for fabric in plan.fabrics:
+        counts = count((fabric,))
+        said = [_tiers(counts), plural(counts.host_ports, "host port"), plural(counts.links, "link")]
+        text = ", ".join(said)
+        if plan.ports is not None:
+            mine = tuple(row for row in plan.ports.classes if row.network == fabric.name)
+            text = "; ".join([text, *(f"{name} {words}" for name, words in _used(replace(plan.ports, classes=mine)))])
+        if plan.bisection is not None and fabric.name in plan.bisection.subnets:
+            text += f"; bisection {plan.bisection.subnets[fabric.name]:.1%}"
+        alike.setdefault(text, []).append(fabric.name)
+    for text, names in alike.items():
+        yield f"network {compress(names)}", f"each {text}" if len(names) > 1 else text
 
 
 def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
-    """Yield how far each class of switches tapers, and its free ports."""
+    """Yield how far each class of switches of a network tapers, and its free ports."""
     tapers = []
     for row in ports.classes:
         if row.taper is None:
@@ -148,7 +188,7 @@ def _unknown(quote: Quote) -> Iterator[str]:
     for what, lines in (
         (f"price in {quote.cost.unit}", [row.line for row in quote.cost.lines if row.is_gap]),
         ("typical power", [row.line for row in power if row.typical_w is None]),
-        ("maximum power", [row.line for row in power if row.max_w is None]),
+        ("maximum power", [row.line for row in power if row.most_w is None]),
     ):
         parts: Counter[str] = Counter()
         for line in lines:
@@ -157,21 +197,26 @@ def _unknown(quote: Quote) -> Iterator[str]:
             yield f"{what} of {', '.join(f'{number:,} x {item}' for item, number in parts.items())}"
 
 
-def _counted(counts: Counts, subnets: int) -> Iterator[tuple[str, str]]:
+def _existing(**numbers: int) -> str:
+    """Return numbers with their names; one that is zero is left out."""
+    return ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
+
+
+def _tiers(counts: Counts) -> str:
+    tiers = _existing(leaf=counts.leaf, spine=counts.spine, core=counts.core, joint=counts.joint)
+    zones = f" in {plural(counts.zones, 'zone')}" if counts.zones > 1 else ""
+    return f"{plural(counts.switches, 'switch', 'switches')} ({tiers or 'no tree'}){zones}"
+
+
+def _counted(counts: Counts) -> Iterator[tuple[str, str]]:
     """Yield what there is; every figure that is zero is left out."""
-
-    def listed(**numbers: int) -> str:
-        return ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
-
-    tiers = listed(leaf=counts.leaf, spine=counts.spine, core=counts.core, joint=counts.joint)
-    zones = f" in {plural(counts.zones, 'zone')}" if counts.zones > subnets else ""
-    yield "switches", f"{counts.switches:,} ({tiers or 'no tree'}){zones}"
+    yield "switches", _tiers(counts).replace(" switches", "", 1).replace(" switch", "", 1)
     others = {"storage": counts.storage_nodes, "management": counts.management_nodes}
     if counts.gpus:
         computing = f"{counts.gpu_nodes:,} GPU nodes ({counts.gpus:,} GPUs)"
-        yield "servers", ", ".join(filter(None, (computing, listed(**others))))
+        yield "servers", ", ".join(filter(None, (computing, _existing(**others))))
     else:
-        yield "servers", listed(compute=counts.gpu_nodes, **others) or "none"
+        yield "servers", _existing(compute=counts.gpu_nodes, **others) or "none"
     sharp = f", {counts.aggregation_nodes:,} aggregation nodes" if counts.aggregation_nodes else ""
     yield "ports and links", f"{plural(counts.host_ports, 'host port')}, {plural(counts.links, 'link')}{sharp}"
 

@@ -12,6 +12,7 @@ import numpy as np
 import costmodel
 import simulate
 from plan.pipeline import Plan
+from plan.render.verdict import one_failure
 from plan.render.views import facts
 from topo import (
     Fabric,
@@ -26,9 +27,6 @@ from topo import (
     lay_out,
     panels,
 )
-
-ASKED_FIRST = ("cost", "power", "unknown")
-"""Facts that a person who signs asks for before all others."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +215,7 @@ def page_of(plan: Plan) -> PlanPage:
         version=version("heddle-fabric"),
         verdict=plan.verdict.value,
         faults=faults + ([plan.advice] if plan.advice else []),
-        facts=sorted(facts(plan), key=lambda fact: fact[0] not in ASKED_FIRST),
+        facts=[*([("one failure", failure)] if (failure := one_failure(plan)) else []), *facts(plan)],
         tables={name: [table_text(table) for table in tables] for name, tables in _sections(plan)},
         views=views,
         room=None if plan.layout is None else _room(plan, plan.layout),

@@ -14,7 +14,7 @@ from topo.shapes.fat_tree import FatTree
 
 def cells(catalog: Catalog, published: Published) -> dict[tuple[str, str], float]:
     found = table_ii(catalog, published) + table_iii(published_systems(catalog, published), catalog, published)
-    return {(cell.system, cell.figure): cell.computed for cell in found}
+    return {(cell.system, cell.figure): cell.value for cell in found}
 
 
 def test_every_printed_cell_is_computed(catalog: Catalog, published: Published) -> None:
@@ -87,3 +87,29 @@ HEADER = "model,table,figure,value,source,date,confidence\n"
 def test_a_bad_printed_figure_is_refused(rows: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
         parse_published(HEADER + rows, "printed.csv")
+
+
+def test_only_what_does_not_rest_on_the_printed_figure_is_called_computed(
+    catalog: Catalog, published: Published
+) -> None:
+    found = table_ii(catalog, published) + table_iii(published_systems(catalog, published), catalog, published)
+    how = {(cell.system, cell.figure): cell.how for cell in found}
+    computed = {key for key, made in how.items() if made == "computed"}
+    assert computed == {
+        ("fire-flyer", "relative_performance"),
+        ("fire-flyer", "cost_performance"),
+        ("fire-flyer", "switches"),
+        ("pcie-three-level", "switches"),
+    }
+    # Prices of servers are the printed sums divided by the nodes, so that their product says nothing.
+    assert {how[system, "servers"] for system in ("fire-flyer", "pcie-three-level", "dgx-a100")} == {"circular"}
+    for name in ("fire-flyer", "pcie-three-level", "dgx-a100"):
+        (servers,) = (cell for cell in found if (cell.system, cell.figure) == (name, "servers"))
+        assert servers.value == pytest.approx(servers.published)
+    # One price a switch, the same in the three systems: fitted to the three printed sums.
+    assert {how[key] for key in how if key[1] in ("network", "total")} == {"fitted"}
+    # An input moves with what is printed; what is computed does not.
+    key = "II", "fire-flyer", "node_relative_price"
+    moved = {cell.figure: cell for cell in table_ii(catalog, Published({**published.values, key: 1.2}))[:6]}
+    assert moved["node_relative_price"].value == 1.2
+    assert moved["relative_performance"].value == cells(catalog, published)["fire-flyer", "relative_performance"]

@@ -16,11 +16,13 @@ from costmodel import bill
 from costmodel.bills import Bill, make_bill
 from costmodel.parts import SPARE, Line
 from helpers.clusters import CATALOG, gpus, tree
+from helpers.strategies import examples
 from topo.builder import FabricBuilder
 from topo.catalog.load import Catalog
 from topo.catalog.models import Source
 from topo.cluster_spec import Spares
-from topo.floor.cables import CablePart, Cabling, choose_cables
+from topo.errors import DesignError
+from topo.floor.cables import CablePart, Cabling, backplane, choose_cables
 from topo.floor.racks import FloorPlan, place_devices
 from topo.shapes.fat_tree import FatTree
 from topo.speeds import SPEEDS
@@ -45,7 +47,8 @@ def test_every_link_that_needs_a_cable_is_in_one_that_is_billed(name: str) -> No
     in_use = [line for line in parts.lines if line.place != SPARE]
     cables = sum(line.count for line in in_use if line.kind in ("cable", "fibre"))
     legs = sum(len(set(cabling.cable[cabling.cable >= 0].tolist())) for cabling in cablings)
-    assert cables == (legs if cablings else cluster.counts.cables)
+    apart = sum(int(np.count_nonzero(~backplane(fabric, cluster.catalog))) for fabric in cluster.fabrics)
+    assert cables == (legs if cablings else apart)
 
 
 def cabled(optics: list[bool]) -> tuple[topo.Fabric, Cabling]:
@@ -171,3 +174,42 @@ def test_a_cable_without_a_length_is_named_by_its_slower_end(slow: int, width: i
     parts = make_bill([replace(fabric, width=widths, speed=speeds)], CATALOG)
     between = {line.item: line.count for line in parts.of("cable").lines if line.place == "leaf - spine"}
     assert between == {item: 1, "4xHDR": len(fabric.inner_links) - 1}
+
+
+JOINT = {"switch": "QM8700", "count": 1, "ports": 4}
+FRAMED = [
+    {"shape": "fat-tree", "switch": "QM8700", "spine_switch": "CS8500"},
+    {"shape": "fat-tree", "switch": "QM8700", "levels": 3, "core_switch": "CS8500"},
+    {"shape": "fat-tree", "switch": "CS8500", "levels": 1},
+    {"shape": "torus", "switch": "CS8500", "sizes": [3, 3], "hosts": 9},
+    {"shape": "dragonfly", "switch": "CS8500", "groups": 3, "switches": 2, "hosts": 6, "global_links": 1},
+    {"shape": "slim-fly", "switch": "CS8500", "q": 5},
+    {
+        "shape": "zones",
+        "zones": 2,
+        "tree": {"switch": "QM8700"},
+        "joints": {"switch": "CS8500", "count": 1, "ports": 4},
+    },
+]
+
+
+@pytest.mark.parametrize("network", FRAMED, ids=lambda network: network["shape"])
+def test_a_frame_is_built_whole_or_refused(network: dict[str, object]) -> None:
+    """It is no switch of 40 ports of which twenty are one frame."""
+    nodes = {"gpu": {"model": "pcie-a100", "count": 60}}
+    with pytest.raises(DesignError, match=r"CS8500 is a (frame|complete tree)"):
+        _ = topo.parse({"name": "x", "nodes": nodes, "network": network}).fabrics
+
+
+@examples(10)
+@given(zones=st.integers(1, 3), gpus=st.integers(3, 100))
+def test_every_frame_that_is_billed_has_all_its_chips(zones: int, gpus: int) -> None:
+    network: dict[str, object] = {"shape": "fat-tree", "switch": "CS8500"}
+    if zones > 1:
+        network = {"shape": "zones", "zones": zones, "tree": {"switch": "CS8500"}, "joints": JOINT}
+    nodes = {"gpu": {"model": "pcie-a100", "count": gpus}}
+    cluster = topo.parse({"name": "x", "nodes": nodes, "network": network})
+    chips = sum(fabric.model_of(node) == "CS8500" for fabric in cluster.fabrics for node in range(fabric.n_switches))
+    frames = sum(line.count for line in bill(cluster).lines if line.item == "CS8500")
+    assert frames == zones
+    assert chips == frames * CATALOG.switch("CS8500").chips

@@ -91,13 +91,13 @@ def test_every_preset_checks(preset: str, tmp_path: Path, capsys: pytest.Capture
     assert run(["check", str(file), "--json"]) == 0
     said = capsys.readouterr()
     result = json.loads(said.out)
-    assert (result["ok"], result["name"], said.err) == (True, preset, "")
+    assert (result["holds"], result["name"], said.err) == (True, preset, "")
 
 
 def test_check_counts_fire_flyer_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", str(config_root() / "fire-flyer-2.yaml"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    (subnet,) = told["subnets"]
+    (subnet,) = told["networks"]
     # 2 x (40 + 20) + 2 switches; 1,200 + 2 x 180 adapters; 2 x 40 x 20 links to spines, 2 x 20 to joints.
     counts = {"switches": 122, "gpu_nodes": 1200, "storage_nodes": 180, "host_ports": 1560, "links": 3200}
     assert {name: subnet[name] for name in counts} == counts

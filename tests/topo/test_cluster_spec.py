@@ -41,7 +41,7 @@ def test_fire_flyer_2() -> None:
     assert {name: group.count for name, group in spec.nodes.items()} == {"gpu": 1200, "storage": 180}
     assert [item.name for item in spec.traffic] == ["hfreduce", "nccl", "storage", "other"]
     assert spec.traffic[2].roles == (Role.STORAGE,)
-    assert spec.budget.power == 4e6
+    assert spec.budget.typical_power == 4e6
     assert cluster.catalog.node(spec.nodes["gpu"].model).gpus == 8
     assert spec.network.joints.placement == "border"
 

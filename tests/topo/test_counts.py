@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import topo
 from helpers.clusters import CATALOG, tree
-from helpers.strategies import fabrics, slow_but
+from helpers.strategies import examples, fabrics, slow_but
 from helpers.twins import MACHINES, path, twin
 from plan.cli import run
 from topo.fabric import Fabric, Kind, Role
@@ -42,7 +42,7 @@ def test_links_of_real_fabrics(name: str) -> None:
     inside = np.count_nonzero((fabric.kind[fabric.port_node] == Kind.AGGREGATION) & (fabric.peer >= 0))
 
     assert counts.links == LINKS[name] == plugged // 2 - inside
-    assert (counts.gpus, counts.cables) == (None, None)
+    assert counts.gpus is None
     assert topo.count([fabric], CATALOG) == counts
 
 
@@ -94,7 +94,7 @@ def test_counts_by_definition(fabric: Fabric) -> None:
     assert counts.storage_nodes == sum(min(found) == Role.STORAGE for found in roles.values())
     assert counts.management_nodes == sum(min(found) == Role.MANAGEMENT for found in roles.values())
     assert counts.host_ports == sum(a >= fabric.n_switches for edge in graph.edges() for a in edge)
-    assert (counts.gpus, counts.cables) == (None, None)
+    assert counts.gpus is None
 
 
 @given(st.integers(1, 3))
@@ -111,7 +111,37 @@ def test_counts_show_themselves() -> None:
 
     assert list(counts.to_dict()) == [
         "switches", "leaf", "spine", "core", "joint", "zones", "gpu_nodes", "gpus", "storage_nodes", "management_nodes",
-        "aggregation_nodes", "host_ports", "links", "cables",
+        "aggregation_nodes", "host_ports", "links",
     ]  # fmt: skip
     assert "<td" in counts._repr_html_()
     assert counts.table.to_pandas()["count"].sum() == sum(counts.to_dict().values())
+
+
+@examples(15)
+@given(
+    switch=st.sampled_from(["QM8700", "QM9700", "SB7800"]),
+    split=st.booleans(),
+    model=st.sampled_from(["dgx-a100", "hgx-h100"]),
+    count=st.integers(1, 9),
+)
+def test_a_rate_that_is_halved_is_said(switch: str, split: bool, model: str, count: int) -> None:
+    network = {"shape": "fat-tree", "switch": switch, "split": split}
+    spec = {"name": "x", "nodes": {"gpu": {"model": model, "count": count}}, "network": network}
+    try:
+        cluster = topo.parse(spec)
+        fabrics = cluster.fabrics
+    except topo.DesignError:  # ports that cannot be split
+        return
+    port = {"QM8700": 200.0, "QM9700": 400.0, "SB7800": 100.0}[switch] / (2 if split else 1)
+    own = {"dgx-a100": 200.0, "hgx-h100": 400.0}[model]
+    said = topo.slowed_adapters(fabrics, cluster.catalog)
+    assert [words.partition(" in ")[2] for words in said] == ([f"x at {port:g} of {own:g} Gb/s"] if port < own else [])
+    assert all(words.startswith(f"{8 * count} x ") for words in said)
+
+
+def test_a_storage_network_without_an_adapter_is_refused() -> None:
+    """It was an empty switch in the bill."""
+    network = {"shape": "rail", "unit_nodes": 8, "tree": {"switch": "QM9700"}, "storage": {"switch": "QM9700"}}
+    spec = {"name": "x", "nodes": {"gpu": {"model": "hgx-h100", "count": 8}}, "network": network}
+    with pytest.raises(topo.DesignError, match="no adapter hangs in `storage`: hgx-h100"):
+        _ = topo.parse(spec).fabrics

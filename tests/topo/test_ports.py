@@ -5,8 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import topo
+from helpers.strategies import examples
 
 
 @pytest.mark.parametrize(
@@ -58,3 +61,49 @@ def test_each_slow_cable_is_counted_at_its_speed(seed: int) -> None:
         for name, count in found.items()
         for verb in ("run" if count > 1 else "runs",)
     )
+
+
+@examples(15)
+@given(gpus=st.integers(1, 40), stores=st.integers(1, 9), zones=st.integers(1, 3), taper=st.sampled_from([1.0, 3.0]))
+def test_a_network_has_figures_of_its_own(gpus: int, stores: int, zones: int, taper: float) -> None:
+    """Beside another network it has the ports, the taper and the zones that it has alone: recounted port by port."""
+    tree = {"switch": "QM8700"}
+    first = {"shape": "fat-tree", **tree}
+    if zones > 1:
+        joints = {"switch": "QM8700", "count": 1, "ports": 4}
+        first = {"shape": "zones", "zones": zones, "tree": tree, "joints": joints}
+    cluster = topo.parse(
+        {
+            "name": "two",
+            "nodes": {"gpu": {"model": "dgx-a100", "count": gpus}, "store": {"model": "storage-3fs", "count": stores}},
+            "network": first,
+            "networks": {
+                "storage": {
+                    "network": {"shape": "fat-tree", **tree, "oversubscription": taper},
+                    "adapters": {"gpu": 1, "store": 2},
+                }
+            },
+        }
+    )
+    expected: Counter[tuple[str, str, str]] = Counter()
+    for fabric in cluster.fabrics:
+        for switch in range(fabric.n_switches):
+            role = topo.Role(int(fabric.role[switch])).name.lower()
+            for port in fabric.ports_of(switch):
+                far = int(fabric.peer_node[port])
+                if far < 0:
+                    way = "free"
+                elif far >= fabric.n_switches or fabric.level[far] < fabric.level[switch]:
+                    way = "down"
+                else:
+                    way = "up" if fabric.level[far] > fabric.level[switch] else "across"
+                expected[fabric.name, role, way] += 1
+    rows = topo.count_ports(cluster.fabrics).classes
+    found = {
+        (row.network, row.role, way): getattr(row, way) for row in rows for way in ("down", "up", "across", "free")
+    }
+    assert {key: number for key, number in found.items() if number} == dict(expected)
+    for row in rows:
+        up = expected[row.network, row.role, "up"]
+        assert row.taper == (pytest.approx(expected[row.network, row.role, "down"] / up) if up else None)
+    assert cluster.counts.zones == zones

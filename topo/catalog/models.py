@@ -142,7 +142,7 @@ class PoweredModel(HardwareModel):
 
     @property
     def planned_w(self) -> float | None:
-        """What planning takes: the maximum, or the typical power where that is unknown."""
+        """The least that planning has to allow: the maximum, or the typical power where that is unknown."""
         return self.power_typical_w if self.power_max_w is None else self.power_max_w
 
 

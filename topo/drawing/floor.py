@@ -196,7 +196,9 @@ def _front(layout: Layout, rack: int, inside: Sequence[int], shades: NDArray[np.
         mark: dict[str, object] = {"x": SCALE + 2, "y": y + 1, "width": 5, "height": high - 2, "fill": shades[device]}
         last = lowest + stands.rack_units - 1
         place = f"U{lowest}" if last == lowest else f"U{lowest} to U{last}"
-        draws = "power unknown" if stands.power_w is None else f"{stands.power_w:,.0f} W"
+        draws = "power unknown" if stands.planned_w is None else f"{stands.planned_w:,.0f} W"
+        if stands.max_w is None and stands.planned_w is not None:
+            draws += " typically"
         about = f"{stands.name} ({stands.model or 'model unknown'}), {place}, {draws}"
         parts.append(
             element("g", {}, tooltip(about), element("rect", {"class": "v"} | box), element("rect", mark), *words)

@@ -5,12 +5,13 @@ It counts what the remaining cables can carry with any routing, since new tables
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from topo.amounts import listed
+from topo.amounts import Check, Verdict, listed
 from topo.catalog.load import Catalog
 from topo.errors import plural
 from topo.fabric import Fabric, Role
@@ -18,6 +19,9 @@ from topo.failures.parts import feed_down, list_parts
 from topo.failures.reach import Failed, Reach
 from topo.floor.racks import Layout
 from topo.table import Record, Shown, Table
+
+APART = ("link", "rack", "feed")
+"""Kinds of parts that are no switches."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Loss(Record):
     """``leaf``, ``spine``, ``core``, ``joint``, ``switch``, ``link``, ``rack`` or ``feed``."""
     name: str
     """Name of the part; the first of several with the same effect."""
+    network: str
+    """Name of the fabric of a switch or a link; empty for what spans several."""
     alike: int
     """Number of parts of this kind with the same effect."""
     of: int
@@ -38,17 +44,22 @@ class Loss(Record):
     """Number of isolated servers."""
     pairs: int
     """Pairs of servers that no longer reach one another, including those of isolated servers."""
+    beyond: int
+    """Those of them whose servers both still run: a rack or a feed takes its own servers with it."""
     ports: int
     """Ports of adapters without a working link to a working switch."""
     zones: float | None
     """Largest share of its bandwidth to other zones that a zone loses; None without zones."""
+    bandwidth: float
+    """Largest share of their bandwidth to other switches that the servers on one remaining switch lose: of the smaller
+    of what they send and of what its links to other switches carry."""
     apart: tuple[str, ...]
     """Pairs of groups of other servers that lost contact, as host lists."""
 
     @property
     def weight(self) -> tuple[float, ...]:
         """Sort key of failures: the largest is the worst."""
-        return (self.pairs, self.zones or 0.0, self.servers, self.ports)
+        return (self.beyond, self.pairs, self.zones or 0.0, self.servers, self.ports, self.bandwidth)
 
     def __str__(self) -> str:
         also = f" (each of {self.alike:,})" if self.alike > 1 else ""
@@ -59,6 +70,8 @@ class Loss(Record):
             lost.append(f"{plural(self.pairs, 'pair')} of servers lost")
         if self.zones:
             lost.append(f"{self.zones:.0%} of the bandwidth between zones lost")
+        if self.bandwidth:
+            lost.append(f"{self.bandwidth:.0%} of a switch's bandwidth to the others lost")
         if self.ports:
             lost.append(f"{plural(self.ports, 'adapter port')} without a link")
         return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'no pair of servers lost'}"
@@ -66,7 +79,7 @@ class Loss(Record):
 
 @dataclass(frozen=True)
 class Losses(Shown):
-    """The worst failure of each kind of part."""
+    """The worst failure of each kind of part, of switches in each network."""
 
     worst: tuple[Loss, ...]
     unknown: tuple[str, ...]
@@ -78,8 +91,34 @@ class Losses(Shown):
     @property
     def largest(self) -> Loss | None:
         """The worst failure of a switch; None without switches."""
-        switches = [loss for loss in self.worst if loss.kind not in ("link", "rack", "feed")]
+        switches = [loss for loss in self.worst if loss.kind not in APART]
         return max(switches, key=lambda loss: loss.weight, default=None)
+
+    def survived(self, kinds: Iterable[str]) -> tuple[Check, ...]:
+        """Check that the servers which still run reach one another after the failure of any one part of these kinds.
+
+        Parameters
+        ----------
+        kinds : iterable of str
+            ``switch``, ``link``, ``rack`` or ``feed``.
+
+        Examples
+        --------
+        >>> import topo
+        >>> cluster = topo.preset("lab-20")
+        >>> losses = topo.find_losses(cluster.fabrics, cluster.catalog)
+        >>> [str(check.verdict) for check in losses.survived(["switch", "rack"])]
+        ['exceeded', 'cannot tell']
+        """
+        return tuple(self._survived(kind) for kind in kinds)
+
+    def _survived(self, kind: str) -> Check:
+        mine = [loss for loss in self.worst if (loss.kind if loss.kind in APART else "switch") == kind]
+        what, worst = f"survives {kind}", max(mine, key=lambda loss: loss.weight, default=None)
+        if worst is None:
+            why = next((words for words in self.unknown if kind in words.partition(":")[0]), f"there is no {kind}")
+            return Check(what, Verdict.CANNOT_TELL, why)
+        return Check(what, Verdict.EXCEEDED if worst.beyond else Verdict.HOLDS, str(worst))
 
     @property
     def table(self) -> Table:
@@ -95,11 +134,12 @@ class Losses(Shown):
             (lambda row: len(row.apart), "separated groups"),
             ("ports", "adapter ports"),
             ("zones", "between zones", "", ".0%"),
+            ("bandwidth", "from a switch", "", ".0%"),
         )
 
 
 def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None) -> Losses:
-    """Return the worst failure of each kind of part, each part failing alone.
+    """Return the worst failure of each kind of part, of switches in each network, each part failing alone.
 
     Parameters
     ----------
@@ -118,20 +158,20 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     leaf z0-leaf9 (each of 2): ..., 19,600 pairs of servers lost, 100% of the bandwidth between zones lost
     """
     reach = Reach(fabrics)
-    found: dict[str, list[Loss]] = {}
+    found: dict[tuple[str, str], list[Loss]] = {}
     twins: dict[object, Loss] = {}
-    for kind, name, failed, twin in _switches(reach):
+    for kind, name, network, failed, twin in _switches(reach):
         loss = twins.get(twin) or lose(reach, failed)
         if twin is not None:
             twins[twin] = loss
-        found.setdefault(kind, []).append(replace(loss, kind=kind, name=name))
+        found.setdefault((kind, network), []).append(replace(loss, kind=kind, name=name, network=network))
     racks = {} if layout is None else list_parts("rack", reach, catalog=catalog, layout=layout)
     for name, failed in racks.items():
-        found.setdefault("rack", []).append(lose(reach, failed, "rack", name))
+        found.setdefault(("rack", ""), []).append(lose(reach, failed, "rack", name))
     parting = {loss.name for losses in found.values() for loss in losses if loss.apart}
     total = sum(len(fabric.links) for fabric in fabrics)
-    links = [lose(reach, failed, kind, name) for kind, name, failed in _links(reach, parting)]
-    worst = [_worst(losses, len(losses)) for losses in found.values()]
+    links = [lose(reach, failed, "link", name, network) for name, network, failed in _links(reach, parting)]
+    worst = _alike(_worst(losses, len(losses)) for losses in found.values())
     worst += [replace(_worst(links, total), alike=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
@@ -153,7 +193,7 @@ def find_parting_switch(reach: Reach) -> str:
     return ""
 
 
-def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "") -> Loss:
+def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: str = "") -> Loss:
     """Return the effect of the failure of some parts."""
     left = reach.without(failed)
     cut = left.alone & ~reach.whole.alone
@@ -166,15 +206,23 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "") -> Loss:
     return Loss(
         kind=kind,
         name=name,
+        network=network,
         alike=1,
         of=1,
         cut=reach.named(cut) if cut.any() else "",
         servers=int(cut.sum()),
         pairs=reach.whole.pairs - left.pairs,
+        beyond=(reach.between(_stopped(reach, failed)) if failed.servers else reach.whole.pairs) - left.pairs,
         apart=tuple(reach.parted(left)) if parted else (),
         ports=reach.whole.ports - left.ports,
         zones=zones,
+        bandwidth=reach.bandwidth_lost(failed),
     )
+
+
+def _stopped(reach: Reach, failed: Failed) -> NDArray[np.bool_]:
+    """Return (servers,) bool: those that fail themselves."""
+    return np.array([name in failed.servers for name in reach.names], bool)
 
 
 def _worst(losses: Sequence[Loss], of: int) -> Loss:
@@ -183,7 +231,17 @@ def _worst(losses: Sequence[Loss], of: int) -> Loss:
     return replace(worst, alike=alike, of=of)
 
 
-def _switches(reach: Reach) -> Iterator[tuple[str, str, Failed, object]]:
+def _alike(worst: Iterable[Loss]) -> list[Loss]:
+    """Return the worst of each kind and network, those of one kind that lose the same in one: planes are many."""
+    found: dict[tuple[object, ...], Loss] = {}
+    for loss in worst:
+        first = found.get((loss.kind, *loss.weight))
+        both = loss if first is None else replace(first, alike=first.alike + loss.alike, of=first.of + loss.of)
+        found[loss.kind, *loss.weight] = both
+    return list(found.values())
+
+
+def _switches(reach: Reach) -> Iterator[tuple[str, str, str, Failed, object]]:
     """Yield every switch. Those without servers whose links are of one rate to the same neighbours are twins.
 
     Twins lose the same, since the rest of the fabric is the same without either.
@@ -196,7 +254,7 @@ def _switches(reach: Reach) -> Iterator[tuple[str, str, Failed, object]]:
             order = np.lexsort((rate, far))
             twin = None if holds[node] else (subnet, far[order].tobytes(), rate[order][far[order] >= 0].tobytes())
             kind = Role(int(fabric.role[node])).name.lower()
-            yield kind, fabric.label(node), Failed(switches={subnet: (node,)}), twin
+            yield kind, fabric.label(node), fabric.name, Failed(switches={subnet: (node,)}), twin
 
 
 def _links(reach: Reach, parting: set[str]) -> Iterator[tuple[str, str, Failed]]:
@@ -222,4 +280,4 @@ def _links(reach: Reach, parting: set[str]) -> Iterator[tuple[str, str, Failed]]
             if narrow or fabric.zone[a] != fabric.zone[b]:
                 kinds[a, b] = link
         for link in kinds.values():
-            yield "link", fabric.channel_label(int(fabric.links[link, 0])), Failed(links={subnet: (link,)})
+            yield fabric.channel_label(int(fabric.links[link, 0])), fabric.name, Failed(links={subnet: (link,)})

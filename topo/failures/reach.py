@@ -126,6 +126,39 @@ class Reach:
         """Return the required pairs of servers outside ``cut`` that are connected in the intact plan."""
         return self._counted(self.whole.on & ~cut[:, None], 0).pairs
 
+    def bandwidth_lost(self, failed: Failed) -> float:
+        """Return the largest share of their bandwidth to other switches that the servers on one remaining switch lose.
+
+        That bandwidth is min(Gb/s of the servers on the switch, Gb/s of its links to other switches).
+        """
+        worst = 0.0
+        for subnet in {*failed.switches, *failed.links}:
+            fabric, plugs = self.fabrics[subnet], self.plugs[subnet]
+            down, rate, inner, before = self._rates[subnet]
+            dead = np.zeros(fabric.n_nodes, bool)
+            dead[list(failed.switches.get(subnet, ()))] = True
+            ends = fabric.port_node[fabric.links]
+            works = inner & ~dead[ends].any(axis=1)
+            works[list(failed.links.get(subnet, ()))] = False
+            up = np.bincount(ends[works].ravel(), np.repeat(rate[works], 2), fabric.n_switches)
+            judged = np.unique(plugs[:, 1])
+            judged = judged[~dead[judged] & (before[judged] > 0)]
+            left = np.minimum(down, up)[judged] / before[judged]
+            worst = max(worst, 1.0 - float(left.min(initial=1.0)))
+        return worst
+
+    @cached_property
+    def _rates(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]]:
+        """For each subnet (S,) Gb/s of servers, (L,) Gb/s of links, (L,) bool between switches, (S,) Gb/s to others."""
+        found = []
+        for fabric, plugs in zip(self.fabrics, self.plugs, strict=True):
+            ends, rate = fabric.port_node[fabric.links], fabric.rate_gbps[fabric.links].min(axis=1).astype(np.float64)
+            inner = (ends < fabric.n_switches).all(axis=1) & (ends[:, 0] != ends[:, 1])
+            down = np.bincount(plugs[:, 1], rate[plugs[:, 2]], fabric.n_switches).astype(np.float64)
+            up = np.bincount(ends[inner].ravel(), np.repeat(rate[inner], 2), fabric.n_switches)
+            found.append((down, rate, inner, np.minimum(down, up)))
+        return found
+
     def zones_gbps(self, failed: Failed) -> list[float]:
         """Return the maximum flow from each zone to all others; nothing if there is one zone.
 

@@ -360,7 +360,7 @@ def fill_trays(fabrics: Sequence[Fabric], layout: Layout, cablings: Sequence[Cab
     >>> cluster = topo.preset("fire-flyer-2")
     >>> trays = topo.fill_trays(cluster.fabrics, cluster.layout, cluster.cablings)
     >>> trays.along.shape, int(trays.along.max())
-    ((7, 25), 521)
+    ((7, 25), 446)
     """
     ends = []
     for number, (fabric, cabling) in enumerate(zip(fabrics, cablings, strict=True)):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from topo.amounts import Check, Sum, Verdict, listed
+from topo.amounts import Check, Range, Sum, Verdict, listed
 from topo.catalog.load import Catalog
 from topo.errors import DesignError, Findings, did_you_mean, plural
 from topo.fabric import Fabric, Kind, frozen
@@ -58,9 +58,11 @@ class FloorPlan(SpecModel):
     rack_units: Annotated[int, Field(ge=1, le=100)] = 42
     """Height of a rack in units of 44.45 mm."""
     rack_power: Watts | None = None
-    """Maximum power of a rack, such as ``30 kW``."""
+    """Maximum power of a rack, such as ``30 kW``; a device whose maximum is unknown makes this undecided."""
+    rack_typical_power: Watts | None = None
+    """Typical power of a rack: what its cooling takes away, where that follows the mean."""
     feeds: Feeds | None = None
-    """Power feeds of each rack; a rack may draw the power of those that are not spare."""
+    """Power feeds of each rack; a rack may draw at most the power of those that are not spare."""
     switches: Literal["servers", "middle", "end"] = "servers"
     """Where switches stand: beside the servers, or in racks of their own in the middle or at the end of each row."""
     fixed: dict[str, RackPosition] = Field(default_factory=dict)
@@ -78,7 +80,7 @@ class FloorPlan(SpecModel):
 
     @property
     def most_power(self) -> float | None:
-        """W that a rack may draw, by its own limit and that of its feeds; None where neither is given."""
+        """W that a rack may draw at most, by its own limit and that of its feeds; None where neither is given."""
         fed = [(self.feeds.count - self.feeds.spare) * self.feeds.power] if self.feeds else []
         return min([*fed, *([] if self.rack_power is None else [self.rack_power])], default=None)
 
@@ -90,10 +92,19 @@ class Device:
     name: str
     model: str
     rack_units: int
-    power_w: float | None
-    """Maximum power in W, or typical power if the maximum is unknown; None if both are."""
-    at_most: bool
-    """Whether `power_w` is the maximum."""
+    typical_w: float | None
+    """Typical power in W; None if unknown."""
+    max_w: float | None
+    """Maximum power in W; None if unknown."""
+
+    @property
+    def planned_w(self) -> float | None:
+        """The least that planning has to allow: the maximum, or the typical power if that is unknown."""
+        return self.typical_w if self.max_w is None else self.max_w
+
+    def reserve_w(self, limit: int) -> float | None:
+        """Return the W to reserve of the maximum (0) or of the typical power (1) of a rack; None if unknown."""
+        return (self.planned_w, self.max_w if self.typical_w is None else self.typical_w)[limit]
 
 
 @dataclass(frozen=True)
@@ -118,30 +129,55 @@ class Layout(Shown):
         """Racks in use."""
         return len(self.row)
 
+    @property
+    def alone(self) -> tuple[int, ...]:
+        """Devices in a rack of their own because the racks have a limit of power and theirs is unknown."""
+        limits = self.floor.most_power, self.floor.rack_typical_power
+        return tuple(
+            number
+            for number, device in enumerate(self.devices)
+            if any(limit is not None and device.reserve_w(at) is None for at, limit in enumerate(limits))
+        )
+
     def rack_name(self, rack: int) -> str:
         """Name of a rack by row and place: ``R02-11``, both from 1."""
         return rack_name(self.row[rack], self.column[rack])
 
     def power_by_rack(self) -> list[Sum]:
-        """Return the power of each rack in W: the sum of `Device.power_w`."""
-        inside: list[list[tuple[float | None, str]]] = [[] for _ in range(self.n_racks)]
+        """Return the maximum power of each rack in W; a device of unknown maximum counts its typical power at least."""
+        racks = [Sum() for _ in range(self.n_racks)]
         for device, rack in zip(self.devices, self.rack.tolist(), strict=True):
-            inside[rack].append((device.power_w, device.name))
+            racks[rack] += Sum.of([(device.planned_w, device.name)])
+            if device.max_w is None and device.planned_w is not None:
+                racks[rack] += Sum(None, (device.name,))
+        return racks
+
+    def typical_by_rack(self) -> list[Sum]:
+        """Return the typical power of each rack in W; where that of a device is unknown, from 0 to its maximum."""
+        inside: list[list[tuple[Range | float | None, str]]] = [[] for _ in range(self.n_racks)]
+        for device, rack in zip(self.devices, self.rack.tolist(), strict=True):
+            bounds = None if device.max_w is None else Range(0.0, device.max_w)
+            inside[rack].append((bounds if device.typical_w is None else device.typical_w, device.name))
         return [Sum.of(devices) for devices in inside]
 
-    def check_power(self) -> Check | None:
-        """Check the power of the racks against the limit of the floor; None without a limit."""
-        limit = self.floor.most_power
-        if limit is None:
-            return None
-        racks = self.power_by_rack()
-        fullest = max(racks, key=lambda rack: rack.known.high if rack.known else 0.0, default=Sum())
-        typical = sorted({device.model for device in self.devices if not device.at_most and device.power_w is not None})
-        unknown = sorted({device.model for device in self.devices if device.power_w is None})
-        basis = f"; typical power (the maximum is unknown) of {listed(typical)}" if typical else ""
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Verdicts on the power of the racks: one for each limit that the floor states."""
+        models = {device.model: device for device in self.devices}
+        typical = sorted(name for name, one in models.items() if one.max_w is None and one.typical_w is not None)
+        unknown = sorted(name for name, one in models.items() if one.planned_w is None)
+        basis = f", typical power where the maximum is unknown: {listed(typical)}" if typical else ""
         lacking = f"; power of {listed(unknown)} unknown" if unknown else ""
-        text = f"{fullest} W in the fullest rack at maximum power{basis}{lacking}, {limit:,.0f} W allowed"
-        return Check("rack power", Verdict.all_of(rack.against(limit) for rack in racks), text)
+        found = []
+        for what, limit, racks, how in (
+            ("rack power", self.floor.most_power, self.power_by_rack(), f"at maximum power{basis}"),
+            ("typical rack power", self.floor.rack_typical_power, self.typical_by_rack(), "typically"),
+        ):
+            if limit is not None:
+                fullest = max(racks, key=lambda rack: rack.known.high if rack.known else 0.0, default=Sum())
+                text = f"{fullest} W in the fullest rack {how}{lacking}, {limit:,.0f} W allowed"
+                found.append(Check(what, Verdict.all_of(rack.against(limit) for rack in racks), text))
+        return tuple(found)
 
     @property
     def table(self) -> Table:
@@ -156,7 +192,8 @@ class Layout(Shown):
                 Column("units", [device.rack_units for device in devices]),
                 Column("device", [device.name for device in devices]),
                 Column("model", [device.model for device in devices]),
-                Column("power", [device.power_w for device in devices], "W"),
+                Column("power, typically", [device.typical_w for device in devices], "W"),
+                Column("power, at most", [device.max_w for device in devices], "W"),
             ),
         )
 
@@ -256,10 +293,14 @@ def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> De
         raise DesignError(
             f"{name} ({model}) is {hardware.rack_units} rack units high, and a rack has {floor.rack_units}"
         )
-    power = hardware.planned_w
-    if floor.most_power is not None and power is not None and power > floor.most_power:
-        raise DesignError(f"{name} ({model}) draws {power:,.0f} W, and a rack may draw {floor.most_power:,.0f} W")
-    return Device(name, model, hardware.rack_units, power, hardware.power_max_w is not None)
+    device = Device(name, model, hardware.rack_units, hardware.power_typical_w, hardware.power_max_w)
+    for limit, watts in (
+        (floor.most_power, device.planned_w),
+        (floor.rack_typical_power, device.typical_w),
+    ):
+        if limit is not None and watts is not None and watts > limit:
+            raise DesignError(f"{name} ({model}) draws {watts:,.0f} W, and a rack may draw {limit:,.0f} W")
+    return device
 
 
 def _order(
@@ -344,7 +385,9 @@ class _Filling:
         self.unit = np.zeros(len(devices), np.int32)
         self.taken: dict[int, dict[int, int]] = {}
         """By rack and unit, the device there."""
-        self.drawn: dict[int, float] = {}
+        self.limits = (floor.most_power, floor.rack_typical_power)
+        self.drawn: dict[int, list[float]] = {}
+        """By rack, the W reserved of each limit."""
         for index, (place, unit) in sorted(fixed.items(), key=lambda item: item[1][1] is None):
             device = devices[index]
             lowest = unit or self.lowest(index, place, 1)
@@ -359,7 +402,8 @@ class _Filling:
                 if other is not None:
                     raise DesignError(f"{device.name} and {devices[other].name} are fixed on the same units of {rack}")
             if not self.can_power(index, place):
-                raise DesignError(f"the devices fixed in {rack} draw more than the {floor.most_power:,.0f} W of a rack")
+                limits = " and ".join(f"{limit:,.0f} W" for limit in self.limits if limit is not None)
+                raise DesignError(f"the devices fixed in {rack} draw more than the {limits} of a rack")
             self.put(index, place, lowest)
 
     def take(self, group: Sequence[int], places: Sequence[int]) -> list[int]:
@@ -393,19 +437,23 @@ class _Filling:
         return next((low + 1 for low, high in pairwise(walls) if high - low > height), None)
 
     def can_power(self, index: int, place: int) -> bool:
-        most, drawn = self.floor.most_power, self.drawn.get(place, 0.0)
-        return most is None or not drawn or drawn + self.draw(index) <= most
+        limits = (limit for limit in self.limits if limit is not None)
+        reserved = zip(limits, self.drawn.get(place, ()), self.draws(index), strict=False)
+        return all(not drawn or drawn + draw <= most for most, drawn, draw in reserved)
 
-    def draw(self, index: int) -> float:
-        """Return the power to reserve for a device: all of the rack's if it is unknown, so that it stands alone."""
-        power = self.devices[index].power_w
-        return (self.floor.most_power or 0.0) if power is None else power
+    def draws(self, index: int) -> list[float]:
+        """Return the power to reserve for a device of each limit: all of it if unknown, so that it stands alone."""
+        reserved = ((limit, self.devices[index].reserve_w(at)) for at, limit in enumerate(self.limits))
+        return [limit if watts is None else watts for limit, watts in reserved if limit is not None]
 
     def put(self, index: int, place: int, unit: int) -> None:
         device = self.devices[index]
         self.place[index], self.unit[index] = place, unit
         self.taken.setdefault(place, {}).update(dict.fromkeys(range(unit, unit + device.rack_units), index))
-        self.drawn[place] = self.drawn.get(place, 0.0) + self.draw(index)
+        draws = self.draws(index)
+        self.drawn[place] = [
+            old + new for old, new in zip(self.drawn.get(place, [0.0] * len(draws)), draws, strict=True)
+        ]
 
 
 def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, int | None]]:

@@ -131,12 +131,19 @@ class ShapeModel(SpecModel):
 class SwitchPorts:
     """Ports of a switch model as a design uses it: whole, or each split into two of half the width.
 
-    A ``leaf`` with uplinks may have ports of two kinds. DesignError for ports that cannot be split, and for ports of
-    two kinds of what is no leaf.
+    A ``leaf`` with uplinks may have ports of two kinds. DesignError for ports that cannot be split, for ports of two
+    kinds of what is no leaf, and for a frame as one switch of many: it is built whole, as a ``frame``, or not at all.
     """
 
-    def __init__(self, catalog: Catalog, name: str, *, split: bool = False, leaf: bool = False) -> None:
+    def __init__(
+        self, catalog: Catalog, name: str, *, split: bool = False, leaf: bool = False, frame: bool = False
+    ) -> None:
         model = catalog.switch(name)
+        if model.chips > 1 and not frame:
+            raise DesignError(
+                f"{model.name} is a frame, a whole tree with {model.chips} switches inside, and no single switch: it "
+                "can only be the `switch` of a fat-tree of two levels without `spine_switch`"
+            )
         self.name = model.name
         self.radix = model.chip_radix or model.radix
         self.speed = model.speed
@@ -239,24 +246,21 @@ def attach_hosts(
     speed: LinkSpeed,
     *,
     placed: Sequence[NDArray[np.int64]] | None = None,
-    apart: bool = False,
 ) -> None:
     """Attach servers to leaves (keys in the builder), from port 1 up.
 
     Each group is spread evenly over the leaves in order, so that consecutive servers share a leaf, or as ``placed``
     says: for each group (leaves,) servers. ``free`` is (leaves,) the ports that servers may take, ``speed`` the fastest
-    of these. With ``apart`` the adapters of a server hang on different leaves, as far as there are enough.
+    of these. The adapters of a server hang on different leaves, as far as there are enough, so that the failure of one
+    leaf cuts off no server.
     """
     next_port, taken = np.ones(len(leaves), np.int64), dict[str, list[NDArray[np.int64]]]()
     for index, group in enumerate(groups):
         counts = apportion(group.count, free) if placed is None else placed[index]
-        free = free - counts
         link_speed = slower(group.speed, speed)
-        on = np.repeat(np.arange(len(leaves)), counts)
         others = taken.setdefault(group.name, [])
-        if others and apart:
-            turns = (np.roll(on, turn) for turn in range(0, len(on) + 1, max(int(counts.max()), 1)))
-            on = min(turns, key=lambda turned: int((turned == others).any(axis=0).sum()))
+        on = _apart(np.repeat(np.arange(len(leaves)), counts), others, free if placed is None else counts)
+        free = free - np.bincount(on, minlength=len(leaves))
         others.append(on)
         for name, leaf in zip(group.hosts, on.tolist(), strict=True):
             key = builder.adapter(
@@ -269,6 +273,29 @@ def attach_hosts(
             )
             builder.link(key, 1, leaves[leaf], int(next_port[leaf]), link_speed)
             next_port[leaf] += 1
+
+
+def _apart(on: NDArray[np.int64], others: Sequence[NDArray[np.int64]], most: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the leaf of each server, on which few have one of their ``others``; (leaves,) ``most`` adapters fit.
+
+    The leaves of the first adapters, all moved on by one leaf for each adapter, where they fit; else ``on``, turned by
+    as many servers as a leaf has until the fewest share a leaf with their others.
+    """
+    if not others:
+        return on
+    moved = (others[0] + len(others)) % len(most)
+    if len(others) < len(most) and (np.bincount(moved, minlength=len(most)) <= most).all():
+        return moved
+    step = max(int(np.bincount(on).max(initial=0)), 1)
+    best, fewest = on, len(on) + 1
+    for turn in range(0, len(on) + 1, step):
+        turned = np.roll(on, turn)
+        shared = int(np.count_nonzero((turned == others).any(axis=0)))
+        if shared < fewest:
+            best, fewest = turned, shared
+        if not fewest:
+            break
+    return best
 
 
 def attach_alike(

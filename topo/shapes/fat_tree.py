@@ -109,7 +109,7 @@ class FatTree(ShapeModel):
         wanted = self.levels is None and not self.grafts and self.leaves in (None, 1)
         if not wanted or self._of_more_levels() or catalog.switch(self.switch).chips > 1:
             return self
-        fits = ports <= SwitchPorts(catalog, self.switch, split=self.split, leaf=True).radix
+        fits = ports <= SwitchPorts(catalog, self.switch, split=self.split, leaf=True, frame=True).radix
         return self.model_copy(update={"levels": 1}) if fits else self
 
     def _of_more_levels(self) -> list[str]:
@@ -341,19 +341,18 @@ def add_tree(
     grafts: Sequence[SizedGraft] = (),
     kept: NDArray[np.int64] | None = None,
     placed: Sequence[NDArray[np.int64]] | None = None,
-    apart: bool = False,
     zone: int = 0,
     prefix: str = "",
 ) -> AddedTree:
     """Add a tree's switches, links and hosts to a builder; names of switches begin with ``prefix``, ``z0-`` in zone 0.
 
-    Hosts (``groups``, ``placed`` and ``apart`` as `attach_hosts` takes them) take the first ports of a leaf, then come
+    Hosts (``groups`` and ``placed`` as `attach_hosts` takes them) take the first ports of a leaf, then come
     those of ``grafts``, those that are ``kept`` free (leaves,), and the uplinks.
     """
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
     low = base_level(grafts)
     leaf_ports, spine_ports, core_ports = (
-        SwitchPorts(catalog, name or tree.switch, split=tree.split, leaf=not made)
+        SwitchPorts(catalog, name or tree.switch, split=tree.split, leaf=not made, frame=name in (None, tree.switch))
         for name, made in ((tree.switch, 0), (tree.spine_switch, size.spines), (tree.core_switch, size.cores))
     )
     leaves = add_switches(builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone)
@@ -361,7 +360,7 @@ def add_tree(
     spines = add_switches(builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=above, zone=zone)
     free = size.down - kept
     grafted = _ports_of_grafts(links_onto(grafts, "leaves"), free - sum(placed or ()))
-    attach_hosts(builder, leaves, free - grafted, groups, leaf_ports.speed, placed=placed, apart=apart)
+    attach_hosts(builder, leaves, free - grafted, groups, leaf_ports.speed, placed=placed)
     speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
     for (leaf, key), spine, link in product(enumerate(leaves), range(size.spines_per_pod), range(size.parallel)):
         pod, place = divmod(leaf, size.leaves_per_pod)

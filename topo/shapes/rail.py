@@ -109,6 +109,12 @@ class Rail(ShapeModel):
             # The compute nodes with their storage adapters, numbered after those of the rails.
             storage_side = [_storage_side(group, catalog) for group in nodes]
             with findings.under("storage"):
+                if not any(group.adapters for group in (*storage_side, *others)):
+                    models = ", ".join(dict.fromkeys(group.model for group in nodes))
+                    raise DesignError(
+                        f"no adapter hangs in `storage`: {models} has no `storage_adapters` in the catalog, and there "
+                        "are no other nodes. Leave it out, or count adapters in a network under `networks`"
+                    )
                 fabrics += self.storage.compile([*storage_side, *others], catalog, f"{name}-storage")
         findings.refuse()
         return tuple(fabrics)
@@ -165,7 +171,7 @@ class Rail(ShapeModel):
             free = free - placed[-1]
         builder = self.builder(name)
         on_rails = [replace(group, device=group.device + rail) for rail in range(rails) for group in nodes]
-        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, apart=True)
+        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed)
         return builder.build()
 
 

@@ -5,6 +5,8 @@ from types import MappingProxyType
 
 import networkx as nx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from costmodel.bills import bill
 from costmodel.optimise import cuts
@@ -15,7 +17,7 @@ from costmodel.optimise.search import FAMILIES, optimise, roots
 from helpers.benchmarks import load
 from helpers.clusters import CATALOG
 from helpers.needs import OWNING, needs, random_needs, small_catalog
-from helpers.strategies import nightly, seeds, slow_but
+from helpers.strategies import examples, nightly, seeds, slow_but
 from routing import prove, route
 from topo.amounts import Check, Verdict
 from topo.catalog.load import Catalog, config_root
@@ -203,6 +205,27 @@ def test_what_cannot_be_had_has_no_winner(keys: dict[str, object]) -> None:
     assert found.winner is None
     assert found.verdict is Verdict.EXCEEDED
     assert "no design of these families meets the needs" in found.certificate
+
+
+@examples(8)
+@given(servers=st.integers(2, 90), share=st.sampled_from([0.3, 1.0]), allowed=st.floats(0.2, 1.5))
+def test_a_price_that_nothing_meets_is_answered_with_the_cheapest_that_misses_it(
+    servers: int, share: float, allowed: float
+) -> None:
+    """Beside the search without a limit: the same design, as a winner or with its price as the only need it misses."""
+    asked = {"job": {"nodes": servers, "bisection": share}, "families": ["fat-tree"]}
+    cheapest = optimise(needs(servers, **asked), CATALOG).winner
+    assert cheapest is not None
+    limit = cheapest.cost.known.low * allowed
+    found = optimise(needs(servers, **asked, network_price=limit), CATALOG)
+    if allowed >= 1:
+        assert found.winner is not None
+        assert found.winner.name == cheapest.name
+    else:
+        assert found.verdict is Verdict.EXCEEDED
+        (missed,) = (design for design in found.tried if design.refused_by_price)
+        assert (missed.name, missed.price) == (cheapest.name, cheapest.price)
+        assert "network price" in missed.reasons[0]
 
 
 @pytest.mark.slow

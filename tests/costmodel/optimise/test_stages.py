@@ -59,7 +59,7 @@ def test_cables_are_moved_where_that_has_a_price_and_no_more_than_a_stage_lacks(
 
 @pytest.mark.slow
 def test_the_room_decides_too() -> None:
-    room = {"racks_per_row": 6, "rack_power": "12 kW"}
+    room = {"racks_per_row": 6, "rack_typical_power": "12 kW"}
     asked = {"job": {"nodes": 30, "bisection": 0.5}, "families": ["fat-tree"]}
 
     def found(**keys: object) -> Search:
@@ -67,12 +67,12 @@ def test_the_room_decides_too() -> None:
 
     winner = found(reach="40 m").winner
     assert winner is not None
-    assert {check.what for check in winner.checks} >= {"rack power", "reach"}
+    assert {check.what for check in winner.checks} >= {"typical rack power", "reach"}
     layout = Cluster(winner.spec, CATALOG).layout
     assert layout is not None
     assert layout.n_racks > 1
     assert winner.in_room == winner.cost  # units have no prices of cables
-    short, weak = found(reach="3 m"), found(floor={**room, "rack_power": "2 kW"})
+    short, weak = found(reach="3 m"), found(floor={**room, "rack_typical_power": "2 kW"})
     assert "3 m are allowed" in short.tried[0].reasons[0]
     assert (short.winner, short.verdict) == (None, Verdict.CANNOT_TELL)
     assert short.ended == "40 designs meet all other needs but do not fit the floor"  # no bound considers the floor

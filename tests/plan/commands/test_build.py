@@ -190,4 +190,4 @@ def test_what_is_unknown_holds_no_budget(tmp_path, capsys, model, count, power, 
     assert plan["cost"]["servers"] is None
     assert "servers unknown" in found.out
     assert run(["check", str(spec), "--json"]) == status
-    assert json.loads(capsys.readouterr().out)["ok"] is holds
+    assert json.loads(capsys.readouterr().out)["holds"] is holds

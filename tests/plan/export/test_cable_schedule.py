@@ -6,9 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+import topo
+from costmodel.bills import bill
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.presets import subnets
-from helpers.strategies import fabrics
+from helpers.strategies import examples, fabrics
 from plan.export.cable_schedule import format_cable_schedule
 from topo.fabric import Fabric
 from topo.floor.cables import choose_cables
@@ -85,3 +87,20 @@ def test_the_backplane_of_a_frame_is_no_cable() -> None:
 
 def test_same_plan_same_bytes() -> None:
     assert schedule(tree(50)) == schedule(tree(50))
+
+
+@examples(10)
+@given(servers=st.integers(1, 12), levels=st.sampled_from([2, 3]), split=st.booleans())
+def test_there_are_as_many_lines_as_fibres_and_cables(servers: int, levels: int, split: bool) -> None:
+    """A link of 800 Gb/s over Ethernet is two fibres: two to pull, with a label each, and two in the bill."""
+    nodes = {"gpu": {"model": "dgx-b300-spectrum", "count": servers}}
+    network = {"shape": "fat-tree", "switch": "SN5610", "levels": levels, "split": split}
+    cluster = topo.parse({"name": "x", "nodes": nodes, "network": network, "floor": {"rack_units": 48}})
+    rows = read(format_cable_schedule(cluster.fabrics, cluster.catalog, cluster.layout, cluster.cablings))
+    billed = Counter({line.item: 0 for line in bill(cluster).lines})
+    for line in bill(cluster).of("cable", "fibre").lines:
+        billed[line.item] += line.count
+    pulled = Counter(row["part_number"] for row in {row["cable_id"]: row for row in rows}.values())
+    assert pulled == +billed
+    labels = [row["label_a"] for row in rows]
+    assert len(labels) == len(set(labels))

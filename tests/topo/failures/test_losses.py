@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 import topo
 from helpers.clusters import clusters
 from helpers.strategies import examples
+from topo.amounts import Verdict
 from topo.cluster import Cluster
 from topo.fabric import Kind, Role
 from topo.failures.losses import find_losses, lose
+from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
 
 
@@ -74,12 +76,14 @@ def test_a_switch_takes_no_less_than_one_of_its_links_and_a_rack_no_less_than_a_
                 assert one.pairs <= loss.pairs
                 assert one.ports <= loss.ports
                 assert (one.zones or 0) <= (loss.zones or 0) + 1e-9
-    worst = {loss.kind: loss for loss in find_losses(cluster.fabrics, cluster.catalog, cluster.layout).worst}
-    switches = [loss for kind, loss in worst.items() if kind not in ("rack", "link", "feed")]
-    assert worst["link"].pairs <= max(loss.pairs for loss in switches)
-    assert ("rack" in worst) == (cluster.layout is not None)
-    if "rack" in worst:
-        assert worst["rack"].pairs >= max(loss.pairs for loss in switches)
+    worst = find_losses(cluster.fabrics, cluster.catalog, cluster.layout).worst
+    switches = [loss for loss in worst if loss.kind not in ("rack", "link", "feed")]
+    links = [loss for loss in worst if loss.kind == "link"]
+    assert max(loss.pairs for loss in links) <= max(loss.pairs for loss in switches)
+    assert any(loss.kind == "rack" for loss in worst) == (cluster.layout is not None)
+    if cluster.layout is not None:
+        racks = list_parts("rack", reach, catalog=cluster.catalog, layout=cluster.layout)
+        assert max(lose(reach, rack).pairs for rack in racks.values()) >= max(loss.pairs for loss in switches)
 
 
 @examples(10)
@@ -121,3 +125,59 @@ def test_servers_without_a_storage_adapter_are_an_island() -> None:
     assert reach.faults() == ["gpu[0-2] reach no server of s[0-1]: they have no adapter on pod-storage"]
     nodes["gpu"]["model"] = "dgx-a100"  # with an adapter for storage
     assert Reach(topo.parse({"name": "pod", "nodes": nodes, "network": network}).fabrics).faults() == []
+
+
+def sent(cluster: Cluster, subnet: int, failed: Failed) -> dict[int, float]:
+    """Gb/s that the servers on each switch can send to other switches: link by link."""
+    fabric = cluster.fabrics[subnet]
+    gone = failed.switches.get(subnet, ())
+    down, up = dict.fromkeys(range(fabric.n_switches), 0.0), dict.fromkeys(range(fabric.n_switches), 0.0)
+    for a, b in fabric.links.tolist():
+        ends, rate = [int(fabric.port_node[port]) for port in (a, b)], float(min(fabric.rate_gbps[[a, b]]))
+        switches = [end for end in ends if end < fabric.n_switches]
+        if len(switches) == 1:
+            down[switches[0]] += rate
+        elif switches[0] != switches[1] and not set(switches) & set(gone):
+            up[switches[0]] += rate
+            up[switches[1]] += rate
+    return {switch: min(down[switch], up[switch]) for switch in down if switch not in gone}
+
+
+@examples(20)
+@given(clusters())
+def test_a_plan_survives_what_takes_nothing_from_servers_that_run(cluster: Cluster) -> None:
+    reach, whole = Reach(cluster.fabrics), connected(cluster, Failed())
+    beyond: dict[str, int] = {"switch": 0}
+    for subnet, fabric in enumerate(cluster.fabrics):
+        before = sent(cluster, subnet, Failed())
+        for node in range(fabric.n_switches):
+            failed = Failed(switches={subnet: (node,)})
+            loss, after = lose(reach, failed), sent(cluster, subnet, failed)
+            left = [after[switch] / before[switch] for switch in after if before[switch]]
+            assert loss.bandwidth == pytest.approx(1 - min(left, default=1.0))
+            assert loss.beyond == len(whole) - len(connected(cluster, failed))
+            beyond["switch"] = max(beyond["switch"], loss.beyond)
+    for failed in (
+        list_parts("rack", reach, catalog=cluster.catalog, layout=cluster.layout).values() if cluster.layout else ()
+    ):
+        others = {pair for pair in whole if not pair & failed.servers}
+        assert lose(reach, failed).beyond == len(others) - len(connected(cluster, failed))
+        beyond["rack"] = max(beyond.get("rack", 0), len(others) - len(connected(cluster, failed)))
+    checks = find_losses(cluster.fabrics, cluster.catalog, cluster.layout).survived(["switch", "rack"])
+    for kind, check in zip(("switch", "rack"), checks, strict=True):
+        verdict = Verdict.CANNOT_TELL if kind not in beyond else Verdict.EXCEEDED if beyond[kind] else Verdict.HOLDS
+        assert (check.what, check.verdict) == (f"survives {kind}", verdict)
+
+
+def test_half_the_uplinks_are_told_by_what_a_spine_takes() -> None:
+    """Both carry all that servers send; only the wider one still does without a spine."""
+    nodes = {"gpu": {"model": "dgx-h100", "count": 16}}
+    lost = {}
+    for spines, parallel in ((2, 8), (4, 8)):
+        tree = {"switch": "QM9700", "spines": spines, "parallel": parallel}
+        cluster = topo.parse(
+            {"name": "x", "nodes": nodes, "network": {"shape": "rail", "unit_nodes": 16, "tree": tree}}
+        )
+        worst = find_losses(cluster.fabrics, cluster.catalog).worst
+        (lost[spines],) = (loss.bandwidth for loss in worst if loss.kind == "spine")
+    assert lost == {2: 0.5, 4: 0.0}

@@ -9,11 +9,13 @@ from pydantic import ValidationError
 from scipy.optimize import linear_sum_assignment
 
 import topo
+from costmodel.bills import make_bill
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.presets import EACH
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
+from topo.floor.cables import choose_cables
 from topo.floor.racks import RACK_UNIT_M, FloorPlan, Layout, place_devices, route_lengths
 from topo.speeds import LinkSpeed
 
@@ -31,8 +33,12 @@ def check_room(layout: Layout) -> None:
         taken |= units
         assert 1 <= unit <= layout.floor.rack_units + 1 - device.rack_units
     if layout.floor.rack_power is not None:
-        assert all(rack.middle <= layout.floor.rack_power for rack in layout.power_by_rack())
-        assert layout.check_power().verdict == "holds"
+        known = all(device.max_w is not None for device in layout.devices)
+        assert all(rack.known.high <= layout.floor.rack_power for rack in layout.power_by_rack())
+        assert [check.verdict for check in layout.checks] == ["holds" if known else "cannot tell"]
+    if layout.floor.rack_typical_power is not None:
+        assert all(rack.known.high <= layout.floor.rack_typical_power for rack in layout.typical_by_rack())
+        assert [check.verdict for check in layout.checks] == ["holds"]
     places = list(zip(layout.row.tolist(), layout.column.tolist(), strict=True))
     assert len(set(places)) == layout.n_racks
     assert len({layout.rack_name(rack) for rack in range(layout.n_racks)}) == layout.n_racks
@@ -57,10 +63,10 @@ def test_any_room_holds_everything_once(n_gpus: int, units: int, power: str | No
 
 def test_fire_flyer_2_in_racks_of_20_kw() -> None:
     fabric = zoned()
-    layout = place_devices([fabric], CATALOG, floor(rack_power="20 kW"))
+    layout = place_devices([fabric], CATALOG, floor(rack_typical_power="20 kW"))
     check_room(layout)
     assert len(layout.devices) == 122 + 1_200 + 180
-    least = sum(device.power_w for device in layout.devices) / 20_000
+    least = sum(device.typical_w for device in layout.devices) / 20_000
     assert least <= layout.n_racks <= 1.1 * least
 
 
@@ -243,7 +249,7 @@ def test_a_rack_draws_what_its_feeds_give_when_one_fails() -> None:
         plan = floor(feeds={"power": "10 kW", "spare": spare})
         assert plan.most_power == watts
         layout = place_devices([fabric], CATALOG, plan)
-        assert watts - 2_500 < max(rack.middle for rack in layout.power_by_rack()) <= watts
+        assert watts - 2_500 < max(rack.known.high for rack in layout.power_by_rack()) <= watts
     assert floor(feeds={"power": "10 kW"}, rack_power="6 kW").most_power == 6_000
     with pytest.raises(DesignError, match="draws 2,500 W, and a rack may draw 2,000 W"):
         place_devices([fabric], CATALOG, floor(feeds={"power": "2 kW"}))
@@ -271,3 +277,24 @@ def test_servers_that_hang_in_two_zones_stand_in_both() -> None:
     of_zone = [max(rack for name, rack in racks.items() if name.startswith("z0-leaf")), 0]
     first = sum(rack <= of_zone[0] for name, rack in racks.items() if name.startswith("storage"))
     assert 80 <= first <= 100
+
+
+@given(
+    n_gpus=st.integers(1, 60),
+    unknown=st.booleans(),
+    limit=st.sampled_from([{}, {"rack_power": "20 kW"}, {"rack_typical_power": "20 kW"}]),
+)
+def test_devices_of_unknown_power_stand_alone_once_there_is_a_limit_and_it_is_said(
+    n_gpus: int, unknown: bool, limit: dict[str, str]
+) -> None:
+    """Recounted rack by rack: such a device shares its rack with none that draws power, and the racks are at most."""
+    model = replace(CATALOG.node("pcie-a100"), **({"power_typical_w": None} if unknown else {}))
+    catalog = replace(CATALOG, nodes={**CATALOG.nodes, "pcie-a100": model})
+    fabric = tree(n_gpus)
+    layout = place_devices([fabric], catalog, floor(**limit))
+    alone = [device.name for device in layout.devices if device.model == "pcie-a100"] if unknown and limit else []
+    assert sorted(layout.devices[number].name for number in layout.alone) == sorted(alone)
+    for number in layout.alone:
+        assert np.count_nonzero(layout.rack == layout.rack[number]) == 1
+    parts = make_bill([fabric], catalog, layout, choose_cables([fabric], layout, catalog))
+    assert all(("at most" in line.place) == bool(alone) for line in parts.of("rack").lines)

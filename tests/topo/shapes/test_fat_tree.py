@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.clusters import CATALOG
+from helpers.clusters import CATALOG, gpus, storage
 from topo.errors import DesignError
 from topo.shapes.fat_tree import FatTree
 
@@ -97,3 +97,18 @@ def test_what_fits_in_one_switch_is_one_switch_unless_two_levels_are_asked_for(
 def test_one_switch_has_no_other_numbers() -> None:
     with pytest.raises(DesignError, match="`spines` belongs to a tree of more levels"):
         FatTree(switch="QM8700", levels=1, spines=2).size(8, CATALOG)
+
+
+@given(count=st.integers(1, 50), adapters=st.integers(1, 8), leaves=st.integers(1, 12), others=st.integers(0, 20))
+def test_no_leaf_holds_all_adapters_of_a_server(count: int, adapters: int, leaves: int, others: int) -> None:
+    """Each server has as many leaves as it has adapters, or all there are; a leaf has no more servers than ports."""
+    groups = [*([gpus(others)] if others else []), storage(count, adapters)]
+    tree = FatTree(switch="QM8700", leaves=leaves)
+    try:
+        (fabric,) = tree.compile(groups, CATALOG, "apart")
+    except DesignError:
+        return
+    on: dict[str, set[int]] = {}
+    for node in range(fabric.n_switches, fabric.n_nodes):
+        on.setdefault(fabric.server_of(node), set()).add(int(fabric.end_switch[node]))
+    assert {len(on[name]) for name in on if name.startswith("storage")} == {min(adapters, leaves)}

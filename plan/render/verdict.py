@@ -1,0 +1,75 @@
+"""The first line of a result: whether the plan holds, what one failure takes away, and what would cure it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from topo import Verdict, plural
+
+if TYPE_CHECKING:
+    from plan.pipeline import Plan
+    from topo import Loss, Losses
+
+WORDS = {Verdict.HOLDS: "holds", Verdict.EXCEEDED: "does not hold", Verdict.CANNOT_TELL: "cannot be judged"}
+
+
+def verdict_line(plan: Plan) -> str:
+    """Return the verdict on a plan in one sentence."""
+    named = f"{plan.source}: " if plan.source and plan.source != plan.name else ""
+    text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}"
+    failure = one_failure(plan)
+    but = plan.verdict.holds and failure.startswith("one ")
+    return text if not failure else f"{text}{', but' if but else ';'} {failure}"
+
+
+def one_failure(plan: Plan) -> str:
+    """Return what one failure takes from servers that still run, and the cure; empty for a fabric without a spec."""
+    if plan.losses is None:
+        return ""
+    taken = list(_taken(plan, plan.losses))
+    if taken:
+        return "; ".join(taken)
+    kinds = ["switch", "link", *(loss.kind for loss in plan.losses.worst if loss.kind in ("rack", "feed"))]
+    any_one = " or ".join((", ".join(kinds[:-1]), kinds[-1]))
+    return f"any one {any_one} may fail: all servers left reach one another"
+
+
+def _taken(plan: Plan, losses: Losses) -> Iterator[str]:
+    """Yield what one part of each kind takes away from servers that still run, the worst first."""
+    for loss in sorted(losses.worst, key=lambda loss: loss.weight, reverse=True):
+        effects = []
+        if loss.beyond:
+            inside = loss.kind in ("rack", "feed")  # it takes its own servers with it, which no network can cure
+            pairs = f"parts {plural(loss.beyond, 'pair')} of {'other ' * inside}servers"
+            effects.append(f"cuts off {plural(loss.servers, 'server')}" if loss.servers and not inside else pairs)
+        if loss.zones == 1.0:
+            effects.append("takes all bandwidth between zones")
+        if effects:
+            yield f"one {loss.kind} {' and '.join(effects)} ({_cure(plan, loss)})"
+
+
+def _cure(plan: Plan, loss: Loss) -> str:
+    """Return what to change in the spec so that a part of this kind takes less away."""
+    kind, network = loss.kind, loss.network
+    if kind in ("rack", "feed"):
+        return "`floor.fixed` puts a device elsewhere"
+    spec = plan.planned.spec
+    of = next((name for name in spec.networks if network.startswith(f"{plan.name}-{name}")), None)
+    shape = spec.network if of is None else spec.networks[of].network
+    key = "network" if of is None else f"networks.{of}.network"
+    tree = f"{key}.tree" if hasattr(shape, "tree") else key
+    if kind == "joint":
+        return f"`{key}.joints.count: 2`"
+    if kind in ("spine", "core"):
+        return f"`{tree}.{kind}s` gives more of them"
+    if loss.zones == 1.0:
+        return f"`{key}.joints.placement: spread`"
+    (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == network)
+    one_switch = kind != "link" and len(set(fabric.end_switch[fabric.ends()].tolist())) == 1
+    leaves = [f"`{tree}.leaves: 2`"] if one_switch else []
+    adapters = Counter(fabric.server_of(int(node)) for node in fabric.port_node[fabric.port_of(fabric.ends())])
+    if loss.cut and (not leaves or min(adapters.values()) == 1):
+        leaves.append(f"another adapter, in `networks`, for servers such as {loss.cut}")
+    return " and ".join(leaves) or "a further link around it"

@@ -1,0 +1,64 @@
+"""The first line of a result, beside the checks that it sums up and the cure that it names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import plan
+import topo
+from helpers.strategies import examples
+from plan.pipeline import Plan
+from plan.render.verdict import verdict_line
+
+
+def checked(**networks: object) -> Plan:
+    nodes = {"gpu": {"model": "dgx-h100", "count": 8}, "storage": {"model": "storage-ndr", "count": 4}}
+    spec = {
+        "name": "x",
+        "nodes": nodes,
+        "network": {"shape": "rail", "unit_nodes": 8, "tree": {"switch": "QM9700"}},
+        "networks": {"storage": networks},
+    }
+    return plan.check(topo.parse(spec))
+
+
+@examples(8)
+@given(adapters=st.integers(1, 2), leaves=st.integers(1, 3))
+def test_the_line_is_what_the_checks_say(adapters: int, leaves: int) -> None:
+    tree = {"shape": "fat-tree", "switch": "QM9700", **({"leaves": leaves} if leaves > 1 else {})}
+    found = checked(network=tree, adapters={"gpu": adapters, "storage": adapters})
+    line = verdict_line(found)
+    assert found.losses is not None
+    switch, link = (check.verdict.holds for check in found.losses.survived(["switch", "link"]))
+    assert ("any one switch or link may fail" in line) == (switch and link)
+    assert ("one leaf" in line) == (not switch)
+    assert ("one link" in line) == (not link)
+    assert switch == (adapters == 2 and leaves > 1)
+    assert link == (adapters == 2)
+
+
+def test_the_cure_cures() -> None:
+    """One switch holds both adapters of each storage server: with the key that the line names, it survives a leaf."""
+    tree = {"shape": "fat-tree", "switch": "QM9700"}
+    one = verdict_line(checked(network=tree, adapters={"gpu": 2, "storage": 2}))
+    assert "one leaf cuts off 4 servers (`networks.storage.network.leaves: 2`)" in one
+    two = verdict_line(checked(network=tree | {"leaves": 2}, adapters={"gpu": 2, "storage": 2}))
+    assert two == "x holds; any one switch or link may fail: all servers left reach one another"
+
+
+@pytest.mark.parametrize(("leaves", "status"), [(1, topo.Verdict.EXCEEDED), (2, topo.Verdict.HOLDS)])
+def test_what_must_survive_is_a_limit(leaves: int, status: topo.Verdict) -> None:
+    tree = {"shape": "fat-tree", "switch": "QM9700", **({"leaves": leaves} if leaves > 1 else {})}
+    cluster = topo.parse(
+        {
+            "name": "x",
+            "nodes": {"storage": {"model": "storage-ndr", "count": 4, "role": "compute"}},
+            "network": tree,
+            "survives": ["switch", "link"],
+        }
+    )
+    found = plan.check(cluster)
+    assert found.verdict is status
+    assert [check.what for check in found.budget] == ["survives switch", "survives link"]
+    undecided = plan.check(topo.Cluster(cluster.spec.model_copy(update={"survives": ("rack",)}), cluster.catalog))
+    assert undecided.verdict is topo.Verdict.CANNOT_TELL, "there is no floor"
