@@ -2,17 +2,22 @@
 
 A subnet manager writes a table in blocks of 64 entries, switch by switch, and nobody knows which packet meets which
 block. Writes come in *stages*: within one, blocks may be written in any order, and the next one begins when all are
-written. Every mixture of old and new entries that can occur so
+written and every packet that was sent before has left the network: after a packet lifetime. Every mixture of old and
+new entries that can occur so
 
-- delivers each packet that the old tables deliver on the cables that are up, and
+- delivers each packet that both tables deliver on the cables that are up, and
 - is free of credit loops, with all mixtures before it: every turn between two channels that a packet can take climbs
   one order of the channels (Dally and Seitz, IEEE Trans. Computers C-36(5), 1987).
 
-An entry waits for another of the same destination in two cases. A switch is not led to one whose old entry would drop
-the packet, or would turn it against the order, before that one has its new entry. And a switch whose new entry would
-turn packets of the old table against the order waits until those who send them have theirs. If no order of channels
-serves both tables, some destinations are *drained*: nothing may be sent to them from before the first write until after
-the last.
+This holds for packets on their way, too. A turn depends on two entries, each read at its own moment of one stage, and
+both readings together are a mixture of that stage, whatever was written between them. A packet that lived from one
+stage into the next could combine an entry that the first replaced with one that the second wrote, hence the lifetime.
+
+An entry waits for another of the same destination in three cases. A switch is not led to one whose old entry would drop
+the packet, or would turn it against the order, before that one has its new entry. A switch whose new entry would turn
+packets of the old table against the order waits until those who send them have theirs. And so does a switch whose new
+entry drops them. If no order of channels serves both tables, some destinations are *drained*: nothing may be sent to
+them from before the first write until after the last.
 """
 
 from __future__ import annotations
@@ -203,6 +208,15 @@ class _Mixture(NamedTuple):
         changed = before.tables.lft[:, lids].T != after.tables.lft[:, lids].T
         return cls((channels[0], channels[1]), (nexts[0], nexts[1]), dest_switch, changed)
 
+    def arrives(self, which: int) -> NDArray[np.bool_]:
+        """Return (n, S) from where old or new entries lead to the destination's switch."""
+        found = np.arange(len(self.then[which][0]))[None, :] == self.dest_switch[:, None]
+        while True:  # one switch farther each time
+            more = found | np.take_along_axis(found, self.then[which], axis=1)
+            if np.array_equal(more, found):
+                return found
+            found = more
+
     def ranks(self, rank: NDArray[np.integer], which: int) -> NDArray[np.int64]:
         """Return (n, S) the rank of the channel of each entry, old or new; `HOME` where packets go no further."""
         return np.where(self.channel[which] >= 0, rank[self.channel[which]], HOME)
@@ -267,13 +281,7 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return (n, S) the stage of each entry that changes; -1 where entries wait for each other in a circle."""
     n, switches = mixture.changed.shape
     row, here = np.nonzero(mixture.changed)
-    arrives = np.zeros((n, switches), bool)
-    arrives[np.arange(n), mixture.dest_switch] = True
-    while True:  # one switch farther each time
-        more = arrives | np.take_along_axis(arrives, mixture.then[0], axis=1)
-        if np.array_equal(more, arrives):
-            break
-        arrives = more
+    delivered, kept = (mixture.arrives(which) for which in (0, 1))
     # The first switch on the new path that changes.
     following = np.where(np.take_along_axis(mixture.changed, mixture.then[1], axis=1), mixture.then[1], -1)
     ahead = mixture.then[1]
@@ -288,7 +296,7 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
     place = row * switches + here
     edges = [np.zeros((0, 2), np.int64)]  # one that waits, and what for
     on = following[row, here]
-    lost = (on >= 0) & ~arrives[row, np.maximum(on, 0)]
+    lost = (on >= 0) & ~delivered[row, np.maximum(on, 0)]
     edges.append(np.stack([place[lost], row[lost] * switches + on[lost]], axis=1))
     on = mixture.then[1][row, here]
     turned = mixture.changed[row, on] & (mixture.channel[1][row, here] >= 0) & (new[row, here] >= old[row, on])
@@ -296,6 +304,15 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
     on = mixture.then[0][row, here]
     turned = mixture.changed[row, on] & (mixture.channel[0][row, here] >= 0) & (old[row, here] >= new[row, on])
     edges.append(np.stack([row[turned] * switches + on[turned], place[turned]], axis=1))
+    drops = mixture.changed & ~kept
+    sends = delivered[row, here] & kept[row, here] & drops[row].any(axis=1)
+    row, here, on = row[sends], here[sends], here[sends]
+    while len(on):  # along the old path
+        on = mixture.then[0][row, on]
+        dropped = drops[row, on]
+        edges.append(np.stack([(row * switches + on)[dropped], (row * switches + here)[dropped]], axis=1))
+        goes = on != mixture.dest_switch[row]
+        row, here, on = row[goes], here[goes], on[goes]
     waits, awaited = np.concatenate(edges).T
     stage = np.zeros(n * switches, np.int64)
     for _ in range(switches + 1):
