@@ -56,6 +56,9 @@ class Updates(Shown):
     rank: NDArray[np.int32] = field(repr=False)
     """(P,) position of each channel between switches, which rises along every path to another LID in any mixture; -1
     where no path goes."""
+    longest: NDArray[np.int64]
+    """(stages,) most switches that a packet to a LID that changes and is not drained passes in a mixture of the stage;
+    0 where all are drained."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -88,6 +91,7 @@ class Updates(Shown):
                 Column("switches", [len(np.unique(part[:, 1])) for part in rows]),
                 Column("blocks", [len(part) for part in rows]),
                 Column("entries", [int(part[:, 3].sum()) for part in rows]),
+                Column("longest path", self.longest.tolist()),
             ),
         )
 
@@ -159,13 +163,15 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
         switch, at = np.nonzero(old.lft[:, changed] != new.lft[:, changed])
         entries = np.stack([np.zeros_like(at), switch, changed[at]], axis=1).astype(np.int32)
         drained = lids[: len(lids) * bool(len(changed))].astype(np.int32)
-        return Updates(fabric, entries, drained, frozen(np.full(fabric.n_ports, -1, np.int32)))
+        none = np.zeros(int(bool(len(entries))), np.int64)
+        return Updates(fabric, entries, drained, frozen(np.full(fabric.n_ports, -1, np.int32)), none)
     drained = np.zeros(0, np.int32)
     parts = [lids[start : start + CHUNK] for start in range(0, len(lids), CHUNK)]
     if rank is None or not all(_climbs(_Mixture.of(before, after, part), rank) for part in parts):
         rank, drained = _common_order(before, after, parts)
     found = [np.zeros((0, 3), np.int32)]
     drain = np.isin(changed, drained)
+    longest = np.zeros(0, np.int64)
     for start in range(0, len(changed), CHUNK):
         chunk = changed[start : start + CHUNK]
         mixture = _Mixture.of(before, after, chunk)
@@ -173,10 +179,13 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
         late = (stage < 0).any(axis=1) | drain[start : start + CHUNK]  # a circle of waiting: nothing may be sent there
         drained = np.union1d(drained, chunk[late]).astype(np.int32)
         stage[late] = 0
+        paths = [_longest(mixture, stage, number, ~late) for number in range(int(stage.max(initial=-1)) + 1)]
+        size = max(len(longest), len(paths))
+        longest = np.maximum(*(np.pad(one, (0, size - len(one))) for one in (longest, np.array(paths, np.int64))))
         row, switch = np.nonzero(mixture.changed)
         found.append(np.stack([stage[row, switch], switch, chunk[row]], axis=1).astype(np.int32))
     entries = np.concatenate(found)
-    return Updates(fabric, entries[np.lexsort((entries[:, 2], entries[:, 1], entries[:, 0]))], drained, rank)
+    return Updates(fabric, entries[np.lexsort((entries[:, 2], entries[:, 1], entries[:, 0]))], drained, rank, longest)
 
 
 class _Mixture(NamedTuple):
@@ -210,7 +219,7 @@ class _Mixture(NamedTuple):
 
     def arrives(self, which: int) -> NDArray[np.bool_]:
         """Return (n, S) from where old or new entries lead to the destination's switch."""
-        found = np.arange(len(self.then[which][0]))[None, :] == self.dest_switch[:, None]
+        found: NDArray[np.bool_] = np.arange(self.changed.shape[1])[None, :] == self.dest_switch[:, None]
         while True:  # one switch farther each time
             more = found | np.take_along_axis(found, self.then[which], axis=1)
             if np.array_equal(more, found):
@@ -322,6 +331,25 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
             break
     unsettled = (last != stage).reshape(n, switches).any(axis=1)
     return np.where(unsettled[:, None], -1, stage.reshape(n, switches))
+
+
+def _longest(mixture: _Mixture, stage: NDArray[np.int64], number: int, served: NDArray[np.bool_]) -> int:
+    """Return the most switches on a path in any mixture of a stage, for the destinations that are ``served``.
+
+    Mixtures climb an order, so old and new entries of one stage together have no circle.
+    """
+    uses = (~mixture.changed | (stage >= number), mixture.changed & (stage <= number))
+    goes = [used & (channel >= 0) & served[:, None] for used, channel in zip(uses, mixture.channel, strict=True)]
+    switches = np.ones(stage.shape, np.int64)
+    while True:
+        onward = [
+            np.where(one, np.take_along_axis(switches, then, axis=1), 0)
+            for one, then in zip(goes, mixture.then, strict=True)
+        ]
+        more = 1 + np.maximum(*onward)
+        if np.array_equal(more, switches):
+            return int(more[served].max(initial=0))
+        switches = more
 
 
 def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDArray[np.int64]:

@@ -50,6 +50,15 @@ def arrivals(fabric, lft: np.ndarray, home: np.ndarray) -> np.ndarray:
     return at == home[None, :]
 
 
+def switches_passed(fabric, lft: np.ndarray) -> int:
+    """Most switches on a path."""
+    channel, then = step(fabric, lft)
+    at, count = np.broadcast_to(np.arange(fabric.n_switches)[:, None], lft.shape), 1
+    while (np.take_along_axis(channel, at, axis=0) >= 0).any():
+        at, count = np.take_along_axis(then, at, axis=0), count + 1
+    return count * bool(lft.size)
+
+
 def turns(fabric, lft: np.ndarray) -> set[tuple[int, int]]:
     channel, then = step(fabric, lft)
     behind = np.take_along_axis(channel, then, axis=0)
@@ -92,6 +101,8 @@ def brute_force(
             assert arrives[kept].all()
             assert not whole or arrives[written[:, served] & final].all()  # a new entry leads to no old one that drops
             every |= turns(fabric, mixture[:, served])
+            changes = (old != new)[:, served].any(axis=0)
+            assert switches_passed(fabric, mixture[:, served][:, changes]) <= updates.longest[stage]
             count += 1
         for switch, lid in (block.T for block in blocks):
             lft[switch, lid] = new[switch, lid]
