@@ -71,6 +71,22 @@ def test_what_was_replaced_is_known_by_its_place(name: str, seed: int) -> None:
     assert len(match_nodes(whole, with_new_guids(whole, np.arange(whole.n_nodes))).replaced) == 0  # none is known
 
 
+def test_what_was_replaced_is_known_by_its_cables_alone() -> None:
+    """Without names, and a known switch that takes the place of another is none that was replaced."""
+    whole = twin("fdr10-mesh")
+    nameless = replace(whole, names=("",) * whole.n_nodes)
+    now = with_new_guids(nameless, np.array([3]))
+    assert match_nodes(nameless, now).replaced.tolist() == [3]
+    guid, port_guid = whole.node_guid.copy(), whole.port_guid.copy()
+    guid[3], guid[4] = guid[4], 1 << 62
+    port_guid[whole.port_node == 3] = guid[3]
+    port_guid[whole.port_node == 4] = guid[4]
+    moved = replace(nameless, node_guid=guid, port_guid=port_guid)
+    moved = moved.without(np.flatnonzero((whole.port_node == 4) & (whole.peer >= 0)))
+    match = match_nodes(nameless, moved)
+    assert match.node[3] == 3 and 3 not in match.replaced
+
+
 def test_an_adapter_under_the_guid_of_its_port_is_the_same() -> None:
     """Some formats tell no node GUID of adapters."""
     whole = twin("ndr-pod")
