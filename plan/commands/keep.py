@@ -75,12 +75,15 @@ def keep(
     """
     from functools import partial
 
-    from plan.files import write_file
+    from plan.files import check_writable, write_file
     from plan.inputs import read_routed_argument
     from plan.keeping import Keeper, failed_metrics, passes, run_program
     from plan.render.terminal import print_error
     from plan.signals import renew
     from topo import HeddleError
+
+    if metrics is not None:
+        check_writable(metrics, [now, load])
 
     def told(kept: Kept | HeddleError) -> Kept | HeddleError:
         if metrics is not None:
