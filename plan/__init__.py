@@ -14,6 +14,7 @@ Verbs
     ``diff``  a real fabric beside its plan, cable by cable
     ``grow``  the way from a plan to a larger one
     ``repair``  new tables after failures, and the order in which to write them
+    ``Keeper``  keeps the tables in the switches of a live fabric as good as what is up allows
     ``sweep``  a plan for every combination of parameters
 
 Results
@@ -26,6 +27,7 @@ Results
     ``Optimum``  what `optimise` returns
     ``Changes``  what `diff` and `grow` return
     ``Repaired``  what `repair` returns
+    ``Kept``  what a pass of a `Keeper` returns
     ``Points``  what `sweep` returns
 
 What is given besides a spec or fabric

@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "collect": "plan.commands.scripts",
     "diff": "plan.commands.diff",
     "repair": "plan.commands.repair",
+    "keep": "plan.commands.keep",
     "verify": "plan.commands.verify",
     "simulate": "plan.commands.simulate",
     "operate": "plan.commands.operate",

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import routing
 from plan.folder import check_replaceable, write_folder
@@ -17,7 +16,7 @@ from plan.pipeline import STUDY, Plan, Progress, run_passes, silent
 from routing import Routed
 from routing.opensm import read_lfts
 from routing.repairs import Repair, Updates
-from topo import Column, Fabric, Finding, HeddleError, Shown, Table, find_missing, plural
+from topo import Column, Finding, HeddleError, Missing, Shown, Table, find_missing, plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +110,12 @@ def repair(
     whole = fabric if isinstance(fabric, Routed) else read_routed_argument(Path(fabric), given or RoutingFiles(), step)
     step("repairing")
     ports = [routing.find_ports(whole.fabric, down)]
-    notes, moved = whole.fabric.notes, np.zeros(0, np.int32)
+    notes, missing = whole.fabric.notes, None
     if now is not None:
-        gone, moved, beyond = find_missing(whole.fabric, read_fabric_argument(Path(now)))
-        check_plausible(now, whole.fabric, gone, most_down)
-        ports.append(gone)
-        notes += beyond
+        missing = find_missing(whole.fabric, read_fabric_argument(Path(now)))
+        check_plausible(now, missing, most_down)
+        ports.append(missing.ports)
+        notes += missing.notes
     chosen = done = routing.repairs.repair(whole, np.concatenate(ports), spare=spare)
     states = {"repaired": done.after}
     if full:
@@ -128,14 +127,9 @@ def repair(
         holding = replace(holding, tables=read_lfts(Path(loaded), whole.fabric).tables)
     step("ordering the updates")
     updates = routing.repairs.order_updates(holding, chosen.after, chosen.rank)
-    replugged = [
-        Finding("missing", f"{whole.fabric.port_label(port)} has another cable than {whole.fabric.name} says: it "
-                "gets no path. Plug it back, or route the fabric anew as it is now")
-        for port in np.intersect1d(moved, done.ports_cut_off)
-    ]  # fmt: skip
     left = chosen.after.fabric
     source = left.name if isinstance(fabric, Routed) else str(fabric)
-    plan = Plan(left.name, None, (left,), source, routed=(chosen.after,), refusals=tuple(replugged))
+    plan = Plan(left.name, None, (left,), source, routed=(chosen.after,), refusals=left_without_paths(missing))
     plan = run_passes(plan, STUDY, step)
     step("measuring")
     worth = compare_tables({"as loaded": replace(holding, fabric=left)} | states, plan)
@@ -149,8 +143,9 @@ def repair(
     return repaired
 
 
-def check_plausible(now: str | Path, whole: Fabric, gone: NDArray[np.int32], most: int | None) -> None:
+def check_plausible(now: str | Path, missing: Missing, most: int | None) -> None:
     """Refuse a view of a fabric that lacks the cables in more ports than may be down at once."""
+    whole, gone = missing.whole, missing.ports
     plugged = np.bincount(whole.port_node[whole.links].ravel(), minlength=whole.n_switches)[: whole.n_switches]
     largest = int(np.argmax(plugged))
     allowed = int(plugged[largest]) if most is None else most
@@ -161,6 +156,25 @@ def check_plausible(now: str | Path, whole: Fabric, gone: NDArray[np.int32], mos
             f"{now}: found {plural(cables, 'cable')} of {whole.name} down; expected at most {allowed:,}{as_many}: is "
             f"this a whole view of the fabric? If so many are down, say --most-down {cables}"
         )
+
+
+def left_without_paths(missing: Missing | None) -> tuple[Finding, ...]:
+    """Return a finding for each live port to which no tables for the intact fabric can lead."""
+    if missing is None:
+        return ()
+    whole, now = missing.whole, missing.now
+    moved = np.intersect1d(missing.moved, whole.port_of(whole.ends()))
+    return (
+        *(Finding("replaced", f"{whole.label(node)} has the GUID 0x{int(now.node_guid[there]):016x}; expected "
+                  f"0x{int(whole.node_guid[node]):016x}, so that it gets no path. Take it over with plan diff --adopt")
+          for node, there in missing.replaced.tolist()),
+        *(Finding("missing", f"{whole.port_label(port)} has another cable than {whole.name} says: it gets no path. "
+                  "Plug it back, or route the fabric anew as it is now")
+          for port in moved.tolist()),
+        *(Finding("missing", f"{now.port_label(port)} is not in {whole.name}: it gets no path. Unplug it, or route the "
+                  "fabric anew as it is now")
+          for port in missing.arrived.tolist()),
+    )  # fmt: skip
 
 
 def compare_tables(states: Mapping[str, Routed], plan: Plan) -> Table:

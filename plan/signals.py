@@ -10,6 +10,7 @@ This is sound because all that the command writes is whole or is not there at ev
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import select
@@ -115,6 +116,14 @@ def _tidy(number: int) -> None:
         if sys.stderr.isatty():
             os.write(2, b"\r\x1b[K\x1b[?25h")  # no line of progress stays, and the cursor comes back
         os.write(2, f"plan: {shown}\n".encode())
+
+
+def renew() -> None:
+    """Let a command that runs for ever take its budget of CPU seconds anew, from now on."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    limit = math.ceil(used.ru_utime + used.ru_stime) + budgets()["command-cpu"].limit
+    resource.setrlimit(resource.RLIMIT_CPU, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 GIB = 2**30

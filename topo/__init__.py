@@ -32,7 +32,8 @@ Fabrics
     ``Failed``  what does not work
     ``unite``  what does not work when several parts fail together
     ``fail_parts``  fabrics without it
-    ``find_missing``  cables that a later picture of a fabric lacks
+    ``find_missing``  cables that a later picture of a fabric lacks, and nodes that were replaced
+    ``Missing``  what it returns
     ``match_nodes``  which node of a fabric stands in the place of which node of its plan
     ``Match``  what `match_nodes` returns
     ``find_differences``  what is different in a fabric from its plan: cables, nodes, places, speeds

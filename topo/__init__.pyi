@@ -48,7 +48,12 @@ from .hostlist import (
     natural_order as natural_order,
 )
 from .failures.losses import Loss as Loss, Losses as Losses, find_losses as find_losses
-from .changes.matching import Match as Match, find_missing as find_missing, match_nodes as match_nodes
+from .changes.matching import (
+    Match as Match,
+    Missing as Missing,
+    find_missing as find_missing,
+    match_nodes as match_nodes,
+)
 from .failures.parts import (
     PART_KINDS as PART_KINDS,
     PartKind as PartKind,

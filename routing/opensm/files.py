@@ -65,7 +65,7 @@ def opensm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, byt
     >>> import topo, routing
     >>> files = routing.opensm.opensm_files(routing.route(topo.preset("lab-20").fabric))
     >>> sorted(files)[:4]
-    ['README.md', 'cn_guids', 'guid2lid', 'heddle-repair']
+    ['README.md', 'cn_guids', 'guid2lid', 'heddle-keep.path']
     """
     fabric, tables, policy, path_lanes = routed.fabric, routed.tables, routed.policy, 1
     lanes = check_lanes(routed.lanes)

@@ -1,53 +1,33 @@
-"""A recipe, not a daemon: units of systemd and a script that mend the tables whenever OpenSM has found a change.
+"""Units of systemd that run `plan keep` whenever OpenSM has found a change, or that keep it running.
 
 OpenSM writes ``opensm-subnet.lst`` after each sweep (``log_flags 0x43``), a trap's too, so the path unit is told of
-every link that goes or comes. The script takes that file for the fabric as it is now: it asks nothing of the subnet.
-The timer is for what was missed.
+every link that goes or comes. The timer is for what was missed, and for what failed. The resident keeper takes the
+place of both.
 """
 
 from __future__ import annotations
 
-SCRIPT = """\
-#!/bin/sh
-# Keeps OpenSM's tables in step with the fabric. heddle-repair.path starts it whenever OpenSM has swept.
-# Status 0: done, or nothing to do. Otherwise the tables that are loaded stay as they are; $STATE/report says why.
-set -eu
-PLAN=${{PLAN:-{directory}/plan}}                  # of the whole fabric: by `plan route`, or `plan diff --adopt`
-NOW=${{NOW:-/var/log/opensm-subnet.lst}}          # what OpenSM found in its last sweep
-TABLES=${{TABLES:-{directory}/lfts}}
-STATE=${{STATE:-/var/lib/heddle}}
-RELOAD=${{RELOAD:-pkill -HUP -x opensm}}          # OpenSM reads its tables again and sweeps
+NOW = "/var/log/opensm-subnet.lst"
 
-mkdir -p "$STATE"
-exec 9> "$STATE/lock"
-flock 9
-cp "$NOW" "$STATE/now.lst"
-# The tables follow from PLAN and from what is down now, and from nothing else. Status 1: a pair is missing that
-# cables connect, a host has another cable than PLAN says, or a credit loop was found; then nothing is loaded.
-plan repair "$PLAN" --now "$STATE/now.lst" --loaded "$TABLES" -o "$STATE/repaired" > "$STATE/report" 2>&1
-diff -q -I '^#' "$STATE/repaired/opensm/lfts" "$TABLES" > /dev/null && exit 0   # but for comments
-cp "$STATE/repaired/opensm/lfts" "$TABLES.new"
-mv "$TABLES.new" "$TABLES"
-$RELOAD
-plan diff "$PLAN" "$STATE/now.lst" -o "$STATE/differences" >> "$STATE/report" 2>&1 || true
-"""
+# systemd looks for programs in /usr/local/bin, where the README puts a link to `plan`, and in /usr/sbin.
+COMMAND = "/usr/bin/env plan keep {directory}/plan --now {now} --load {directory}/lfts"
 
-SERVICE = """\
+ONCE = """\
 [Unit]
-Description=Mend OpenSM's tables after links, switches or hosts went or came
+Description=Keep OpenSM's tables as good as what is up allows
 After=opensm.service
 
 [Service]
 Type=oneshot
-ExecStart={directory}/heddle-repair
+ExecStart={command}
 """
 
 PATH_UNIT = """\
 [Unit]
-Description=Mend OpenSM's tables after each sweep
+Description=Keep OpenSM's tables after each sweep
 
 [Path]
-PathChanged=/var/log/opensm-subnet.lst
+PathChanged={now}
 
 [Install]
 WantedBy=multi-user.target
@@ -55,23 +35,38 @@ WantedBy=multi-user.target
 
 TIMER = """\
 [Unit]
-Description=Mend OpenSM's tables, should a sweep have been missed
+Description=Keep OpenSM's tables, should a sweep have been missed or a pass have failed
 
 [Timer]
 OnBootSec=10min
 OnUnitInactiveSec=10min
-Unit=heddle-repair.service
+Unit=heddle-keep.service
 
 [Install]
 WantedBy=timers.target
 """
 
+RESIDENT = """\
+[Unit]
+Description=Keep OpenSM's tables as good as what is up allows, from memory
+After=opensm.service
+
+[Service]
+ExecStart={command} --every 60
+Restart=always
+RestartSec=60
+
+[Install]
+WantedBy=multi-user.target
+"""
+
 
 def keeper_files(directory: str) -> dict[str, str]:
-    """Return the script and its units by name; ``directory`` is where the files will be installed."""
+    """Return the units by name; ``directory`` is where the files of a plan will be installed."""
+    command = COMMAND.format(directory=directory, now=NOW)
     return {
-        "heddle-repair": SCRIPT.format(directory=directory),
-        "heddle-repair.service": SERVICE.format(directory=directory),
-        "heddle-repair.path": PATH_UNIT,
-        "heddle-repair.timer": TIMER,
+        "heddle-keep.service": ONCE.format(command=command),
+        "heddle-keep.path": PATH_UNIT.format(now=NOW),
+        "heddle-keep.timer": TIMER,
+        "heddle-keeper.service": RESIDENT.format(command=command),
     }

@@ -56,19 +56,21 @@ tables. Let Heddle verify the tables that are loaded:
 | `partitions.conf` | `{directory}` | one partition, in which every port is a full member |
 | `qos-policy.conf` | `{directory}` | service levels of paths; read when `opensm.conf` has `qos TRUE` |
 | `node-name-map` | `{directory}` | names of nodes, also for `ibnetdiscover --node-name-map` |
-| `heddle-repair*` | see below | repairs the tables when cables or switches fail |
+| `heddle-keep*` | see below | keep the tables when cables or switches fail |
 
 ## When cables or switches fail
 
-OpenSM does not repair these tables; `plan repair` does. To run it automatically whenever OpenSM detects a change,
-copy the parent of this folder to `{directory}/plan`, add `log_flags 0x43` to the options of OpenSM, and run
+OpenSM does not repair these tables; `plan keep` does. To run it whenever OpenSM detects a change, copy the parent of
+this folder to `{directory}/plan`, add `log_flags 0x43` to the options of OpenSM (and `force_log_flush TRUE` to follow
+its log), and run
 
-    install -m 755 heddle-repair {directory}/
-    install -m 644 heddle-repair.* /etc/systemd/system/
-    systemctl enable --now heddle-repair.path heddle-repair.timer
+    ln -s "$(command -v plan)" /usr/local/bin/plan
+    install -m 644 heddle-keep* /etc/systemd/system/
+    systemctl enable --now heddle-keep.path heddle-keep.timer
 
-OpenSM then lists the fabric after each sweep. The script reads this list, repairs the tables, proves them, and loads
-them. If the proof fails, nothing is loaded, and `/var/lib/heddle/report` gives the reason.
+OpenSM then lists the fabric after each sweep. `plan keep` reads this list and the tables in the switches, repairs them,
+lets OpenSM load them stage by stage, and reads back that it has. `systemctl status heddle-keep` shows what is left to
+do. `heddle-keeper.service` is the alternative: it stays in memory and answers faster. Enable one of the two.
 """
 
 CLASSES = """

@@ -2,17 +2,22 @@
 
 A subnet manager writes a table in blocks of 64 entries, switch by switch, and nobody knows which packet meets which
 block. Writes come in *stages*: within one, blocks may be written in any order, and the next one begins when all are
-written. Every mixture of old and new entries that can occur so
+written and every packet that was sent before has left the network: after a packet lifetime. Every mixture of old and
+new entries that can occur so
 
-- delivers each packet that the old tables deliver on the cables that are up, and
+- delivers each packet that both tables deliver on the cables that are up, and
 - is free of credit loops, with all mixtures before it: every turn between two channels that a packet can take climbs
   one order of the channels (Dally and Seitz, IEEE Trans. Computers C-36(5), 1987).
 
-An entry waits for another of the same destination in two cases. A switch is not led to one whose old entry would drop
-the packet, or would turn it against the order, before that one has its new entry. And a switch whose new entry would
-turn packets of the old table against the order waits until those who send them have theirs. If no order of channels
-serves both tables, some destinations are *drained*: nothing may be sent to them from before the first write until after
-the last.
+This holds for packets on their way, too. A turn depends on two entries, each read at its own moment of one stage, and
+both readings together are a mixture of that stage, whatever was written between them. A packet that lived from one
+stage into the next could combine an entry that the first replaced with one that the second wrote, hence the lifetime.
+
+An entry waits for another of the same destination in three cases. A switch is not led to one whose old entry would drop
+the packet, or would turn it against the order, before that one has its new entry. A switch whose new entry would turn
+packets of the old table against the order waits until those who send them have theirs. And so does a switch whose new
+entry drops them. If no order of channels serves both tables, some destinations are *drained*: nothing may be sent to
+them from before the first write until after the last.
 """
 
 from __future__ import annotations
@@ -51,6 +56,9 @@ class Updates(Shown):
     rank: NDArray[np.int32] = field(repr=False)
     """(P,) position of each channel between switches, which rises along every path to another LID in any mixture; -1
     where no path goes."""
+    longest: NDArray[np.int64]
+    """(stages,) most switches that a packet to a LID that changes and is not drained passes in a mixture of the stage;
+    0 where all are drained."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -83,6 +91,7 @@ class Updates(Shown):
                 Column("switches", [len(np.unique(part[:, 1])) for part in rows]),
                 Column("blocks", [len(part) for part in rows]),
                 Column("entries", [int(part[:, 3].sum()) for part in rows]),
+                Column("longest path", self.longest.tolist()),
             ),
         )
 
@@ -154,13 +163,15 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
         switch, at = np.nonzero(old.lft[:, changed] != new.lft[:, changed])
         entries = np.stack([np.zeros_like(at), switch, changed[at]], axis=1).astype(np.int32)
         drained = lids[: len(lids) * bool(len(changed))].astype(np.int32)
-        return Updates(fabric, entries, drained, frozen(np.full(fabric.n_ports, -1, np.int32)))
+        none = np.zeros(int(bool(len(entries))), np.int64)
+        return Updates(fabric, entries, drained, frozen(np.full(fabric.n_ports, -1, np.int32)), none)
     drained = np.zeros(0, np.int32)
     parts = [lids[start : start + CHUNK] for start in range(0, len(lids), CHUNK)]
     if rank is None or not all(_climbs(_Mixture.of(before, after, part), rank) for part in parts):
         rank, drained = _common_order(before, after, parts)
     found = [np.zeros((0, 3), np.int32)]
     drain = np.isin(changed, drained)
+    longest = np.zeros(0, np.int64)
     for start in range(0, len(changed), CHUNK):
         chunk = changed[start : start + CHUNK]
         mixture = _Mixture.of(before, after, chunk)
@@ -168,10 +179,13 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
         late = (stage < 0).any(axis=1) | drain[start : start + CHUNK]  # a circle of waiting: nothing may be sent there
         drained = np.union1d(drained, chunk[late]).astype(np.int32)
         stage[late] = 0
+        paths = [_longest(mixture, stage, number, ~late) for number in range(int(stage.max(initial=-1)) + 1)]
+        size = max(len(longest), len(paths))
+        longest = np.maximum(*(np.pad(one, (0, size - len(one))) for one in (longest, np.array(paths, np.int64))))
         row, switch = np.nonzero(mixture.changed)
         found.append(np.stack([stage[row, switch], switch, chunk[row]], axis=1).astype(np.int32))
     entries = np.concatenate(found)
-    return Updates(fabric, entries[np.lexsort((entries[:, 2], entries[:, 1], entries[:, 0]))], drained, rank)
+    return Updates(fabric, entries[np.lexsort((entries[:, 2], entries[:, 1], entries[:, 0]))], drained, rank, longest)
 
 
 class _Mixture(NamedTuple):
@@ -202,6 +216,15 @@ class _Mixture(NamedTuple):
             nexts.append(np.where(goes, fabric.peer_node[port], here))
         changed = before.tables.lft[:, lids].T != after.tables.lft[:, lids].T
         return cls((channels[0], channels[1]), (nexts[0], nexts[1]), dest_switch, changed)
+
+    def arrives(self, which: int) -> NDArray[np.bool_]:
+        """Return (n, S) from where old or new entries lead to the destination's switch."""
+        found: NDArray[np.bool_] = np.arange(self.changed.shape[1])[None, :] == self.dest_switch[:, None]
+        while True:  # one switch farther each time
+            more = found | np.take_along_axis(found, self.then[which], axis=1)
+            if np.array_equal(more, found):
+                return found
+            found = more
 
     def ranks(self, rank: NDArray[np.integer], which: int) -> NDArray[np.int64]:
         """Return (n, S) the rank of the channel of each entry, old or new; `HOME` where packets go no further."""
@@ -267,13 +290,7 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return (n, S) the stage of each entry that changes; -1 where entries wait for each other in a circle."""
     n, switches = mixture.changed.shape
     row, here = np.nonzero(mixture.changed)
-    arrives = np.zeros((n, switches), bool)
-    arrives[np.arange(n), mixture.dest_switch] = True
-    while True:  # one switch farther each time
-        more = arrives | np.take_along_axis(arrives, mixture.then[0], axis=1)
-        if np.array_equal(more, arrives):
-            break
-        arrives = more
+    delivered, kept = (mixture.arrives(which) for which in (0, 1))
     # The first switch on the new path that changes.
     following = np.where(np.take_along_axis(mixture.changed, mixture.then[1], axis=1), mixture.then[1], -1)
     ahead = mixture.then[1]
@@ -288,7 +305,7 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
     place = row * switches + here
     edges = [np.zeros((0, 2), np.int64)]  # one that waits, and what for
     on = following[row, here]
-    lost = (on >= 0) & ~arrives[row, np.maximum(on, 0)]
+    lost = (on >= 0) & ~delivered[row, np.maximum(on, 0)]
     edges.append(np.stack([place[lost], row[lost] * switches + on[lost]], axis=1))
     on = mixture.then[1][row, here]
     turned = mixture.changed[row, on] & (mixture.channel[1][row, here] >= 0) & (new[row, here] >= old[row, on])
@@ -296,6 +313,15 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
     on = mixture.then[0][row, here]
     turned = mixture.changed[row, on] & (mixture.channel[0][row, here] >= 0) & (old[row, here] >= new[row, on])
     edges.append(np.stack([row[turned] * switches + on[turned], place[turned]], axis=1))
+    drops = mixture.changed & ~kept
+    sends = delivered[row, here] & kept[row, here] & drops[row].any(axis=1)
+    row, here, on = row[sends], here[sends], here[sends]
+    while len(on):  # along the old path
+        on = mixture.then[0][row, on]
+        dropped = drops[row, on]
+        edges.append(np.stack([(row * switches + on)[dropped], (row * switches + here)[dropped]], axis=1))
+        goes = on != mixture.dest_switch[row]
+        row, here, on = row[goes], here[goes], on[goes]
     waits, awaited = np.concatenate(edges).T
     stage = np.zeros(n * switches, np.int64)
     for _ in range(switches + 1):
@@ -305,6 +331,25 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
             break
     unsettled = (last != stage).reshape(n, switches).any(axis=1)
     return np.where(unsettled[:, None], -1, stage.reshape(n, switches))
+
+
+def _longest(mixture: _Mixture, stage: NDArray[np.int64], number: int, served: NDArray[np.bool_]) -> int:
+    """Return the most switches on a path in any mixture of a stage, for the destinations that are ``served``.
+
+    Mixtures climb an order, so old and new entries of one stage together have no circle.
+    """
+    uses = (~mixture.changed | (stage >= number), mixture.changed & (stage <= number))
+    goes = [used & (channel >= 0) & served[:, None] for used, channel in zip(uses, mixture.channel, strict=True)]
+    switches = np.ones(stage.shape, np.int64)
+    while True:
+        onward = [
+            np.where(one, np.take_along_axis(switches, then, axis=1), 0)
+            for one, then in zip(goes, mixture.then, strict=True)
+        ]
+        more = 1 + np.maximum(*onward)
+        if np.array_equal(more, switches):
+            return int(more[served].max(initial=0))
+        switches = more
 
 
 def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDArray[np.int64]:

@@ -28,6 +28,7 @@ GOOD = {
     "operate": "SPEC --queue QUEUE --hours 0.01",
     "optimise": "NEEDS -o new.yaml",
     "report": "PLAN -o new.html",
+    "keep": "PLAN --now DUMP --load new --read false",
     "ranks": "SPEC --nodes gpu[0-3] --for ring --ranks-per-node 1 -o new",
     "repair": "SPEC -o new",
     "route": "SPEC -o new",
@@ -42,7 +43,7 @@ NAMES = {"workload", "queue", "traffic", "nodes"}
 """Options of text that names a file, too."""
 EMPTY = {"io_guids", "lids"}
 """Lists that may have nothing in them."""
-WRITTEN = {"output", "adopt", "trace", "goal"}
+WRITTEN = {"output", "adopt", "trace", "goal", "load", "metrics"}
 """Options that name what is written."""
 
 

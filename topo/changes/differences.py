@@ -24,6 +24,7 @@ from topo.table import Shown, Table
 
 DIFFERENCE_KINDS = {
     "misplaced": "a switch is in the place of another one",
+    "replaced": "a node with a GUID that the plan does not know is in its place",
     "swapped": "the plugs of two cables are exchanged",
     "rotated": "the plugs of several cables are exchanged in a ring",
     "moved": "a plug is in the wrong port",
@@ -235,14 +236,19 @@ class _Comparison:
 
     def places(self) -> None:
         """Report switches in the wrong place, and nodes with another name than planned."""
-        named = self.match.named.tolist()
+        named, replaced = self.match.named.tolist(), set(self.match.replaced.tolist())
         at = {y: x for x, y in enumerate(named) if y >= 0}
         planned, seen = (Counter(fabric.names) for fabric in (self.plan, self.there))
         for x, y in enumerate(self.place):
-            if y < 0 or named[x] == y:
-                continue
             first = int(self.plan.port_offset[x])
             name = self.plan.label(x)
+            if x in replaced:
+                old, new = (f"GUID 0x{int(one.node_guid[at]):016x}" for one, at in ((self.plan, x), (self.there, y)))
+                do = "take it into the plan and its tables: plan diff with --adopt"
+                self.add("replaced", [first], f"{name}, {old}", f"{self.there.label(y)}, {new}", do, name)
+                continue
+            if y < 0 or named[x] == y:
+                continue
             if y in at:  # its name belongs elsewhere
                 other = self.plan.label(at[y])
                 do = f"{other} stands here: exchange it and {name}, or give each the name of its place"

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from topo.dumps.discovery import DEFAULT_HOSTS
 from topo.errors import HeddleError, plural
-from topo.fabric import Fabric, Kind, _short_name, freeze_arrays, frozen
+from topo.fabric import Fabric, Kind, _short_name, freeze_arrays
 from topo.table import Brief
 
 Cable = tuple[int, int]
@@ -63,6 +63,21 @@ class Match(Brief):
     def port(self) -> NDArray[np.int32]:
         """(P,) port of the fabric that corresponds to each port of the plan, -1 for none."""
         return map_ports(self.plan, self.found, self.node)
+
+    @property
+    def replaced(self) -> NDArray[np.int64]:
+        """(k,) nodes of the plan in whose place is a node with a GUID that the plan does not know.
+
+        None where the fabrics have no GUID in common, because a plan or a list of cables invents its own. Some formats
+        give an adapter the GUID of its port, so GUIDs of ports count as those of their nodes.
+        """
+        planned, there = (np.union1d(one.node_guid, one.port_guid) for one in (self.plan, self.found))
+        known = np.isin(self.plan.node_guid, there)
+        if not known.any():
+            return np.zeros(0, np.int64)
+        confirmed = (self.node >= 0) & ((self.named == self.node) | (self.agreeing > 0))
+        new = ~np.isin(self.found.node_guid[self.node], planned)
+        return np.flatnonzero(confirmed & ~known & new)
 
     @property
     def adopted(self) -> Fabric:
@@ -348,10 +363,35 @@ def _name(fabric: Fabric, node: int) -> str:
     return "" if name.partition(" ")[0] in DEFAULT_HOSTS or fabric.kind[node] == Kind.AGGREGATION else name
 
 
-def find_missing(whole: Fabric, now: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32], tuple[str, ...]]:
-    """Return ports that lost their cable, the subset that now holds a different one, and notes.
+@dataclass(frozen=True, eq=False)
+class Missing(Brief):
+    """What a later picture of a fabric lacks of it, and what it has instead."""
 
-    Nodes are matched by GUID, ports by number. A cable that now leads elsewhere is lost.
+    whole: Fabric
+    now: Fabric
+    ports: NDArray[np.int32]
+    """(k,) ports of the whole fabric that lost their cable."""
+    moved: NDArray[np.int32]
+    """The subset that holds a cable to another port now."""
+    replaced: NDArray[np.int64]
+    """(r, 2) node of the whole fabric, and the node with another GUID in its place."""
+    arrived: NDArray[np.int32]
+    """(a,) ports of adapters now that have a cable and are neither in the whole fabric nor of a replaced node."""
+    notes: tuple[str, ...]
+    """Cables and switches that the whole fabric has not."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    def _brief(self) -> str:
+        return f"{len(self.ports):,} ports of {self.whole.name}"
+
+
+def find_missing(whole: Fabric, now: Fabric) -> Missing:
+    """Find what a later picture of a fabric lacks.
+
+    Nodes are matched by GUID, ports by number. A cable that now leads elsewhere is lost, and so are those of a node
+    that was replaced: tables name its old GUID.
 
     Parameters
     ----------
@@ -367,8 +407,8 @@ def find_missing(whole: Fabric, now: Fabric) -> tuple[NDArray[np.int32], NDArray
     --------
     >>> import topo
     >>> fabric = topo.preset("lab-20").fabric
-    >>> gone, moved, notes = topo.find_missing(fabric, fabric.without(fabric.inner[:1]))
-    >>> [fabric.port_label(port) for port in gone], notes
+    >>> missing = topo.find_missing(fabric, fabric.without(fabric.inner[:1]))
+    >>> [fabric.port_label(port) for port in missing.ports], missing.notes
     (['leaf0:21', 'spine0:1'], ())
     """
     twin = match_keys(whole.node_guid.tolist(), now.node_guid.tolist())
@@ -383,13 +423,22 @@ def find_missing(whole: Fabric, now: Fabric) -> tuple[NDArray[np.int32], NDArray
     back[port[known]] = np.flatnonzero(known)
     peer = np.where(known, now.peer[port], -1)
     same = (peer >= 0) & (back[peer] == whole.peer)
-    cables = int(np.count_nonzero(now.peer >= 0) - np.count_nonzero(same & (whole.peer >= 0))) // 2
-    nodes = int(np.count_nonzero(~np.isin(now.node_guid, whole.node_guid)))
-    notes = []
-    if cables or nodes:
-        notes.append(
-            f"{now.name} has {plural(cables, 'cable')} and {plural(nodes, 'node')} that {whole.name} has not: they get "
-            "no paths; route the fabric anew to use them"
-        )
     gone = np.flatnonzero((whole.peer >= 0) & ~same).astype(np.int32)
-    return frozen(gone), frozen(gone[peer[gone] >= 0]), tuple(notes)
+    strange = ~np.isin(now.node_guid, whole.node_guid)
+    replaced = np.zeros((0, 2), np.int64)
+    if strange.any() and (twin < 0).any():
+        match = match_nodes(whole, now)
+        replaced = np.stack([match.replaced, match.node[match.replaced]], axis=1)
+    strange[replaced[:, 1]] = False
+    plugged = np.flatnonzero(now.peer >= 0)
+    new = plugged[~np.isin(plugged, port[same & (whole.peer >= 0)])]
+    new = new[~np.isin(now.port_node[new], replaced[:, 1]) & ~np.isin(now.peer_node[new], replaced[:, 1])]
+    adapter = (now.kind[now.port_node[new]] == Kind.HCA) & ~np.isin(new, port[known & (whole.peer >= 0)])
+    cables = (len(new) - 2 * int(np.count_nonzero(adapter))) // 2
+    switches = int(np.count_nonzero(strange & (now.kind == Kind.SWITCH)))
+    notes = []
+    if cables or switches:
+        extra = f"{plural(cables, 'cable')} and {plural(switches, 'switch', 'switches')}"
+        notes.append(f"{now.name} has {extra} that {whole.name} has not; route the fabric anew to use them")
+    moved = gone[(peer[gone] >= 0) & ~np.isin(now.port_node[peer[gone]], replaced[:, 1])]
+    return Missing(whole, now, gone, moved, replaced, new[adapter].astype(np.int32), tuple(notes))

@@ -13,6 +13,7 @@ import plan
 import routing
 import topo
 from plan.cli import run
+from plan.inputs import read_routed_argument
 from topo.catalog.load import config_root
 from topo.dumps.ibnetdiscover import format_ibnetdiscover
 from topo.errors import HeddleError
@@ -166,3 +167,44 @@ def test_a_view_that_lacks_more_than_the_largest_switch_has_is_refused(tmp_path:
         now = tmp_path / f"switch-{switch}.ibnetdiscover"
         now.write_text(format_ibnetdiscover(fabric.without(np.flatnonzero(fabric.port_node == switch))))
         plan.repair(routed, now=now)
+
+
+@pytest.mark.parametrize("place", ["leaf0", "spine0", "gpu03 mlx5_0"])
+def test_what_was_replaced_is_named_and_adopted_without_a_changed_entry(
+    lab: Path, tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = read_routed_argument(lab)
+    fabric = before.fabric
+    places = [fabric.label(node) for node in range(fabric.n_nodes)]
+    shift = (np.arange(fabric.n_nodes) == places.index(place)).astype(np.uint64) << np.uint64(40)
+    port_guid = fabric.port_guid + shift[fabric.port_node]
+    now, adopted = tmp_path / "now.ibnetdiscover", tmp_path / "adopted"
+    there = replace(fabric, node_guid=fabric.node_guid + shift, port_guid=port_guid, discovered_lid=before.tables.lid)
+    now.write_text(format_ibnetdiscover(there), encoding="utf-8")
+    assert run(["repair", str(lab), "--now", str(now)]) == 1
+    assert f"replaced: {place} has the GUID 0x" in " ".join(capsys.readouterr().out.split())
+    assert run(["diff", str(lab), str(now), "--adopt", str(adopted)]) == 1
+    after = read_routed_argument(adopted)
+    assert len(routing.repairs.differing_entries(fabric, before.tables, after.tables)) == 0
+    assert np.array_equal(after.fabric.node_guid, there.node_guid)
+    assert run(["repair", str(adopted), "--now", str(now)]) == 0
+    assert "nothing to write" in capsys.readouterr().out
+
+
+def test_a_host_that_nobody_planned_is_named_while_the_rest_is_repaired(
+    lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fabric = topo.read_fabric(lab / "fabric.json")
+    plain, now = tmp_path / "plain", tmp_path / "now.ibnetdiscover"
+    gone = int(fabric.port_of(fabric.ends())[-1])
+    smaller = tmp_path / "smaller.ibnetdiscover"
+    smaller.write_text(format_ibnetdiscover(fabric.without(np.array([gone]))), encoding="utf-8")
+    assert run(["route", str(smaller), "-o", str(plain)]) == 0
+    down = fabric.without(fabric.inner[:1])
+    now.write_text(format_ibnetdiscover(down), encoding="utf-8")
+    capsys.readouterr()
+    assert run(["repair", str(plain), "--now", str(now), "-o", str(tmp_path / "out")]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"missing: {fabric.port_label(gone)} is not in" in said
+    proof = routing.prove(read_routed_argument(tmp_path / "out"))
+    assert (proof.missing, proof.credit_loops) == (proof.disconnected, 0)

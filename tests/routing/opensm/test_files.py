@@ -27,7 +27,7 @@ NAMES = {
     "opensm.conf", "lfts", "guid2lid", "root_guids", "cn_guids", "io_guids", "partitions.conf", "qos-policy.conf",
     "node-name-map", "README.md",
 }  # fmt: skip
-KEEPER = {"heddle-repair", "heddle-repair.service", "heddle-repair.path", "heddle-repair.timer"}
+KEEPER = {"heddle-keep.service", "heddle-keep.path", "heddle-keep.timer", "heddle-keeper.service"}
 
 
 def texts(case: Case, traffic: tuple[TrafficClass, ...] = (), **more: str) -> dict[str, str]:
@@ -69,7 +69,7 @@ def test_the_readme_names_every_file_and_tells_planned_guids_from_real_ones() ->
     case = tree(2)
     readme = texts(case)["README.md"]
     assert {name for name in NAMES if f"`{name}`" in readme} == NAMES - {"README.md"}
-    assert "`heddle-repair*`" in readme
+    assert "`heddle-keep*`" in readme
     assert "**planned ones**" in readme
     real = replace(case.fabric, node_guid=case.fabric.node_guid & np.uint64(2**56 - 1))
     assert "**planned ones**" not in texts(Case(real, case.tables))["README.md"]
