@@ -137,10 +137,30 @@ class Outcome(Shown):
         freeze_arrays(self)
 
     def _brief(self) -> str:
-        return f"{self.network.fabric.name}: {plural(self.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
+        brief = f"{self.network.fabric.name}: {plural(self.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
+        return "; ".join([brief, *self.caveats])
 
     def _shown(self) -> tuple[Table, ...]:
-        return (self.table, self.links, *((self.congestion.table,) if self.congestion else ()))
+        met = (self.congestion.table,) if self.congestion else ()
+        return (self.table, self.links, *met, self.caveat_table)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader of its times must know; `to_dict`, `repr`, tables and reports say it."""
+        said = self.network.caveats
+        if self.rounds is not None:
+            said += (
+                f"one round of {plural(len(self.flows), 'message')} was simulated for all {self.n_rounds:,}, which are "
+                "proven to be alike",
+            )
+        if self.congestion is not None:
+            return (*said, f"simulated in {self.congestion.model}")
+        return (*said, "simulated as fluid flows, without queues")
+
+    @property
+    def caveat_table(self) -> Table:
+        """The `caveats`, one a row."""
+        return Table("what to know of these times", (Column("caveat", list(self.caveats)),))
 
     @property
     def makespan_s(self) -> float:
@@ -235,6 +255,7 @@ class Outcome(Shown):
             "bytes": self.n_rounds * float(self.flows.size_bytes.sum()),
             "events": self.n_events,
             "links": self.links.to_dict(),
+            "caveats": list(self.caveats),
             **({} if self.congestion is None else {"packets": self.congestion.to_dict()}),
         }
 

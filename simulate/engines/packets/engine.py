@@ -554,7 +554,7 @@ class Packets(FlowBook):
         for name in ("first", "exit", "home", "back"):
             rows[name] = on[name]
         rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
-        rows["latency"] = np.where(crosses, ceil(self.network.message_latency_s / self.tick_s), 0)
+        rows["latency"] = on["overhead"]
         rows["earliest"], rows["delay"] = self._ticks(earliest_s), self._ticks(delay_s)
         self._state.flows[places], self._state.waits[places] = rows, np.zeros((), WAIT)
         self._state.flow_steps["slot"][places] = -1
@@ -598,6 +598,7 @@ class Packets(FlowBook):
             self._state.route_use[first : self._n_route_links] = 1.0
         self._n_routes += n_routes
         rows = np.full(n_routes, -1, PACKET_ROUTE)
+        rows["overhead"] = np.where(hops > 0, np.ceil(table.overhead_s / self.tick_s), 0)
         rows["first"] = first + table.offset[:-1] + np.arange(n_routes)
         rows["back"] = np.maximum(
             1, np.bincount(of_route, state.channels["latency"][table.resource], minlength=n_routes)

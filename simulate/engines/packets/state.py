@@ -130,10 +130,10 @@ FLOW = np.dtype(
     align=True,
 )
 PACKET_ROUTE = np.dtype(
-    [("first", "i8"), ("exit", "i8"), ("home", "i8"), ("back", "i8"), ("slowest", "i4")], align=True
+    [("first", "i8"), ("exit", "i8"), ("home", "i8"), ("back", "i8"), ("overhead", "i8"), ("slowest", "i4")], align=True
 )
 """A route: its place in ``route_link``, the place of the channel out of its last switch and that switch (-1 for a route
-that is fixed), ticks of an acknowledgement, its slowest channel."""
+that is fixed), ticks of an acknowledgement, ticks of a message before it is sent, its slowest channel."""
 
 LINK_STEP = np.dtype([("seen", "i8"), ("stalled", "i8"), ("waited", "i8"), ("sent", "i8")])
 """Of a link: the last walk that came here, and what was counted when a row was kept; once a period is known, in a

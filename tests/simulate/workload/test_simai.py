@@ -25,7 +25,7 @@ def text(*layers: str, head: str = HEAD) -> str:
 
 
 def played_s(*layers: str) -> float:
-    network = simulate.Network.of(route(tree(16, leaves=1, spines=1)))
+    network = simulate.Network.of(route(tree(16, leaves=1, spines=1)), latency_s=0)
     flows = flows_of_simai(parse_simai(text(*layers).split("\n")))
     return simulate.play(network, flows.placed(network.fabric.ends())).makespan_s
 

@@ -18,7 +18,7 @@ ADAPTIVE = PacketModel(adaptive=True, inputs="voq")
 
 @pytest.fixture(scope="module")
 def lab() -> Network:
-    return Network.of(route(preset("lab-20").fabric), hop_latency_s=150e-9)
+    return Network.of(route(preset("lab-20").fabric), hop_latency_s=150e-9, latency_s=0)
 
 
 def test_flows_on_one_uplink_spread_over_all(lab: Network) -> None:
@@ -41,7 +41,7 @@ def test_flows_on_one_uplink_spread_over_all(lab: Network) -> None:
 @pytest.mark.parametrize("seed", [2, 5, 10])
 def test_legal_ports_deliver_everything_on_joined_zones(seed: int) -> None:
     fabric = random_zones(seed)
-    net, ends = Network.of(route(fabric), hop_latency_s=150e-9), fabric.ends(role="compute")
+    net, ends = Network.of(route(fabric), hop_latency_s=150e-9, latency_s=0), fabric.ends(role="compute")
     for inputs in ("fifo", "voq"):
         for turn in range(10):
             rng = np.random.default_rng(turn)
