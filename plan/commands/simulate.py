@@ -69,7 +69,7 @@ SHOWN_CLASSES = 12
 @click.option(
     "--window-packets",
     type=click.IntRange(0),
-    help="Packets: how many of a message may be on their way; 0 for no limit [0].",
+    help="Packets: how many of a message may be on their way; 0 for no limit [as many as fill its path].",
 )
 @click.option("--adaptive", is_flag=True, default=None, help="Packets: take the least loaded of the legal ports.")
 @click.option("--alone", is_flag=True, help="Also simulate each job alone, and show how much the others slow it down.")

@@ -46,10 +46,10 @@ LL (``hwLatencies`` in ``src/graph/tuning.cc``). Small allreduces of A100 over 2
 take 4.5 to 5.2 us longer for each step of the tree between servers.
 """
 
-LEAST = Latencies(host_s=0.8e-6, gpu_s=2.7e-6, pcie_s=0.6e-6, nvlink_s=0.6e-6)
+PUBLISHED_LEAST = Latencies(host_s=0.8e-6, gpu_s=2.7e-6, pcie_s=0.6e-6, nvlink_s=0.6e-6)
 """The least published. ``host_s``: ``ib_send_lat`` of 32 bytes. ``gpu_s``: a step of a ring, in the same table."""
 
-MOST = Latencies(host_s=2.8e-6, gpu_s=14e-6, pcie_s=5.7e-6, nvlink_s=4.0e-6)
+PUBLISHED_MOST = Latencies(host_s=2.8e-6, gpu_s=14e-6, pcie_s=5.7e-6, nvlink_s=4.0e-6)
 """The most published: ``host_s`` with its switch, the others a step of NCCL's protocol Simple for large buffers."""
 
 NAMES = ("between hosts", "between GPUs of two servers", "over PCIe", "over NVLink")
@@ -61,7 +61,7 @@ def told(latencies: Latencies, *, devices: bool) -> str:
     >>> told(PUBLISHED, devices=False)
     'between hosts 2.6 µs (published: 800 ns to 2.8 µs)'
     """
-    rows = list(zip(NAMES, latencies, LEAST, MOST, strict=True))
+    rows = list(zip(NAMES, latencies, PUBLISHED_LEAST, PUBLISHED_MOST, strict=True))
     texts = [
         f"{name} {format_seconds(value)} (published: {format_seconds(low)} to {format_seconds(high)})"
         for name, value, low, high in rows[: None if devices else 1]

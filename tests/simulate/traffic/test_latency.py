@@ -13,7 +13,7 @@ import topo
 from simulate import Network, play
 from simulate.traffic import Servers, nccl_ring, nccl_tree
 from simulate.traffic.flows import Flows
-from simulate.traffic.latency import LEAST, MOST, PUBLISHED, Latencies
+from simulate.traffic.latency import PUBLISHED, PUBLISHED_LEAST, PUBLISHED_MOST, Latencies
 
 LAB = topo.preset("lab-20")
 ROUTED = routing.route(LAB.fabric)
@@ -52,7 +52,9 @@ def test_each_way_takes_its_own(engine: str) -> None:
 
 
 def test_defaults_lie_within_what_is_published() -> None:
-    assert all(low <= value <= high for low, value, high in zip(LEAST, PUBLISHED, MOST, strict=True))
+    assert all(
+        low <= value <= high for low, value, high in zip(PUBLISHED_LEAST, PUBLISHED, PUBLISHED_MOST, strict=True)
+    )
     assert all(value > 0 for value in PUBLISHED)
 
 
