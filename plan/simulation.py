@@ -129,7 +129,7 @@ def simulate(
     >>> import plan, topo
     >>> spec = topo.config_root() / "lab-20.yaml"
     >>> f"{plan.simulate(spec, 'allreduce').simulation.outcome.makespan_s * 1e3:.1f} ms"
-    '14.6 ms'
+    '14.7 ms'
 
     See Also
     --------

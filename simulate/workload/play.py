@@ -273,7 +273,7 @@ def play(
     >>> hosts = routed.fabric.ends(role="compute")
     >>> outcome = simulate.play(routed, simulate.allreduce(hosts, "186 MiB"))
     >>> f"{outcome.makespan_s * 1e3:.2f} ms"
-    '14.63 ms'
+    '14.72 ms'
     >>> simulate.play(routed, simulate.preset("allreduce", routed.fabric)).jobs[0].algorithm
     'ring'
     """

@@ -165,7 +165,7 @@ class Packets(FlowBook):
     >>> import topo, routing, simulate
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> hosts = routed.fabric.ends(role="compute")
-    >>> engine = simulate.Packets(simulate.Network.of(routed, hop_latency_s=100e-9))
+    >>> engine = simulate.Packets(simulate.Network.of(routed, latency_s=0, hop_latency_s=100e-9))
     >>> engine.begin(hosts[0], hosts[1], 8192)
     0
     >>> [f"{ended.finish_s * 1e9:.1f} ns" for ended in engine.advance()]

@@ -1,0 +1,43 @@
+"""Windows: they fill an idle path, whatever its latency, and leave room for others in the buffers of a hot one."""
+
+import numpy as np
+import pytest
+
+from helpers.packets import RATE, SLOT_S, line, network
+from simulate import Flows, PacketModel, play
+
+
+@pytest.mark.parametrize("hop_slots", [0.0, 0.1, 1.0, 7.3, 40.0])
+@pytest.mark.parametrize("inputs", ["fifo", "voq"])
+def test_one_message_fills_an_idle_path(hop_slots: float, inputs: str) -> None:
+    """Buffers of 64 packets hold what is under way on the longest of these links, there and back twice."""
+    net, packets = network(line(2, 2), hop_s=hop_slots * SLOT_S), 2000
+    model = PacketModel(inputs=inputs, buffer_packets=128)
+    took = play(net, Flows.of([2], [4], packets * 4096.0), engine=model).makespan_s
+    assert took == pytest.approx((packets + 3 * hop_slots) * SLOT_S, rel=2e-3)
+
+
+def test_a_packet_less_does_not() -> None:
+    """The formula is no looser than it says: less one for what leaves meanwhile, and one for rounding."""
+    net = network(line(2, 2), hop_s=7.3 * SLOT_S)
+    full = int(np.ceil(2 * 3 * 7.3 + 1))
+    for window, fills in ((full, True), (full - 2, False)):
+        model = PacketModel(window_packets=window, buffer_packets=128)
+        took = play(net, Flows.of([2], [4], 2000 * 4096.0), engine=model).makespan_s
+        assert (took < 2000 * SLOT_S * 1.02) == fills
+
+
+@pytest.mark.parametrize("buffer_packets", [8, 32, 256])
+def test_a_hot_port_leaves_an_idle_one_its_fair_share(buffer_packets: int) -> None:
+    """A sends to a hot port with three others, and to an idle one: by max-min it sends 1/4 there and 3/4 here."""
+    net = network(line(6))
+    a, d, e, f, b, c = range(1, 7)
+    engine = PacketModel(inputs="voq", buffer_packets=buffer_packets)(net, n_bins=64)
+    engine.begin_all(Flows.of([a, d, e, f, a], [b, b, b, b, c], 4096 * 8000.0))
+    engine.advance(3000 * SLOT_S)
+    timeline, fabric = engine.timeline, net.fabric
+    assert timeline is not None
+    full = int(3000 * SLOT_S / timeline.bin_s)
+    into = fabric.peer[fabric.port_of(np.array([b, c]))]
+    rates = timeline.load_bytes_s[into, full // 3 : full].mean(axis=1) / RATE
+    assert rates == pytest.approx([1.0, 0.75], abs=0.01)
