@@ -254,6 +254,20 @@ class Servers(Brief):
 
         return devices(source, leaves), devices(target, arrives)
 
+    def between_gpus(self, flows: Flows) -> Flows:
+        """Return flows between ranks as flows between the devices of GPUs: rank ``s G + g`` is GPU g of server s.
+
+        Raises
+        ------
+        HeddleError
+            When there are more ranks than GPUs.
+        """
+        most = int(max(flows.src.max(initial=-1), flows.dst.max(initial=-1)))
+        if most >= len(self) * self.gpus:
+            raise HeddleError(f"found rank {most}; expected ranks below {len(self) * self.gpus}, the GPUs of {self}")
+        src, dst = self.between(flows.src, flows.dst)
+        return replace(flows, src=src, dst=dst)
+
     def flows(
         self, schedule: Schedule, size_bytes: float, ranks: ArrayLike | None = None, rail: int | None = None
     ) -> Flows:
