@@ -336,7 +336,7 @@ class _Placer:
         """Return what the servers are on which a job of GPUs may be placed."""
         named = self.named[entry.number]
         if named is None:
-            named = self.placed.get(job.beside or "", np.flatnonzero(self._able(job)))
+            named = self.placed.get(job.beside or "", np.flatnonzero(self._able(job)).astype(np.int32))
         with self._looking(entry, job, named):
             return _model_of(self.fabric, named, job.server, models)
 
@@ -360,9 +360,8 @@ class _Placer:
         rows = [
             every[host] if plugged[every[host]].sum() == len(row) else row for host, row in self.by_host(ends).items()
         ]
-        what = job.algorithm if isinstance(job, GpuCollectiveJob) else job.kind
-        key = "algorithm" if isinstance(job, GpuCollectiveJob) else "kind"
-        with entry.refusing((key,), f"{what} of {plural(len(rows), 'server')}", "what the servers can do"):
+        key, what = ("algorithm", job.algorithm) if isinstance(job, GpuCollectiveJob) else ("kind", "a job of GPUs")
+        with entry.refusing((key,), f"{what} on {plural(len(rows), 'server')}", "what the servers can do"):
             odd = next((row for row in rows if len(row) != model.adapters), None)
             if odd is not None:
                 host = self.fabric.hosts[self.fabric.host[self.fabric.end_node[odd[0]]]]
