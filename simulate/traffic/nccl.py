@@ -54,7 +54,7 @@ def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
     n_ranks = len(servers) * servers.gpus
 
     def ring(pieces: int) -> Schedule:
-        # Steps over NVLink and between servers take different times: a GPU sends on while its last message is under way.
+        # Steps over NVLink and between servers differ: a GPU sends on while its last message is under way.
         plan = ring_allreduce(n_ranks, pieces)
         return replace(plan, queued=frozen(np.ones(len(plan), bool)))
 

@@ -1,10 +1,15 @@
 """Windows: they fill an idle path, whatever its latency, and leave room for others in the buffers of a hot one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import routing
+import topo
 from helpers.packets import RATE, SLOT_S, line, network
-from simulate import Flows, PacketModel, play
+from simulate import Flows, Network, PacketModel, play
+from simulate.traffic import HFReduce
 
 
 @pytest.mark.parametrize("hop_slots", [0.0, 0.1, 1.0, 7.3, 40.0])
@@ -41,3 +46,20 @@ def test_a_hot_port_leaves_an_idle_one_its_fair_share(buffer_packets: int) -> No
     into = fabric.peer[fabric.port_of(np.array([b, c]))]
     rates = timeline.load_bytes_s[into, full // 3 : full].mean(axis=1) / RATE
     assert rates == pytest.approx([1.0, 0.75], abs=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gpus", "published"), [(16, 8.10), (64, 7.95), (128, 7.78)])
+def test_hfreduce_takes_what_was_published(gpus: int, published: float) -> None:
+    """Fig. 7a of arXiv 2408.14158; chunks and the root port as in docs/validation/fire-flyer.md, all else by default."""
+    cluster = topo.preset("fire-flyer-2")
+    model = replace(cluster.catalog.node("pcie-a100"), root_port_gbyte_per_s=33.0)
+    fabric, size = cluster.fabric, 186 * 2**20
+    ends = fabric.ends(role="compute")
+    ends = ends[fabric.zone[fabric.end_node[ends]] == 0]
+    chosen = np.random.default_rng(0).choice(ends, gpus // 8, replace=False).astype(np.int32)
+    reduce = HFReduce(chunk_bytes=5 * 2**20)
+    servers = reduce.servers(model, fabric, chosen)
+    on = Network.of(routing.route(fabric, "balanced"), lane_weights=1, devices=servers.devices)
+    found = size / play(on, reduce.flows(servers, size), engine="packets").makespan_s / 1e9
+    assert found == pytest.approx(published, rel=0.05)
