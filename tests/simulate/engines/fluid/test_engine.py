@@ -277,7 +277,9 @@ def test_instants_and_times_are_those_of_fractions() -> None:
     left = [Fraction(size) for size in flows.size_bytes.tolist()]
     finish, now = dict[int, Fraction](), Fraction(0)
     while len(finish) < len(flows):
-        moving = [flow for flow in range(len(flows)) if flow not in finish and awaited[flow] <= finish.keys()]
+        ready = [flow for flow in range(len(flows)) if flow not in finish and awaited[flow] <= finish.keys()]
+        # The first of each connection moves; chunks are ready in the order of their numbers.
+        moving = [*{flows.connection[flow]: flow for flow in reversed(ready)}.values()]
         rate, room = dict[int, Fraction](), dict(enumerate(capacity))
         while len(rate) < len(moving):  # water-filling: the least level of all fills first
             users = Counter(link for flow in moving if flow not in rate for link in crossed[flow])
