@@ -138,7 +138,7 @@ class Outcome(Shown):
 
     def _brief(self) -> str:
         brief = f"{self.network.fabric.name}: {plural(self.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
-        return "; ".join([brief, *self.caveats])
+        return "; ".join([brief, *(caveat.partition(":")[0] for caveat in self.caveats)])
 
     def _shown(self) -> tuple[Table, ...]:
         met = (self.congestion.table,) if self.congestion else ()
@@ -146,16 +146,19 @@ class Outcome(Shown):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What a reader of its times must know; `to_dict`, `repr`, tables and reports say it."""
+        """What a reader of its times must know, each as ``keyword: explanation``.
+
+        `to_dict`, tables, reports and the screen show them whole, `repr` the keywords.
+        """
         said = self.network.caveats
         if self.rounds is not None:
             said += (
-                f"one round of {plural(len(self.flows), 'message')} was simulated for all {self.n_rounds:,}, which are "
-                "proven to be alike",
+                f"one round for all: {plural(len(self.flows), 'message')} stand for {self.n_rounds:,} rounds, "
+                "which are proven to be alike",
             )
         if self.congestion is not None:
-            return (*said, f"simulated in {self.congestion.model}")
-        return (*said, "simulated as fluid flows, without queues")
+            return (*said, f"packets: {self.congestion.model}")
+        return (*said, "fluid flows: fair rates without queues")
 
     @property
     def caveat_table(self) -> Table:

@@ -231,12 +231,12 @@ class Network(Brief):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What a reader of times on this network must know of its latencies."""
+        """What a reader of times on this network must know of its latencies, each as ``keyword: explanation``."""
         if not (any(self.latency_s) or self.hop_latency_s.any()):
-            return ("latencies are zero: what takes many steps, or is small, ends too early",)
+            return ("zero latencies: what takes many steps, or is small, ends too early",)
         said = told(self.latency_s, devices=bool(len(self.devices.end_port)))
-        general = (f"latencies of messages are not this cluster's: {said}",) if self.latency_s == PUBLISHED else ()
-        return general + tuple(f"assumed {text}" for text in self.assumed)
+        general = (f"published latencies, not this cluster's: {said}",) if self.latency_s == PUBLISHED else ()
+        return general + ((f"assumed links: {', '.join(self.assumed)}",) if self.assumed else ())
 
     @property
     def n_ends(self) -> int:
