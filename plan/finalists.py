@@ -218,7 +218,9 @@ def _both_ways(tables: Routed, one: Ends, other: Ends) -> tuple[float, NDArray[n
 def _play(tables: Routed, src: Ends, dst: Ends) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Play pairs at once. Return the share of its rate that each gets, and the bytes over each channel."""
     rate = _rates(tables.fabric, src, dst)
-    outcome = simulate.play(tables, simulate.Flows.of(src, dst, np.rint(BYTES_PER_GBPS * rate)))
+    outcome = simulate.play(
+        simulate.Network.of(tables, latency_s=0), simulate.Flows.of(src, dst, np.rint(BYTES_PER_GBPS * rate))
+    )
     sent = outcome.flows.size_bytes * 8e-9 / outcome.finish_s / rate
     return np.minimum(sent, 1.0), outcome.lane_bytes.sum(axis=0)
 

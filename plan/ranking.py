@@ -133,7 +133,7 @@ def order_ranks(
     routed = read_routed_argument(Path(fabric), given or RoutingFiles(), step)
     with _about(nodes):
         job = JobNodes.of(routed.fabric, read_nodes(nodes), adapters)
-    network, orders = Network.of(routed, lane_weights=1), []
+    network, orders = Network.of(routed, lane_weights=1, latency_s=0), []
     for algorithm in algorithms:
         step(f"ordering for {algorithm}")
         orders.append(order(network, job.ends, algorithm, size_bytes=size_bytes, names=job.names))

@@ -29,7 +29,7 @@ from simulate.workload import (
     format_trace_parquet,
     read_flows_csv,
 )
-from topo import HeddleError, Shown, Table, format_csv, hop_latencies
+from topo import HeddleError, Shown, Table, format_csv
 
 if TYPE_CHECKING:
     from simulate import PacketModel
@@ -78,7 +78,7 @@ def simulate(
     flows: str | Path | None = None,
     given: RoutingFiles | None = None,
     engine: str | PacketModel = "fluid",
-    latency_ns: float = 0.0,
+    latency_ns: float | None = None,
     hop_latency_ns: float | None = None,
     host_gbps: float | None = None,
     alone: bool = False,
@@ -102,8 +102,9 @@ def simulate(
     engine : str or PacketModel
         ``fluid``, or packets.
     latency_ns, hop_latency_ns : float, optional
-        Of each message, and of each link on a path; where the latter is left out, 0 for fluid flows, and for packets
-        that of switches in the catalog and of cables in the floor plan.
+        Of each message, and of each link on a path. Where they are left out, published figures for the ways that
+        messages take, and for links those of switches in the catalog and of cables in the floor plan; with a
+        ``latency_ns`` of 0 there is no latency at all.
     host_gbps : float, optional
         Highest rate at which a port of a host can send.
     alone, why : bool
@@ -128,7 +129,7 @@ def simulate(
     >>> import plan, topo
     >>> spec = topo.config_root() / "lab-20.yaml"
     >>> f"{plan.simulate(spec, 'allreduce').simulation.outcome.makespan_s * 1e3:.1f} ms"
-    '14.6 ms'
+    '14.7 ms'
 
     See Also
     --------
@@ -148,14 +149,11 @@ def simulate(
         check_parquet()
     path = Path(flows) if flows is not None else find_preset("workloads", workload or "", "--workload")
     routed = read_routed_argument(source, given, step)
-    if engine == "fluid":
-        hop_latency_ns = hop_latency_ns or 0.0
     network = Network.of(
         routed,
-        message_latency_s=latency_ns * 1e-9,
-        hop_latency_s=hop_latencies(routed.fabric, catalog_of(source))
-        if hop_latency_ns is None
-        else hop_latency_ns * 1e-9,
+        latency_s=None if latency_ns is None else latency_ns * 1e-9,
+        hop_latency_s=None if hop_latency_ns is None else hop_latency_ns * 1e-9,
+        catalog=catalog_of(source),
         host_gbps=host_gbps or float("inf"),
     )
     step("placing the workload")

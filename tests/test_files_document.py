@@ -53,7 +53,9 @@ def test_every_column_of_what_other_commands_write_is_documented(repository: Pat
     fabric, bill = cluster.fabric, costmodel.bill(cluster)
     routed = routing.route(fabric)
     job = {"name": "a", "nodes": 2, "steps": 1, "forward": "1 s", "backward": "1 s"}
-    day = simulate.cluster.ClusterRun(simulate.Network.of(routed), simulate.cluster.parse_queue({"jobs": [job]}))
+    day = simulate.cluster.ClusterRun(
+        simulate.Network.of(routed, latency_s=0), simulate.cluster.parse_queue({"jobs": [job]})
+    )
     points = [{"point": {"seed": seed}, "figures": {"cost.total": float(seed)}} for seed in (1, 2)]
     written = {
         "jobs.csv": day.table,
@@ -71,7 +73,7 @@ def test_every_column_of_what_other_commands_write_is_documented(repository: Pat
     assert set(P2P_HEADER) == set(pages["exports/p2p.xlsx"])
     flows = simulate.workload.bare_flows(simulate.Flows.of(*fabric.ends(role="compute")[:2], 1e6), "one")
     for engine in ("fluid", "packets"):
-        network = simulate.Network.of(routed, hop_latency_s=1e-7)
+        network = simulate.Network.of(routed, hop_latency_s=1e-7, latency_s=0)
         simulation = simulate.play(network, flows, engine=engine)
         files = simulation_files(Simulated(simulation, {}), "one")
         arrays = set(np.load(io.BytesIO(files["timeline.npz"])))

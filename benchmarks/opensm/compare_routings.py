@@ -124,7 +124,7 @@ def figures(name: str, fabric: Fabric, engine: str) -> Row | None:
     proof = prove(Routed(fabric, tables))
     hosts = select_endpoints(fabric, tables)
     hosts = hosts[(fabric.role[fabric.end_node[hosts]] == Role.COMPUTE) & (fabric.end_switch[hosts] >= 0)]
-    network = Network.of(Routed(fabric, tables), lane_weights=1)
+    network = Network.of(Routed(fabric, tables), lane_weights=1, latency_s=0)
     played = loads(tree_order(fabric, hosts), np.random.default_rng(0))
     times = [milliseconds(network, draws) for draws in played.values()]
     label = f"ours ({tables.engine})" if engine == "ours" else engine

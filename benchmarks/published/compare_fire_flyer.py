@@ -115,7 +115,9 @@ def servers_of(point: Point, seed: int = 0) -> np.ndarray:
 
 def network(servers: Servers) -> Network:
     routed = Routed(cluster().fabric, cluster().tables)
-    return Network.of(routed, lane_weights=1, devices=servers.devices, hop_latency_s=cluster().hop_latency_s)
+    return Network.of(
+        routed, lane_weights=1, devices=servers.devices, hop_latency_s=cluster().hop_latency_s, latency_s=0
+    )
 
 
 class Machines:
@@ -405,7 +407,7 @@ def sensitivity(points: list[Point], found: Unknowns) -> str:
 
 
 def storage() -> str:
-    lanes = Network.of(read_routed_argument(ROOT / "configs" / "fire-flyer-2.yaml"))
+    lanes = Network.of(read_routed_argument(ROOT / "configs" / "fire-flyer-2.yaml"), latency_s=0)
     known = costmodel.published("storage")
     clients = dealt(lanes.fabric, compute_ends(lanes.fabric), int(known.value("VI-B", "3fs", "clients")))
     measured, later = (known.value(table, "3fs", "read_tbyte_per_s") for table in ("VI-B", "README"))

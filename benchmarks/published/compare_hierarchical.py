@@ -34,7 +34,9 @@ def seconds(plan: Schedule, bridged: int) -> float:
     tables = ENGINES["fat-tree"].route(fabric)
     model = replace(source.catalog.node("pcie-a100"), nvlink_gpus=bridged)
     servers = Servers(model, fabric, np.arange(fabric.n_switches, fabric.n_switches + SERVERS), nvlink=bridged > 1)
-    network = Network.of(Routed(fabric, tables), lane_weights=1, devices=servers.devices, host_gbps=ADAPTER_GBPS)
+    network = Network.of(
+        Routed(fabric, tables), lane_weights=1, devices=servers.devices, host_gbps=ADAPTER_GBPS, latency_s=0
+    )
     return play(network, servers.flows(plan, SIZE)).makespan_s
 
 

@@ -64,7 +64,7 @@ def busbw(name: str, algorithm: str, count: int, adapters: int, size_bytes: floa
         # Chunks as large as blocks of a ring; 64 of a tree keep its levels busy at once.
         chunk_bytes = size_bytes / (1 if algorithm == "ring" else 2 * servers.rails * 64)
         flows, times = ALGORITHMS[algorithm](servers, size_bytes, chunk_bytes), 2
-    outcome = simulate.play(simulate.Network.of(routing.route(fabric), devices=servers.devices), flows)
+    outcome = simulate.play(simulate.Network.of(routing.route(fabric), devices=servers.devices, latency_s=0), flows)
     n = count * model.gpus
     fullest = int(np.argmax(outcome.utilisation))
     label = outcome.network.resource_label(fullest)

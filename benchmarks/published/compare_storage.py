@@ -127,10 +127,10 @@ def beside_allreduce(networks: dict[str, Network], count: int) -> str:
 
 def main() -> None:
     routed = read_routed_argument(ROOT / "configs" / "fire-flyer-2.yaml")
-    lanes = Network.of(routed)
+    lanes = Network.of(routed, latency_s=0)
     clients = int(costmodel.published("storage").value("VI-B", "3fs", "clients"))
     found = reads(lanes, clients)
-    both = {"one lane": Network.of(routed, lane_weights=1), "own lanes": lanes}
+    both = {"one lane": Network.of(routed, lane_weights=1, latency_s=0), "own lanes": lanes}
     tables = (measured_table(lanes, clients), reads_table(found, clients), links_table(lanes, found))
     computed = "\n".join((*tables, beside_allreduce(both, 40)))
     print(computed)

@@ -52,6 +52,7 @@ def step_s(cluster: Cluster, servers: Servers, flows: Flows) -> float:
         lane_weights=1,
         devices=servers.devices,
         hop_latency_s=cluster.hop_latency_s,
+        latency_s=0,
     )
     return play(network, flows).makespan_s
 

@@ -72,7 +72,7 @@ def figures(network: Network, algorithm: str) -> dict[str, float | str]:
 
 
 def main() -> None:
-    network = Network.of(read_routed_argument(SPEC))
+    network = Network.of(read_routed_argument(SPEC), latency_s=0)
     found = {name: figures(network, algorithm) for name, algorithm in CASES.items()}
     print(f"| | {' | '.join(found)} |\n|---|{'---:|' * len(found)}")
     for label, text in ROWS:

@@ -31,7 +31,7 @@ def measure(
     src, dst = rng.choice(ends, (2, count + 1000))
     keep = np.unique((src.astype(np.int64) * fabric.n_end_ports + dst)[src != dst])
     src, dst = (part.astype(np.int32) for part in np.divmod(rng.permutation(keep)[:count], fabric.n_end_ports))
-    network = simulate.Network.of(routed, lane_weights=1)
+    network = simulate.Network.of(routed, lane_weights=1, latency_s=0)
     routes = network.routes(src, dst, np.zeros(len(src), np.int8))
     hops = np.diff(routes.offset)
     hops = hops[routes.route]

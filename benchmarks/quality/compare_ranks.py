@@ -57,7 +57,7 @@ def main(jobs: int) -> None:
         most = min(512, sum(len(ends) == rails for ends in simulate.traffic.rails_of_hosts(routed.fabric).values()))
         size = round(np.exp(rng.uniform(np.log(32), np.log(most))))
         names, ends = fragmented(routed, size, rails, rng)
-        network = simulate.Network.of(routed, lane_weights=1)
+        network = simulate.Network.of(routed, lane_weights=1, latency_s=0)
         for algorithm in simulate.traffic.PATTERNS:
             begin = time.process_time()
             found = simulate.order_ranks(network, ends, algorithm, names=names)

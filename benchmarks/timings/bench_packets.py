@@ -90,7 +90,7 @@ def main() -> None:
     print("\n| step of training, 16 servers | messages | hops | simulated hops | ratio | CPU, s |")
     print("|---|--:|--:|--:|--:|--:|")
     fabric = topo.preset("fire-flyer-2").fabric
-    routed = Network.of(route(fabric), hop_latency_s=200e-9)
+    routed = Network.of(route(fabric), hop_latency_s=200e-9, latency_s=0)
     for name, job in STEPS.items():
         flows = parse_workload({"jobs": [{"name": "step", "kind": "training", "within": "zone", **job}]}, fabric).flows
         engine = STATIC(routed)

@@ -71,10 +71,10 @@ def make_network(hosts: int) -> simulate.Network:
     if hosts == 780:
         return zone(39, 20, 20)
     if hosts == 1380:
-        return simulate.Network.of(routing.route(topo.preset("fire-flyer-2").fabric))
+        return simulate.Network.of(routing.route(topo.preset("fire-flyer-2").fabric), latency_s=0)
     half, pods = 32, hosts // 1024
     tree = three_level_tree(half, pods, 2)
-    return simulate.Network.of(Routed(tree, modulo_tables(tree, half, pods, 2)))
+    return simulate.Network.of(Routed(tree, modulo_tables(tree, half, pods, 2)), latency_s=0)
 
 
 def make_flows(load: str, network: simulate.Network, n: int) -> simulate.Flows:

@@ -58,7 +58,7 @@ def zone(leaves: int = 40, spines: int = 20, hosts: int = 20) -> Network:
     for leaf in range(leaves):
         lft[leaf, lid[leaves + spines + to]] = np.where(to // hosts == leaf, to % hosts, hosts + to % spines) + 1
     lft[leaves:, lid[leaves + spines + to]] = to // hosts + 1
-    return Network.of(Routed(fabric, RoutingTables(lid, lft, engine="destination modulo spines")))
+    return Network.of(Routed(fabric, RoutingTables(lid, lft, engine="destination modulo spines")), latency_s=0)
 
 
 def permutations(ends: NDArray[np.int64], rng: np.random.Generator, times: int, mean: float) -> Load:

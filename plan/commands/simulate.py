@@ -36,13 +36,16 @@ SHOWN_CLASSES = 12
 @click.option("--flows", type=FILE, help="Single flows: CSV with start_s,src,dst,bytes[,sl].")
 @routing_options
 @click.option(
-    "--latency-ns", type=NANOSECONDS, default=0.0, show_default=True, help="Latency added to each message, in ns."
+    "--latency-ns",
+    type=NANOSECONDS,
+    help="Latency of each message; by default published figures for hosts, GPUs, PCIe and NVLink. 0 for bandwidths "
+    "alone, without any latency.",
 )
 @click.option(
     "--hop-latency-ns",
     type=NANOSECONDS,
-    help="Latency of each link on a path; by default 0 for fluid flows, and for packets that of switches in the "
-    "catalog and of cables in the floor plan.",
+    help="Latency of each link on a path; by default that of switches in the catalog and of cables in the floor plan, "
+    "and 0 with --latency-ns 0.",
 )
 @click.option("--host-gbps", type=Number(1e-3, 1e6), help="Highest rate at which a port of a host can send.")
 @click.option(
@@ -66,7 +69,7 @@ SHOWN_CLASSES = 12
 @click.option(
     "--window-packets",
     type=click.IntRange(0),
-    help="Packets: how many of a message may be on their way; 0 for no limit [0].",
+    help="Packets: how many of a message may be on their way; 0 for no limit [as many as fill its path].",
 )
 @click.option("--adaptive", is_flag=True, default=None, help="Packets: take the least loaded of the legal ports.")
 @click.option("--alone", is_flag=True, help="Also simulate each job alone, and show how much the others slow it down.")
@@ -153,11 +156,6 @@ def show_simulation(played: Simulated) -> None:
     engine = {"": "", "file": ", on the tables that were read"}.get(tables, f", routed by {tables}")
     ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
     print_text(f"{plural(outcome.n_flows, 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
-    if outcome.rounds is not None:
-        print_text(
-            f"one round of {plural(len(outcome.flows), 'message')} was simulated for all {outcome.n_rounds:,}, which "
-            "are proven to be alike"
-        )
     links = Table.of(
         "links by what they join and lane, hottest first",
         outcome.link_classes[:SHOWN_CLASSES],
@@ -180,10 +178,8 @@ def show_simulation(played: Simulated) -> None:
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
         "hottest: that of the fullest link; as hot: links equally loaded; peak: the fullest moment of any link"
     )
-    if not (outcome.network.message_latency_s or outcome.network.hop_latency_s.any()):
-        print_text(
-            "latencies are zero, which makes collectives of many steps too fast: set --latency-ns and --hop-latency-ns"
-        )
+    for caveat in outcome.caveats:
+        print_text(caveat)
     if len(outcome.link_classes) > SHOWN_CLASSES:
         print_text(f"{len(outcome.link_classes) - SHOWN_CLASSES} cooler classes of links are not shown")
     found = played.bottlenecks

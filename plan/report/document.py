@@ -230,10 +230,7 @@ def simulation_page(simulation: simulate.Simulation, name: str) -> SimulationPag
     found = outcome.network
     carried = outcome.lane_bytes.sum(axis=0)
     used = np.flatnonzero(carried).tolist()
-    tables = [simulation.table, simulation.flow_table, outcome.links]
-    played = "fluid flows" if outcome.congestion is None else outcome.congestion.model
-    if outcome.rounds is not None:
-        played = f"{played}, one round for all {outcome.n_rounds:,}"
+    tables = [simulation.table, simulation.flow_table, outcome.links, outcome.caveat_table]
     return SimulationPage(
         name=name,
         facts=[
@@ -241,7 +238,6 @@ def simulation_page(simulation: simulate.Simulation, name: str) -> SimulationPag
             ("tables", found.tables.engine or "given"),
             ("flows", f"{outcome.n_flows:,}"),
             ("the last ends at", format_seconds(outcome.makespan_s)),
-            ("played as", played),
         ],
         tables=[table_text(table) for table in [*tables, *([outcome.inside] if found.devices.names else [])]],
         charts=[

@@ -292,4 +292,4 @@ def _play(plan: Any, task: Task) -> dict[str, Any]:
     (routed,) = plan.routed
     catalog = plan.cluster.catalog if plan.cluster is not None else None
     workload = read_workload(path, routed.fabric, int(task.point.get("seed", 0)), catalog)
-    return {"makespan_s": float(play(Network.of(routed), workload).outcome.makespan_s)}
+    return {"makespan_s": float(play(Network.of(routed, catalog=catalog), workload).outcome.makespan_s)}

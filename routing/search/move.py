@@ -432,14 +432,18 @@ def _best(
     if len(bounds.kept) and bounds.kept[here, home]:
         return -1, 0.0
     length, at = 0, here
-    while at != home:
-        state.position[at] = length
-        length += 1
-        at = receiver[state.onward[at]]
-    state.position[home] = length
     state.saved[0] = 0.0
-    known, offers, at_known = 0, 0, here
+    while at != home:
+        via = state.onward[at]
+        state.position[at] = length
+        state.saved[length + 1] = state.saved[length] + _cost(samples, terms, state, via, at, size, -1.0)
+        length += 1
+        at = receiver[via]
+    state.position[home] = length
+    offers = 0
     for channel in range(indptr[here], indptr[here + 1]):
+        if state.saved[length] >= -terms.least:  # whatever is added costs something
+            break
         there = receiver[channel]
         least = bounds.hops[there, home] + 1 - bounds.hops[here, home]
         if channel == now or state.depth[there] < 0 or least > bounds.detour:
@@ -458,10 +462,6 @@ def _best(
             continue
         if grows - state.position[there] > max(state.room[here], 0):
             continue
-        while known < state.position[there]:
-            via = state.onward[at_known]
-            state.saved[known + 1] = state.saved[known] + _cost(samples, terms, state, via, at_known, size, -1.0)
-            known, at_known = known + 1, receiver[via]
         total += state.saved[state.position[there]]
         if total < -terms.least:
             state.offer[offers], state.gain[offers] = channel, total

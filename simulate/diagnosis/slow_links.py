@@ -221,7 +221,7 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
     >>> [one.describe(routed.fabric) for one in found.identified]
     ['channel leaf0:4 -> gpu03 mlx5_0:1 at 0.50 of its rate, as with half of its lanes, or half of its speed']
     """
-    network = Network.of(routed, lane_weights=1)
+    network = Network.of(routed, lane_weights=1, latency_s=0)
     fabric = routed.fabric
     crossings, alone = walk_pairs(network, measured)
     together, limit = _play_rounds(network, measured, alone)
@@ -402,7 +402,7 @@ def pairs_between(
     if not len(chosen):
         return ()
     empty = Measured(chosen[:, 0], chosen[:, 1], np.ones(len(chosen)), np.full(len(chosen), -1, np.int32))
-    crossings, _ = walk_pairs(Network.of(routed, lane_weights=1), empty)
+    crossings, _ = walk_pairs(Network.of(routed, lane_weights=1, latency_s=0), empty)
     crosses = np.zeros((len(chosen), len(ports)), bool)
     for at, port in enumerate(np.minimum(ports, fabric.peer[ports]).tolist()):
         crosses[crossings.pair[crossings.link == port], at] = True

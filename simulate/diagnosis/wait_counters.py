@@ -145,7 +145,7 @@ def explain_waits(routed: Routed, counters: Counters, *, following: int = 5) -> 
     True
     """
     fabric = routed.fabric
-    network = Network.of(routed, lane_weights=1)
+    network = Network.of(routed, lane_weights=1, latency_s=0)
     rate = np.where(fabric.peer >= 0, network.capacity_bytes_s[: fabric.n_ports], np.inf)
     known = counters.known
     busy = np.where(known, counters.sent_bytes, 0.0) / rate

@@ -107,10 +107,10 @@ class Outcome(Shown):
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> hosts = routed.fabric.ends(role="compute")
     >>> outcome = simulate.play(routed, simulate.allreduce(hosts, "186 MiB", "halving-doubling"))
-    >>> print(outcome.links.to_csv().splitlines()[1])
-    compute to leaf,0,16,16,5.85105408,100.0,100.0,gpu00 mlx5_0:1 -> leaf0:1
+    >>> print(*next(iter(outcome.links.texts())), sep=", ")
+    compute to leaf, 0, 16, 16, 5.851, 99.5, 99.5, gpu00 mlx5_0:1 -> leaf0:1
     >>> outcome.bottlenecks.to_dict()["resource"]
-    ['compute to leaf', 'leaf to compute']
+    ['compute to leaf']
     """
 
     network: Network
@@ -137,10 +137,33 @@ class Outcome(Shown):
         freeze_arrays(self)
 
     def _brief(self) -> str:
-        return f"{self.network.fabric.name}: {plural(self.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
+        brief = f"{self.network.fabric.name}: {plural(self.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
+        return "; ".join([brief, *(caveat.partition(":")[0] for caveat in self.caveats)])
 
     def _shown(self) -> tuple[Table, ...]:
-        return (self.table, self.links, *((self.congestion.table,) if self.congestion else ()))
+        met = (self.congestion.table,) if self.congestion else ()
+        return (self.table, self.links, *met, self.caveat_table)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader of its times must know, each as ``keyword: explanation``.
+
+        `to_dict`, tables, reports and the screen show them whole, `repr` the keywords.
+        """
+        said = self.network.caveats
+        if self.rounds is not None:
+            said += (
+                f"one round for all: {plural(len(self.flows), 'message')} stand for {self.n_rounds:,} rounds, "
+                "which are proven to be alike",
+            )
+        if self.congestion is not None:
+            return (*said, f"packets: {self.congestion.model}")
+        return (*said, "fluid flows: fair rates without queues")
+
+    @property
+    def caveat_table(self) -> Table:
+        """The `caveats`, one a row."""
+        return Table("what to know of these times", (Column("caveat", list(self.caveats)),))
 
     @property
     def makespan_s(self) -> float:
@@ -235,6 +258,7 @@ class Outcome(Shown):
             "bytes": self.n_rounds * float(self.flows.size_bytes.sum()),
             "events": self.n_events,
             "links": self.links.to_dict(),
+            "caveats": list(self.caveats),
             **({} if self.congestion is None else {"packets": self.congestion.to_dict()}),
         }
 

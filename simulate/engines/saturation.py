@@ -118,7 +118,8 @@ def find_saturation(outcome: Outcome) -> Saturation:
     >>> import topo, routing, simulate
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> hosts = routed.fabric.ends(role="compute")
-    >>> outcome = simulate.play(routed, simulate.Flows.of(hosts[:3], hosts[3], 1e6), engine="packets")
+    >>> model = simulate.PacketModel(window_packets=0)  # with windows their packets leave room in the buffers
+    >>> outcome = simulate.play(routed, simulate.Flows.of(hosts[:3], hosts[3], 1e6), engine=model)
     >>> simulate.find_saturation(outcome)
     <Saturation 1 root, 3 stalled links, 0 victims of 3 flows>
     """

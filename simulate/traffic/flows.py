@@ -195,14 +195,48 @@ class Flows(Brief):
         ----------
         order
             ``"peer"``: a connection for each pair of end ports, as a queue pair, a peer in MPI and a channel of NCCL
-            deliver in order. ``"adapter"``: one for all that an end port sends, as LogGP has it. ``"none"``: each flow
-            has its own, and those that go on together share the port.
+            deliver in order. ``"adapter"``: one for all that an end port sends, as LogGP has it. ``"none"``: those that
+            go on together share the port, but for chunks that are queued.
         """
         if order == "none" or not len(self):
-            return self._replaced(connection=np.full(len(self), -1, np.int32))
+            return self
         src = self.src.astype(np.int64)
         key = src if order == "adapter" else src * (int(self.dst.max()) + 1) + self.dst
         return self._replaced(connection=_numbered(np.where(self.src == self.dst, -1, key)))
+
+    def queued(self, which: ArrayLike = True) -> Flows:
+        """Return the flows with connections in place of waits for the flow before, where that has the same ends.
+
+        A flow that waits for the end of the one before it begins to wait for its latency only then. Chunks that are
+        posted one behind another let their latencies pass while those before them move, so that a pipeline takes the
+        latency of each step once, and not once a chunk.
+
+        Parameters
+        ----------
+        which : (F,) bool
+            The flows that are chunks of a pipeline.
+
+        Examples
+        --------
+        >>> import simulate
+        >>> chunks = simulate.Flows.of([4, 4, 4], [5, 5, 5], 1e6, after=([1, 2], [0, 1])).queued()
+        >>> chunks.connection.tolist(), chunks.dep.tolist()
+        ([0, 0, 0], [])
+        """
+        waiter = np.repeat(np.arange(len(self)), np.diff(self.dep_offset))
+        before = self.dep
+        same = np.broadcast_to(which, (len(self),))[waiter] & (self.src[waiter] == self.src[before])
+        same &= (self.dst[waiter] == self.dst[before]) & (self.src[waiter] != self.dst[waiter])
+        same &= np.bincount(waiter[same], minlength=len(self))[waiter] == 1
+        if not same.any():
+            return self
+        first = np.arange(len(self))
+        first[waiter[same]] = before[same]
+        while np.any(first[first] != first):
+            first = first[first]
+        chained = np.bincount(first, minlength=len(self))[first] > 1
+        offset, dep = grouped_dependencies(len(self), waiter[~same], before[~same])
+        return self._replaced(dep_offset=offset, dep=dep, connection=_numbered(np.where(chained, first, -1)))
 
     def rewired(self, after: tuple[ArrayLike, ArrayLike] | None, *, tag: int | None = None) -> Flows:
         """Return the flows with other dependencies, given as `of` takes them, and all with one tag where it is given.

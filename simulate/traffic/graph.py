@@ -31,7 +31,7 @@ class Graph:
     >>> sent = graph.add(simulate.Flows.of(a, b, 25e6), after=computed)
     >>> answered = graph.add(simulate.Flows.of(b, a, 25e6), after=[sent])
     >>> round(simulate.play(routed, graph.flows()).makespan_s, 6)
-    0.042
+    0.042006
     """
 
     def __init__(self) -> None:

@@ -168,7 +168,7 @@ class _Schedule:
         self.trees_between(sums, copy_out)
         src, dst, size, tag = (np.concatenate(column) for column in zip(*self.columns, strict=True))
         after = (np.concatenate(self.waiters), np.concatenate(self.awaited))
-        return Flows.of(src, dst, size, tag=tag, after=after)
+        return Flows.of(src, dst, size, tag=tag, after=after).queued()
 
     def copies_in(self) -> NDArray[np.int64]:
         """Add the copies to host memory, one from each group of bridged GPUs; return (C, H, groups)."""

@@ -13,6 +13,7 @@ allreduces within NVLink, where the ring here is what ``NCCL_ALGO=Ring`` asks fo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -25,6 +26,7 @@ from simulate.traffic.graph import concatenate
 from simulate.traffic.node import Servers
 from topo.budget import FLOWS
 from topo.errors import HeddleError
+from topo.fabric import frozen
 
 CHUNK_BYTES = 2.0**19
 """What NCCL moves at a time: a buffer of 4 MiB (default of ``NCCL_BUFFSIZE``) in 8 steps (``NCCL_STEPS``)."""
@@ -50,7 +52,13 @@ def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BY
     480
     """
     n_ranks = len(servers) * servers.gpus
-    return _on_each_rail(servers, size_bytes, chunk_bytes, n_ranks, lambda pieces: ring_allreduce(n_ranks, pieces))
+
+    def ring(pieces: int) -> Schedule:
+        # Steps over NVLink and between servers differ: a GPU sends on while its last message is under way.
+        plan = ring_allreduce(n_ranks, pieces)
+        return replace(plan, queued=frozen(np.ones(len(plan), bool)))
+
+    return _on_each_rail(servers, size_bytes, chunk_bytes, n_ranks, ring)
 
 
 def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:

@@ -12,7 +12,10 @@ from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, RoutingTables
 from routing.trace import trace
+from simulate.traffic.latency import PUBLISHED, Latencies, Way, told
 from simulate.traffic.walks import number_keys, walk
+from topo.catalog.devices import hop_latencies
+from topo.catalog.load import Catalog, load_catalog
 from topo.errors import FlowError, HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Brief
@@ -48,6 +51,8 @@ class Devices(Brief):
     """(D + 1,) likewise for receiving."""
     receive_resource: NDArray[np.int32]
     receive_use: NDArray[np.float64]
+    way: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    """(D,) `Way` by which a device is reached; empty where all are host memory."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -86,8 +91,10 @@ class RouteTable:
     """Resources in order: channels of the fabric by sending port, and from P on those of devices."""
     use: NDArray[np.float64]
     """Beside `resource`: bytes of capacity that a byte takes; empty when 1 everywhere."""
+    overhead_s: NDArray[np.float64]
+    """(Q,) what the ends of a message take before it is sent."""
     latency_s: NDArray[np.float64]
-    """(Q,) from the begin of a flow until its bytes move."""
+    """(Q,) from the begin of a flow until its bytes move: `overhead_s`, and the latencies of the links."""
     lane: NDArray[np.uint8]
     """(Q,) virtual lane, 0 when the network has one lane for all."""
 
@@ -109,8 +116,8 @@ class Network(Brief):
     tables: RoutingTables
     capacity_bytes_s: NDArray[np.float64]
     """(R,) bytes a second of each resource."""
-    message_latency_s: float
-    """Seconds that every message takes before its bytes move."""
+    latency_s: Latencies
+    """Seconds that a message takes before its bytes move."""
     hop_latency_s: NDArray[np.float64]
     """(P,) seconds more for each channel on its path."""
     lane_weight: NDArray[np.float64]
@@ -118,26 +125,32 @@ class Network(Brief):
     devices: Devices = field(default=NO_DEVICES)
     policy: QosPolicy = field(default_factory=QosPolicy)
     """Which service level the subnet manager gives to the paths of those that ask it."""
+    assumed: tuple[str, ...] = ()
+    """What stands in `hop_latency_s` for figures that are not known."""
 
     @classmethod
     def of(
         cls,
         routed: Routed,
         *,
-        message_latency_s: float = 0.0,
-        hop_latency_s: ArrayLike = 0.0,
+        latency_s: float | Latencies | None = None,
+        hop_latency_s: ArrayLike | None = None,
         host_gbps: float = np.inf,
         lane_weights: ArrayLike | None = None,
         devices: Devices = NO_DEVICES,
+        catalog: Catalog | None = None,
     ) -> Network:
         """Make the network of a routed fabric, with its lanes and the levels that its policy gives.
 
         Parameters
         ----------
-        message_latency_s
-            Seconds that every message takes before its bytes move.
-        hop_latency_s : float or (P,)
-            Seconds more for each channel on its path, one for all or one each (`topo.hop_latencies`).
+        latency_s : float or Latencies, optional
+            Seconds that a message takes before its bytes move, one for all or one for each way; by default published
+            figures (`simulate.traffic.latency`).
+        hop_latency_s : float or (P,), optional
+            Seconds more for each channel on its path, one for all or one each; by default those of the switches in the
+            catalog and of the cables in the floor plan (`topo.hop_latencies`), and 0 where `latency_s` is 0: a network
+            of bandwidths alone.
         host_gbps
             What a host can inject and take in at each adapter port, where that is less than its link.
         lane_weights : (L,), optional
@@ -146,6 +159,8 @@ class Network(Brief):
             the formula). One weight stands for one lane: all flows share alike, whatever their service level.
         devices
             Places inside hosts where flows begin and end.
+        catalog
+            Where the switches are looked up; by default Heddle's own.
 
         Raises
         ------
@@ -166,8 +181,16 @@ class Network(Brief):
             weight_of = dict(lanes.arbitration)
             used = [lane for lane in lanes.sl2vl if lane < MAX_DATA_VLS]
             lane_weights = [weight_of.get(lane, 1) for lane in range(max(used, default=0) + 1)]
+        assumed: tuple[str, ...] = ()
+        if hop_latency_s is None and latency_s == 0:
+            hop_latency_s = 0.0
+        elif hop_latency_s is None:
+            hop_latency_s, assumed = hop_latencies(fabric, catalog or load_catalog())
+        if latency_s is None:
+            latency_s = PUBLISHED
+        latencies = latency_s if isinstance(latency_s, Latencies) else Latencies(*[latency_s] * 4)
         hop_latency = np.broadcast_to(np.asarray(hop_latency_s, np.float64), (fabric.n_ports,))
-        for name, values in (("message_latency_s", np.array([message_latency_s])), ("hop_latency_s", hop_latency)):
+        for name, values in (("latency_s", np.array(latencies)), ("hop_latency_s", hop_latency)):
             good = np.isfinite(values) & (values >= 0)
             if not good.all():
                 raise HeddleError(f"found {name} {values[~good][0]}; expected seconds, not negative")
@@ -187,11 +210,12 @@ class Network(Brief):
             fabric=fabric,
             tables=replace(routed.tables, sl2vl=lanes.sl2vl),
             capacity_bytes_s=frozen(np.concatenate([channel, devices.capacity_bytes_s])),
-            message_latency_s=message_latency_s,
+            latency_s=latencies,
             hop_latency_s=frozen(hop_latency),
             lane_weight=frozen(weight),
             devices=devices,
             policy=routed.policy,
+            assumed=assumed,
         )
 
     def _brief(self) -> str:
@@ -204,6 +228,15 @@ class Network(Brief):
         """Return a network without devices with these."""
         capacity = frozen(np.concatenate([self.capacity_bytes_s, devices.capacity_bytes_s]))
         return replace(self, devices=devices, capacity_bytes_s=capacity)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader of times on this network must know of its latencies, each as ``keyword: explanation``."""
+        if not (any(self.latency_s) or self.hop_latency_s.any()):
+            return ("zero latencies: what takes many steps, or is small, ends too early",)
+        said = told(self.latency_s, devices=bool(len(self.devices.end_port)))
+        general = (f"published latencies, not this cluster's: {said}",) if self.latency_s == PUBLISHED else ()
+        return general + ((f"assumed links: {', '.join(self.assumed)}",) if self.assumed else ())
 
     @property
     def n_ends(self) -> int:
@@ -259,6 +292,7 @@ class Network(Brief):
             raise FlowError(int(first[bad]), f"has no path: {why}")
         of_route = np.repeat(np.arange(len(first)), np.diff(offset))
         latency = np.bincount(of_route, self.hop_latency_s[resource], minlength=len(first))
+        overhead = np.where(src == dst, 0.0, self._overhead_s(src, dst, np.diff(offset) > 0))
         use = np.zeros(0)
         if len(self.devices.end_port):
             offset, resource, use = self._with_devices(src, dst, offset, resource)
@@ -267,7 +301,8 @@ class Network(Brief):
             offset=offset,
             resource=resource,
             use=use,
-            latency_s=np.where(src == dst, 0.0, self.message_latency_s + latency),
+            overhead_s=overhead,
+            latency_s=overhead + latency,
             lane=lane[first],
         )
 
@@ -293,6 +328,17 @@ class Network(Brief):
         ends = np.cumsum(np.bincount(of_route[order][first], minlength=n_routes))
         use = np.asarray(np.bincount(number, use[order]), np.float64)
         return np.append(0, ends), crossed[order][first].astype(np.int32), use
+
+    def _overhead_s(
+        self, src: NDArray[np.int32], dst: NDArray[np.int32], between: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Return (Q,) seconds before the bytes of messages move, `between` servers or within one."""
+        way = np.zeros(self.n_ends, np.uint8)
+        way[self.fabric.n_end_ports :][: len(self.devices.way)] = self.devices.way
+        latest = np.maximum(way[src], way[dst])
+        inside = np.array([0.0, self.latency_s.pcie_s, self.latency_s.nvlink_s, self.latency_s.gpu_s])[latest]
+        outside = np.where(latest == Way.ADAPTER, self.latency_s.gpu_s, self.latency_s.host_s)
+        return np.where(between, outside, inside)
 
     @cached_property
     def _end_of(self) -> NDArray[np.int32]:

@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.flows import Flows
+from simulate.traffic.latency import Way
 from simulate.traffic.network import GBYTE, Devices
 from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
@@ -253,6 +254,20 @@ class Servers(Brief):
 
         return devices(source, leaves), devices(target, arrives)
 
+    def between_gpus(self, flows: Flows) -> Flows:
+        """Return flows between ranks as flows between the devices of GPUs: rank ``s G + g`` is GPU g of server s.
+
+        Raises
+        ------
+        HeddleError
+            When there are more ranks than GPUs.
+        """
+        most = int(max(flows.src.max(initial=-1), flows.dst.max(initial=-1)))
+        if most >= len(self) * self.gpus:
+            raise HeddleError(f"found rank {most}; expected ranks below {len(self) * self.gpus}, the GPUs of {self}")
+        src, dst = self.between(flows.src, flows.dst)
+        return replace(flows, src=src, dst=dst)
+
     def flows(
         self, schedule: Schedule, size_bytes: float, ranks: ArrayLike | None = None, rail: int | None = None
     ) -> Flows:
@@ -383,7 +398,9 @@ class Servers(Brief):
             columns[f"{direction}_offset"] = np.cumsum([0, *map(len, rows)]).astype(np.int64)
             columns[f"{direction}_resource"] = np.array([resource for row in rows for resource in row], np.int32)
             columns[f"{direction}_use"] = np.array([use for row in rows for use in row.values()], np.float64)
-        return Devices(rail_of, np.array(capacity), tuple(names), **columns)
+        way = [Way.PCIE] * (2 * self.gpus) + [Way.NVLINK] * self.gpus + [Way.ADAPTER] * (self.gpus * self.rails)
+        way += [Way.MEMORY] * (len(devices) - len(way))
+        return Devices(rail_of, np.array(capacity), tuple(names), **columns, way=np.array(way, np.uint8))
 
 
 def _union(*parts: _Device) -> _Device:
@@ -423,5 +440,6 @@ def _side_by_side(parts: Sequence[Devices]) -> Devices:
         end_port=np.concatenate([part.end_port for part in parts]),
         capacity_bytes_s=np.concatenate([part.capacity_bytes_s for part in parts]),
         names=tuple(name for part in parts for name in part.names),
+        way=np.concatenate([part.way for part in parts]),
         **columns,
     )

@@ -81,9 +81,9 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
     >>> found = simulate.find_bottlenecks(simulate.play(routed, simulate.preset("allreduce", routed.fabric)))
     >>> for row in found.capacities.texts():
     ...     print(*row, sep=", ")
-    allreduce, compute and leaf, 0.00, 1.01
-    allreduce, leaf and spine, 0.00, 1.01
-    allreduce, all links, 0.99, 1.01
+    allreduce, compute and leaf, 0.00, 1.00
+    allreduce, leaf and spine, 0.00, 1.00
+    allreduce, all links, 0.98, 1.00
     """
     if simulation.workload.acts:
         raise HeddleError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,11 +25,13 @@ from simulate.workload.spec import (
     CollectiveJob,
     FlowsJob,
     GpuCollectiveJob,
+    GpuJob,
     InferenceJob,
     Job,
     Messaging,
     PlacedJob,
     RankedJob,
+    SimaiJob,
     StorageJob,
     StorageSpec,
     TrainingJob,
@@ -150,9 +152,15 @@ def place_workload(
             place = str(Path(document.path).parent / job.file)
         else:
             size = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
+            if isinstance(job, SimaiJob):
+                size = -(-size // placer.model(entry, job, models).gpus) if size is not None else None
             ends = placer.place(entry, job, size, rng)
-            if isinstance(job, GpuCollectiveJob):
-                servers, flows = placer.gpu_collective(entry, job, ends, models)
+            if isinstance(job, GpuJob):
+                if isinstance(job, GpuCollectiveJob):
+                    servers, flows = _gpu_collective(entry, placer, job, ends, models)
+                else:
+                    servers = placer.servers(entry, job, ends, models, lambda model, rows: Servers(model, fabric, rows))
+                    flows = servers.between_gpus(traces[job.name]).in_order(job.order)
                 behind = sum(len(part.end_port) for part in inside)
                 flows = flows.placed(np.arange(fabric.n_end_ports + len(servers.devices.end_port)) + behind)
                 inside.append(servers.devices)
@@ -240,7 +248,7 @@ class _Placer:
                 names = ", ".join(self.placed) or "none"
                 raise entry.refusal(("beside",), "", f"a placed job that stands before it: {names}")
             named = self.placed[job.beside]
-        whole = isinstance(job, GpuCollectiveJob)
+        whole = isinstance(job, GpuJob)
         if named is not None and whole:
             if np.any(self.fabric.host[self.fabric.end_node[named]] < 0):
                 raise entry.refusal(("nodes",), "adapters that name no server", "adapters called after their servers")
@@ -249,7 +257,8 @@ class _Placer:
         if named is not None:
             if len(named) < (size or 1):
                 found = f"{len(named)} servers" if whole else f"{len(named)} names"
-                raise entry.refusal(("nodes",), found, f"{size or 1}, one a rank")
+                expected = f"{size or 1}" if isinstance(job, SimaiJob) else f"{size or 1}, one a rank"
+                raise entry.refusal(("nodes",), found, expected)
             chosen = named[:size]
             self.check_within(entry, job, chosen)
         else:
@@ -273,13 +282,7 @@ class _Placer:
     def choose(self, entry: _Entry, job: PlacedJob, size: int | None) -> NDArray[np.int32]:
         """Return free end ports for a job, in order; the first of each server for a job of whole servers."""
         fabric = self.fabric
-        able = self.free & (fabric.role[fabric.end_node] == job.role)
-        if isinstance(job, GpuCollectiveJob):
-            firsts = [ends[0] for ends in self.adapters.values() if able[ends].all()]
-            able = np.isin(np.arange(fabric.n_end_ports), firsts)
-        if job.zone is not None:
-            able &= fabric.zone[fabric.end_node] == job.zone
-        ends = np.flatnonzero(able).astype(np.int32)
+        ends = np.flatnonzero(self._able(job)).astype(np.int32)
         most = len(ends)
         if job.within != "fabric":
             group = zone_of(fabric, ends) if job.within == "zone" else leaf_of(fabric, ends)
@@ -292,9 +295,10 @@ class _Placer:
             if job.zone is not None:
                 where = f"zone {job.zone}" if job.within != "leaf" else f"any leaf of zone {job.zone}"
             what = f"{job.role.name.lower()} servers"
-            what = f"{what} with all their adapters" if isinstance(job, GpuCollectiveJob) else f"adapters of {what}"
+            what = f"{what} with all their adapters" if isinstance(job, GpuJob) else f"adapters of {what}"
             free = f"at most {most:,}: no more {what} are free in {where}"
-            raise entry.refusal(("ranks" if isinstance(job, RankedJob) else "file",), plural(size or 1, "rank"), free)
+            found = plural(size or 1, "server" if isinstance(job, SimaiJob) else "rank")
+            raise entry.refusal(("ranks" if isinstance(job, RankedJob) else "file",), found, free)
         if size is None or size == len(ends):
             return ends
         if job.spread is not None:
@@ -305,6 +309,17 @@ class _Placer:
             turn[order] = np.arange(len(ends)) - np.repeat(starts, np.diff(np.append(starts, len(ends))))
             ends = ends[np.lexsort((group, turn))]
         return np.sort(ends[:size])
+
+    def _able(self, job: PlacedJob) -> NDArray[np.bool_]:
+        """Return which end ports a job may take: free ones; the first of each server for a job of whole servers."""
+        fabric = self.fabric
+        able: NDArray[np.bool_] = self.free & (fabric.role[fabric.end_node] == job.role)
+        if isinstance(job, GpuJob):
+            firsts = [ends[0] for ends in self.adapters.values() if able[ends].all()]
+            able = np.isin(np.arange(fabric.n_end_ports), firsts)
+        if job.zone is not None:
+            able &= fabric.zone[fabric.end_node] == job.zone
+        return able
 
     def check_within(self, entry: _Entry, job: PlacedJob, ends: NDArray[np.int32]) -> None:
         """Refuse named nodes that break the job's own rule."""
@@ -317,12 +332,24 @@ class _Placer:
             found = f"adapters in zone {', '.join(map(str, zones.tolist()))}"
             raise entry.refusal(("nodes",), found, f"all in zone {job.zone}")
 
-    def gpu_collective(
-        self, entry: _Entry, job: GpuCollectiveJob, ends: NDArray[np.int32], models: Mapping[str, NodeModel]
-    ) -> tuple[Servers, Flows]:
-        """Return the servers of a job that simulates their inside, and its flows between their devices."""
-        key, found = (("server",), "") if job.server else ((), f"{len(self.by_host(ends)):,} servers")
-        with entry.refusing(key, found, "servers that can be looked into"):
+    def model(self, entry: _Entry, job: GpuJob, models: Mapping[str, NodeModel]) -> NodeModel:
+        """Return what the servers are on which a job of GPUs may be placed."""
+        named = self.named[entry.number]
+        if named is None:
+            named = self.placed.get(job.beside or "", np.flatnonzero(self._able(job)).astype(np.int32))
+        with self._looking(entry, job, named):
+            return _model_of(self.fabric, named, job.server, models)
+
+    def servers(
+        self,
+        entry: _Entry,
+        job: GpuJob,
+        ends: NDArray[np.int32],
+        models: Mapping[str, NodeModel],
+        make: Callable[[NodeModel, NDArray[np.int32]], Servers],
+    ) -> Servers:
+        """Return the servers of a job of GPUs, made of their model and the (H, R) end ports of their adapters."""
+        with self._looking(entry, job, ends):
             model = _model_of(self.fabric, ends, job.server, models)
         if self.looked_into[ends].any():
             found = "servers that another job looks into already"
@@ -333,9 +360,8 @@ class _Placer:
         rows = [
             every[host] if plugged[every[host]].sum() == len(row) else row for host, row in self.by_host(ends).items()
         ]
-        with entry.refusing(
-            ("algorithm",), f"{job.algorithm} of {plural(len(rows), 'server')}", "what the servers can do"
-        ):
+        key, what = ("algorithm", job.algorithm) if isinstance(job, GpuCollectiveJob) else ("kind", "a job of GPUs")
+        with entry.refusing((key,), f"{what} on {plural(len(rows), 'server')}", "what the servers can do"):
             odd = next((row for row in rows if len(row) != model.adapters), None)
             if odd is not None:
                 host = self.fabric.hosts[self.fabric.host[self.fabric.end_node[odd[0]]]]
@@ -345,18 +371,39 @@ class _Placer:
                     "--subnet '*plane*'. If an adapter has failed, leave the server out, or take a fabric that still "
                     "lists it, as `plan repair FABRIC --down LEAF -o OUT` writes"
                 )
-            if job.algorithm == "hfreduce":
-                reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
-                servers = reduce.servers(model, self.fabric, np.stack(rows))
+            return make(model, np.stack(rows))
+
+    @contextmanager
+    def _looking(self, entry: _Entry, job: GpuJob, ends: NDArray[np.int32]) -> Iterator[None]:
+        key, found = (("server",), "") if job.server else ((), f"{len(self.by_host(ends)):,} servers")
+        with entry.refusing(key, found, "servers that can be looked into"):
+            yield
+
+
+def _gpu_collective(
+    entry: _Entry, placer: _Placer, job: GpuCollectiveJob, ends: NDArray[np.int32], models: Mapping[str, NodeModel]
+) -> tuple[Servers, Flows]:
+    """Return the servers of a collective of GPUs, and its flows between their devices."""
+    reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
+
+    def make(model: NodeModel, rows: NDArray[np.int32]) -> Servers:
+        if job.algorithm == "hfreduce":
+            return reduce.servers(model, placer.fabric, rows)
+        return Servers(model, placer.fabric, rows, nvlink=job.nvlink)
+
+    servers = placer.servers(entry, job, ends, models, make)
+    with entry.refusing(
+        ("algorithm",), f"{job.algorithm} of {plural(len(servers), 'server')}", "what the servers can do"
+    ):
+        match job.algorithm:
+            case "hfreduce":
                 once = reduce.flows(servers, job.size)
-            else:
-                servers = Servers(model, self.fabric, np.stack(rows), nvlink=job.nvlink)
-                if job.algorithm == "nccl-all-to-all":
-                    once = nccl_all_to_all(servers, job.size, pxn=job.pxn)
-                else:
-                    once = (nccl_ring if job.algorithm == "nccl-ring" else nccl_tree)(servers, job.size, job.chunk)
-        _check_repeat(entry, job, len(once))
-        return servers, repeated(once.waiting_first(job.compute), job.repeat)
+            case "nccl-all-to-all":
+                once = nccl_all_to_all(servers, job.size, pxn=job.pxn)
+            case algorithm:
+                once = (nccl_ring if algorithm == "nccl-ring" else nccl_tree)(servers, job.size, job.chunk)
+    _check_repeat(entry, job, len(once))
+    return servers, repeated(once.waiting_first(job.compute), job.repeat)
 
 
 def _model_of(fabric: Fabric, ends: NDArray[np.int32], said: str | None, models: Mapping[str, NodeModel]) -> NodeModel:
@@ -394,7 +441,7 @@ def _look_up(entry: _Entry, names: EndPortNames) -> NDArray[np.int32] | None:
     seen: dict[int, int] = {}
     for at, name in enumerate(job.nodes):
         found = names.find(name)
-        if not found or (len(found) > 1 and not isinstance(job, GpuCollectiveJob)):
+        if not found or (len(found) > 1 and not isinstance(job, GpuJob)):
             findings.append(entry.finding(("nodes", at), "", *names.advice(name)))
         elif found[0] in seen:
             hint = f"It is rank {seen[found[0]]} already."

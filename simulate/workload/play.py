@@ -134,14 +134,19 @@ class Simulation(Shown):
     jobs: tuple[JobResult, ...]
 
     def _brief(self) -> str:
-        return (
-            f"{self.outcome.network.fabric.name}: {plural(len(self.jobs), 'job')}, "
-            f"{plural(self.outcome.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
-        )
+        name, jobs = self.outcome.network.fabric.name, plural(len(self.jobs), "job")
+        brief = f"{name}: {jobs}, {plural(self.outcome.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
+        return "; ".join([brief, *(caveat.partition(":")[0] for caveat in self.outcome.caveats)])
 
     def _shown(self) -> tuple[Table, ...]:
         met = self.outcome.congestion
-        return (self.table, self.flow_table, self.outcome.links, *((met.table,) if met else ()))
+        return (
+            self.table,
+            self.flow_table,
+            self.outcome.links,
+            *((met.table,) if met else ()),
+            self.outcome.caveat_table,
+        )
 
     @property
     def makespan_s(self) -> float:
@@ -179,6 +184,7 @@ class Simulation(Shown):
             "flows": outcome.n_flows,
             "events": outcome.n_events,
             **({} if outcome.rounds is None else {"rounds": outcome.n_rounds}),
+            "caveats": list(outcome.caveats),
             "jobs": [job.to_dict() for job in self.jobs],
             "links": [item.to_dict(fabric.channel_label(item.hottest)) for item in outcome.link_classes],
             "inside": outcome.inside.to_dict(),
@@ -267,7 +273,7 @@ def play(
     >>> hosts = routed.fabric.ends(role="compute")
     >>> outcome = simulate.play(routed, simulate.allreduce(hosts, "186 MiB"))
     >>> f"{outcome.makespan_s * 1e3:.2f} ms"
-    '14.63 ms'
+    '14.72 ms'
     >>> simulate.play(routed, simulate.preset("allreduce", routed.fabric)).jobs[0].algorithm
     'ring'
     """

@@ -51,7 +51,7 @@ def prove_rounds(network: Network, task: Collective, first: Flows) -> Rounds:
     ring = task.algorithm == "ring"
     turns = count if ring else task.repeat
     try:
-        carried, wanted = _ring_loads(network, first) if ring else _shift_loads(network, task, first)
+        carried, wanted = _ring_loads(network, first, task.chunks) if ring else _shift_loads(network, task, first)
         carried *= turns * float(first.size_bytes[0])
         _refuse_shared(network, carried, wanted)
     except HeddleError as error:
@@ -67,8 +67,10 @@ Loads = tuple[NDArray[np.float64], NDArray[np.float64]]
 """(R,) messages over each resource, and the (R,) bytes a second that those of one round may want of it."""
 
 
-def _ring_loads(network: Network, first: Flows) -> Loads:
+def _ring_loads(network: Network, first: Flows, chunks: int) -> Loads:
     """Return the messages of a round."""
+    if chunks > 1 and (any(network.latency_s) or network.hop_latency_s.any()):
+        raise HeddleError("latencies of its chunks overlap: leave `chunks` out, or give --latency-ns 0")
     routes = network.routes(first.src, first.dst, first.sl)
     if routes.lane.min() < routes.lane.max():
         raise HeddleError("its messages travel on several lanes")
@@ -91,7 +93,9 @@ def _shift_loads(network: Network, task: Collective, first: Flows) -> Loads:
     if not np.all(near >= 0) or not np.all(capacity[np.concatenate([own, near])] == rate):
         raise HeddleError("ports of hosts have different rates")
     if network.hop_latency_s.any():
-        raise HeddleError("its paths have different latencies")
+        raise HeddleError(
+            "its paths have different latencies: give --hop-latency-ns 0 to count those of messages alone"
+        )
     home, group, size = np.unique(fabric.peer_node[own], return_inverse=True, return_counts=True)
     if home.max() >= fabric.n_switches:
         raise HeddleError("a host has no switch")

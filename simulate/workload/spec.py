@@ -96,7 +96,14 @@ class CollectiveJob(RankedJob, Messaging):
         return algorithm or next(iter(names), "")
 
 
-class GpuCollectiveJob(RankedJob):
+class GpuJob(PlacedJob):
+    """A job among the GPUs of whole servers: GPU g of the s-th server is rank s G + g, with G GPUs in each."""
+
+    server: str | None = None
+    """Model of the catalog that the servers are, for a fabric that does not know it, such as a dump."""
+
+
+class GpuCollectiveJob(RankedJob, GpuJob):
     """A collective of all GPUs of servers, with what happens inside them; `ranks` counts servers here."""
 
     kind: Literal["gpu-collective"]
@@ -111,8 +118,6 @@ class GpuCollectiveJob(RankedJob):
     """Whether bridges of NVLink are plugged in; none are when left out. NVSwitches always are."""
     pxn: bool = True
     """Whether an all-to-all leaves each server on the rail of its receiver, over NVLink where need be."""
-    server: str | None = None
-    """Model of the catalog that the servers are, for a fabric that does not know it, such as a dump."""
     repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     """Number of repetitions."""
     compute: Seconds = 0.0
@@ -133,8 +138,8 @@ class GoalJob(PlacedJob, Messaging):
     """File of the schedule, relative to this one: text, or binary when its name ends in ``.bin``."""
 
 
-class SimaiJob(PlacedJob, Messaging):
-    """A workload of SimAI."""
+class SimaiJob(GpuJob, Messaging):
+    """A workload of SimAI, whose ranks are GPUs."""
 
     kind: Literal["simai"]
     """Layers of a training step, as SimAI's AICB writes them."""

@@ -219,7 +219,7 @@ def build(folder: Path) -> list[Target]:
     cluster = topo.parse(SPEC)
     fabric = cluster.fabric
     routed = routing.route(fabric, fabric.engine)
-    network = simulate.Network.of(routed)
+    network = simulate.Network.of(routed, latency_s=0)
     files = {
         name: text if isinstance(text, bytes) else b"".join(text) for name, text in opensm.opensm_files(routed).items()
     }

@@ -34,7 +34,7 @@ def count(seed: int, fault: str = "", part: float = 0.25) -> Counted | None:
     """
     rng = np.random.default_rng(seed)
     routed = routing.route(draw(seed), "balanced")
-    fabric, network = routed.fabric, simulate.Network.of(routed, lane_weights=1)
+    fabric, network = routed.fabric, simulate.Network.of(routed, lane_weights=1, latency_s=0)
     rate, ends = network.capacity_bytes_s.copy(), routed.fabric.ends()
     src, dst = np.repeat(ends, EACH), rng.choice(ends, EACH * len(ends))
     src, dst = src[src != dst], dst[src != dst]
@@ -72,5 +72,5 @@ def count(seed: int, fault: str = "", part: float = 0.25) -> Counted | None:
     met = simulate.Packets(network).play(flows).congestion
     assert met is not None
     sent, stalled = (part.sum(axis=0)[: fabric.n_ports] for part in (met.sent_bytes, met.stalled_s))
-    sound = simulate.Network.of(routed, lane_weights=1).capacity_bytes_s[: fabric.n_ports]
+    sound = simulate.Network.of(routed, lane_weights=1, latency_s=0).capacity_bytes_s[: fabric.n_ports]
     return Counted(routed, simulate.diagnosis.Counters(sent.astype(float), stalled * sound), cause)

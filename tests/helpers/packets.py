@@ -38,7 +38,7 @@ def network(fabric: Fabric, hop_s: float = 0.1 * SLOT_S, weights: list[float] | 
     """Shortest paths; service level l on lane l."""
     tables = routed(fabric)
     tables = RoutingTables(tables.lid, tables.lft, sl2vl=(*range(15), 0))
-    return Network.of(Routed(fabric, tables), hop_latency_s=hop_s, lane_weights=weights or [64.0])
+    return Network.of(Routed(fabric, tables), hop_latency_s=hop_s, lane_weights=weights or [64.0], latency_s=0)
 
 
 def steady(network: Network, model: PacketModel, flows: Flows, slots: int = 4000) -> np.ndarray:

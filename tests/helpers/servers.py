@@ -36,7 +36,7 @@ def ends(n_servers: int) -> np.ndarray:
 def network_of(servers: Servers, links: float = 1) -> Network:
     """The servers on the tree, with links that many times as fast."""
     fabric, tables = routed_tree()
-    network = Network.of(Routed(fabric, tables), devices=servers.devices)
+    network = Network.of(Routed(fabric, tables), devices=servers.devices, latency_s=0)
     times = np.where(np.arange(len(network.capacity_bytes_s)) < fabric.n_ports, links, 1)
     return replace(network, capacity_bytes_s=frozen(network.capacity_bytes_s * times))
 

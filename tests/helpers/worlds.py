@@ -12,7 +12,7 @@ from simulate.workload.storage import Client, Storage
 from topo.fabric import Role
 
 FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
-NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))
+NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)), latency_s=0)
 
 
 class World:

@@ -85,7 +85,7 @@ def ours(prefix: Path, shape: str, algorithms: dict[str, str], memory: float = M
     traces = read_chakra(prefix)
     fabric = grow_tree((len(traces),), (1,), (1,))
     latency_s = (NETWORKS[shape][1] * LATENCY_NS + bus_ns) * 1e-9
-    network = Network.of(Routed(fabric, routed(fabric)), message_latency_s=latency_s)
+    network = Network.of(Routed(fabric, routed(fabric)), latency_s=latency_s, hop_latency_s=0)
     network = replace(network, capacity_bytes_s=np.full(len(network.capacity_bytes_s), GIB_S * 2.0**30))
     peak = Roofline(FLOPS, memory)
     flows = flows_of_chakra(traces, algorithms, roofline=peak, eager_bytes=2**60, port_bytes_s=GIB_S * 2.0**30)

@@ -57,7 +57,7 @@ def check(program: Path, folder: Path, network: Network, load: str, optim: str) 
 )
 def test_every_finish_time(program: Path, tmp_path: Path, load: str, optim: str, latency_s: float) -> None:
     small = fluid_loads.zone(leaves=8, spines=4, hosts=10)
-    network = Network.of(Routed(small.fabric, small.tables), message_latency_s=latency_s)
+    network = Network.of(Routed(small.fabric, small.tables), latency_s=latency_s, hop_latency_s=0)
     check(program, tmp_path, network, load, optim)
 
 

@@ -65,7 +65,9 @@ def theirs(path: Path) -> float:
 def ours(path: Path, order: str = "adapter") -> float:
     goal = read_goal(path)
     fabric = grow_tree((goal.n_ranks,), (1,), (1,))
-    network = Network.of(Routed(fabric, routed(fabric)), message_latency_s=LATENCY_NS * 1e-9, host_gbps=8 / NS_A_BYTE)
+    network = Network.of(
+        Routed(fabric, routed(fabric)), latency_s=LATENCY_NS * 1e-9, host_gbps=8 / NS_A_BYTE, hop_latency_s=0
+    )
     flows = flows_of_goal(goal, eager_bytes=2**60).placed(hosts(network))
     return play(network, flows.in_order(order)).makespan_s  # type: ignore[arg-type]
 

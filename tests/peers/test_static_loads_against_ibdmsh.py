@@ -49,7 +49,7 @@ def test_every_channel_carries_the_same_paths(fabric: Fabric, engine: str, tmp_p
 
     theirs = parse_loads(ibdmsh(tmp_path, fabric, tables, partners, LOADS), fabric)
 
-    network = Network.of(Routed(fabric, tables))
+    network = Network.of(Routed(fabric, tables), latency_s=0)
     inner = (fabric.port_node < fabric.n_switches) & (fabric.peer_node >= 0) & (fabric.peer_node < fabric.n_switches)
     to_adapter = (fabric.port_node < fabric.n_switches) & ~inner  # these it leaves out
     for to, counted in zip(partners, theirs, strict=True):

@@ -70,7 +70,7 @@ def test_simulate(built: Path, printed: Printed, tmp_path: Path) -> None:
     assert json.loads(json.dumps(played.to_dict())) == printed("simulate", built, *words)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
-    assert played.to_dict()["inputs"]["hop_latency_ns"] == 0.0, "of fluid flows"
+    assert played.to_dict()["inputs"]["hop_latency_ns"] is None, "those of the catalog"
     with pytest.raises(HeddleError, match="two files would be written there"):
         plan.simulate(built, "allreduce", trace=tmp_path / "c.csv", goal=tmp_path / "c.csv")
 

@@ -56,5 +56,5 @@ def test_tables_without_an_engine_have_a_name_in_messages(engine: str) -> None:
     assert repr(routed).startswith(f"<Routed {fabric.name}: minhop, ")
     assert repr(unnamed).startswith(f"<Routed {fabric.name}: an unknown engine, ")
     assert dict(unnamed.table.rows())["engine"] == "an unknown engine"
-    assert "an unknown engine" in repr(Network.of(unnamed))
+    assert "an unknown engine" in repr(Network.of(unnamed, latency_s=0))
     assert "an unknown engine" in repr(unnamed.tables)

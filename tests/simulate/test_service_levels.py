@@ -30,7 +30,7 @@ CLASSES = (
 def network() -> Network:
     lanes = lanes_of_classes(CLASSES)
     tables = replace(routed(FABRIC), sl2vl=lanes.sl2vl)
-    return Network.of(Routed(FABRIC, tables, lanes, policy_of_classes(FABRIC, CLASSES)))
+    return Network.of(Routed(FABRIC, tables, lanes, policy_of_classes(FABRIC, CLASSES)), latency_s=0)
 
 
 def test_traffic_of_storage_servers_has_the_level_of_its_class_either_way() -> None:

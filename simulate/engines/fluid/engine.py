@@ -54,7 +54,7 @@ class Fluid(FlowBook):
     >>> import topo, routing, simulate
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> hosts = routed.fabric.ends(role="compute")
-    >>> engine = simulate.Fluid(simulate.Network.of(routed))
+    >>> engine = simulate.Fluid(simulate.Network.of(routed, latency_s=0))
     >>> engine.begin(hosts[0], hosts[2], 25e9), engine.begin(hosts[1], hosts[2], 12.5e9)
     (0, 1)
     >>> [(ended.flow, ended.finish_s) for ended in engine.advance()]

@@ -85,9 +85,10 @@ class PacketModel(Brief):
     """Packets that fit into the buffer of a port on each lane: the credits of its sender."""
     credit_s: float = 0.0
     """Seconds until a free place becomes a credit; on its way back a credit takes as long as a header did."""
-    window_packets: int = 0
-    """Packets of a message that may be on their way; 0 for any number. A packet is acknowledged when its tail is
-    there."""
+    window_packets: int | None = None
+    """Packets of a message that may be on their way between servers; 0 for any number. By default as many as fill its
+    path while no other is there: the slowest channel for the time there and back (`Packets` has the formula). A packet
+    is acknowledged when its tail is there."""
     high: tuple[tuple[int, float], ...] = ()
     """Lane and weight of each entry of the high-priority table; the low-priority table has the lanes of the network."""
     high_limit: int = 255
@@ -109,7 +110,7 @@ class PacketModel(Brief):
             ("inputs", "fifo or voq", self.inputs in ("fifo", "voq")),
             ("buffer_packets", "1 to 32,768", 1 <= self.buffer_packets <= 1 << 15),
             ("credit_s", "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
-            ("window_packets", "0 or more", self.window_packets >= 0),
+            ("window_packets", "0 or more", self.window_packets is None or self.window_packets >= 0),
             ("flowlet_s", "seconds, not negative", isfinite(self.flowlet_s) and self.flowlet_s >= 0),
             ("high_limit", "0 to 255", 0 <= self.high_limit <= 255),
         ):
@@ -124,7 +125,10 @@ class PacketModel(Brief):
             f"inputs {self.inputs}",
             f"{self.buffer_packets} packets of buffer a port and lane",
         ]
-        parts += [f"window of {self.window_packets}"] if self.window_packets else []
+        if self.window_packets is None:
+            parts.append("windows that fill a path")
+        else:
+            parts.append(f"window of {self.window_packets}" if self.window_packets else "no windows")
         if self.adaptive:
             parts.append(f"adaptive routing by {'flowlet' if self.flowlet_s else 'packet'}")
         parts += ["congestion control"] if self.control else []
@@ -145,6 +149,10 @@ class Packets(FlowBook):
     of a port take turns packet by packet. The question and answer of a rendezvous take the latencies of the route, as
     they do with fluid flows, and never wait.
 
+    Windows: on a path of channels with latencies l, whose slowest takes p seconds for a packet, a message has at most
+    ``ceil((2 sum(l) + p) / p) + 1`` packets on their way between servers. That many leave until the first is
+    acknowledged, and one; with fewer a message cannot fill the path, with more it only fills buffers.
+
     Parameters
     ----------
     n_bins
@@ -157,7 +165,7 @@ class Packets(FlowBook):
     >>> import topo, routing, simulate
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> hosts = routed.fabric.ends(role="compute")
-    >>> engine = simulate.Packets(simulate.Network.of(routed, hop_latency_s=100e-9))
+    >>> engine = simulate.Packets(simulate.Network.of(routed, latency_s=0, hop_latency_s=100e-9))
     >>> engine.begin(hosts[0], hosts[1], 8192)
     0
     >>> [f"{ended.finish_s * 1e9:.1f} ns" for ended in engine.advance()]
@@ -234,7 +242,6 @@ class Packets(FlowBook):
             n_limited=n_ports,
             n_queues=self._n_fabric_queues,
             credit_ticks=round(model.credit_s / self.tick_s),
-            window=model.window_packets,
             voq=model.inputs == "voq",
             adaptive=model.adaptive,
             flowlet_ticks=ceil(model.flowlet_s / self.tick_s),
@@ -551,10 +558,10 @@ class Packets(FlowBook):
         count = np.where(crosses, np.maximum(1, -(-size // packet)), 0)
         rows = np.zeros(len(places), FLOW)
         rows["connection"] = rows["behind"] = -1
-        for name in ("first", "exit", "home", "back"):
+        for name in ("first", "exit", "home", "back", "window"):
             rows[name] = on[name]
         rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
-        rows["latency"] = np.where(crosses, ceil(self.network.message_latency_s / self.tick_s), 0)
+        rows["latency"] = on["overhead"]
         rows["earliest"], rows["delay"] = self._ticks(earliest_s), self._ticks(delay_s)
         self._state.flows[places], self._state.waits[places] = rows, np.zeros((), WAIT)
         self._state.flow_steps["slot"][places] = -1
@@ -598,10 +605,18 @@ class Packets(FlowBook):
             self._state.route_use[first : self._n_route_links] = 1.0
         self._n_routes += n_routes
         rows = np.full(n_routes, -1, PACKET_ROUTE)
+        rows["overhead"] = np.where(hops > 0, np.ceil(table.overhead_s / self.tick_s), 0)
         rows["first"] = first + table.offset[:-1] + np.arange(n_routes)
         rows["back"] = np.maximum(
             1, np.bincount(of_route, state.channels["latency"][table.resource], minlength=n_routes)
         )
+        period = state.channels["full"][table.resource] * (table.use if len(table.use) else 1.0)
+        longest = np.ones(n_routes)
+        np.maximum.at(longest, of_route, period)
+        window = self.model.window_packets
+        between = np.bincount(of_route[in_fabric], minlength=n_routes) > 0  # buffers inside servers have no end
+        filled = np.ceil((2 * rows["back"] + longest) / longest) + 1
+        rows["window"] = np.where(between, filled if window is None else window, 0)
         slow = np.lexsort((np.arange(n), self.network.capacity_bytes_s[table.resource], of_route))
         rows["slowest"][hops > 0] = table.resource[slow[table.offset[:-1][hops > 0]]]
         if self._rules.adaptive and in_fabric.any():

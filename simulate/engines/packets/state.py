@@ -116,6 +116,7 @@ FLOW = np.dtype(
         ("due", "i8"),  # packets to arrive
         ("unacknowledged", "i8"),  # packets that are under way, or their acknowledgements
         ("back", "i8"),  # ticks of an acknowledgement
+        ("window", "i8"),  # packets that may be on their way, 0 for any number
         ("latency", "i8"),  # ticks of the message at the source
         ("earliest", "i8"),
         ("delay", "i8"),
@@ -130,10 +131,17 @@ FLOW = np.dtype(
     align=True,
 )
 PACKET_ROUTE = np.dtype(
-    [("first", "i8"), ("exit", "i8"), ("home", "i8"), ("back", "i8"), ("slowest", "i4")], align=True
+    [
+        ("first", "i8"),  # its place in ``route_link``
+        ("exit", "i8"),  # the place of the channel out of its last switch, -1 for a route that is fixed
+        ("home", "i8"),  # that switch
+        ("back", "i8"),  # ticks of an acknowledgement
+        ("overhead", "i8"),  # ticks of a message before it is sent
+        ("window", "i8"),  # packets of a message that may be on their way, 0 for any number
+        ("slowest", "i4"),  # its slowest channel
+    ],
+    align=True,
 )
-"""A route: its place in ``route_link``, the place of the channel out of its last switch and that switch (-1 for a route
-that is fixed), ticks of an acknowledgement, its slowest channel."""
 
 LINK_STEP = np.dtype([("seen", "i8"), ("stalled", "i8"), ("waited", "i8"), ("sent", "i8")])
 """Of a link: the last walk that came here, and what was counted when a row was kept; once a period is known, in a
@@ -166,8 +174,6 @@ class Rules(NamedTuple):
     """Channels of the fabric: those behind are inside servers, and have no end of buffers."""
     n_queues: int
     credit_ticks: int
-    window: int
-    """Packets of a flow that may be on their way, 0 for any number."""
     voq: bool
     adaptive: bool
     flowlet_ticks: int

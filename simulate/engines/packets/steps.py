@@ -201,7 +201,7 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
 def _allowed(rules: Rules, state: PacketState, flow: int) -> bool:
     """Return whether a flow may send its next packet now; if congestion control says later, it comes back then."""
     flows, now = state.flows, state.now
-    if flows[flow].left == 0 or (rules.window > 0 and flows[flow].unacknowledged >= rules.window):
+    if flows[flow].left == 0 or (flows[flow].window > 0 and flows[flow].unacknowledged >= flows[flow].window):
         return False
     if not may_send(rules.control, flows, flow, now[0].tick):
         push(now, state.heap, flows[flow].allowed + now[0].repeated, FLOWS + flow)
@@ -324,11 +324,11 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
         flows[flow].due -= 1
         if flows[flow].due == 0:
             _end(rules, state, flow, tick)
-        if rules.window > 0 or born < 0:
+        if flows[flow].window > 0 or born < 0:
             packets[packet].out = ACK
             _put(state, len(state.channels) + len(state.links) + packet, tick + flows[flow].back)
             return -1
-    waited = rules.window > 0 and flows[flow].unacknowledged == rules.window
+    waited = flows[flow].window > 0 and flows[flow].unacknowledged == flows[flow].window
     flows[flow].unacknowledged -= 1
     on_ack(rules.control, flows, flow, born < 0)
     packets[packet].next = now[0].free

@@ -45,6 +45,8 @@ class Schedule:
     in_round: NDArray[np.bool_]
     """(M,) True where the receiver is ready when it begins the round, False where it always is, with a buffer for what
     comes."""
+    queued: NDArray[np.bool_]
+    """(M,) True for chunks of a pipeline, which are sent as `Flows.queued` says."""
     in_place: bool = True
     """False where senders read one buffer and receivers write another, as in all-to-all."""
 
@@ -66,6 +68,7 @@ class Schedule:
         step: ArrayLike = 0,
         after: Sequence[tuple[ArrayLike, ArrayLike]] = (),
         in_round: bool = False,
+        queued: bool = False,
         in_place: bool = True,
     ) -> Schedule:
         """Make a schedule from arrays that broadcast against each other and are flattened in C order.
@@ -99,6 +102,7 @@ class Schedule:
             waiter=owned(waiter),
             awaited=owned(awaited),
             in_round=owned(np.full(len(blocks), in_round)),
+            queued=owned(np.full(len(blocks), queued)),
             in_place=in_place,
         )
 
@@ -121,7 +125,8 @@ class Schedule:
         after = self.waiter, self.awaited
         if asks.any():
             after = _joined([after, self._receivers_ready(np.flatnonzero(asks))])
-        return Flows.of(self.src, self.dst, sizes, tag=self.step, rendezvous=asks, after=after)
+        flows = Flows.of(self.src, self.dst, sizes, tag=self.step, rendezvous=asks, after=after)
+        return flows.queued(self.queued)
 
     def _receivers_ready(self, messages: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return ``(waiter, awaited)``: messages, and what the sends of their receivers in the same round wait for."""
@@ -185,6 +190,7 @@ class Schedule:
             reduce=spread(self.reduce),
             step=spread(self.step) + chunk,
             after=after,
+            queued=chunks > 1,
         )
 
 

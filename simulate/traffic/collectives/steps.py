@@ -64,6 +64,7 @@ def _ring(n_ranks: int, chunks: int, shift: NDArray[np.int64], reduce: NDArray[n
         reduce=reduce[at_round],
         step=turn,
         after=after,
+        queued=chunks > 1,
     )
 
 

@@ -34,7 +34,7 @@ def format_trace_csv(workload: Workload, outcome: Outcome) -> Iterator[bytes]:
     >>> flows = simulate.Flows.of(hosts[0], hosts[1], 1e6, start_s=0.5)
     >>> played = simulate.play(routed, simulate.workload.bare_flows(flows, "mine"))
     >>> print(b"".join(simulate.workload.format_trace_csv(played.workload, played.outcome)).decode().splitlines()[1])
-    flows,0,gpu00 mlx5_0,gpu01 mlx5_0,1000000.0,0,0,0.5,0.50004,gpu00 mlx5_0:1 -> leaf0:1
+    flows,0,gpu00 mlx5_0,gpu01 mlx5_0,1000000.0,0,0,0.5,0.500042788,gpu00 mlx5_0:1 -> leaf0:1
     """
     jobs, ends, channels = _names(workload, outcome)
     jobs = [format_cell(name) for name in jobs]

@@ -47,7 +47,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     routed = routing.route(topo.preset("lab-20").fabric)
     played = simulate.play(routed, simulate.read_workload(find_preset("workloads", "allreduce", "-w"), routed.fabric))
     job = {"name": "a", "nodes": 12, "steps": 200, "forward": "1 s", "backward": "1 s", "copies": 2}
-    day = simulate.cluster.ClusterRun(simulate.Network.of(routed), simulate.cluster.parse_queue({"jobs": [job]}))
+    day = simulate.cluster.ClusterRun(
+        simulate.Network.of(routed, latency_s=0), simulate.cluster.parse_queue({"jobs": [job]})
+    )
     day.play(3600)
     plays = [simulation_page(played, "allreduce"), run_page(day, "day")]
     (out / "plays.html").write_text(format_report(Report([pages["lab-20"]], plays)), encoding="utf-8")

@@ -58,7 +58,7 @@ def test_planes_play_as_rails_do(algorithm) -> None:
         servers = simulate.traffic.Servers(
             model, routed.fabric, np.stack([*simulate.traffic.rails_of_hosts(routed.fabric).values()])
         )
-        network = simulate.Network.of(routed, devices=servers.devices)
+        network = simulate.Network.of(routed, devices=servers.devices, latency_s=0)
         return simulate.play(network, algorithm(servers, 2**27)).makespan_s
 
     nodes = {"gpu": {"model": "dgx-a100", "count": 4}}

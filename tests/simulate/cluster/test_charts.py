@@ -28,7 +28,7 @@ def spans(svg: str, said: str) -> float:
 @pytest.mark.parametrize("hours", [0.5, 3.0])
 def test_bars_and_curves_are_those_of_the_run(hours: float) -> None:
     routed = routing.route(topo.preset("lab-20").fabric)
-    run = simulate.cluster.ClusterRun(simulate.Network.of(routed), simulate.cluster.parse_queue(QUEUE))
+    run = simulate.cluster.ClusterRun(simulate.Network.of(routed, latency_s=0), simulate.cluster.parse_queue(QUEUE))
     run.play(hours * 3600)
     for job, record in zip(run.jobs, run.records, strict=True):
         held = job.held(run.now_s)

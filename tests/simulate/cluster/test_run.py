@@ -18,7 +18,7 @@ from topo.errors import HeddleError
 from topo.fabric import Role
 
 FABRIC = zoned(leaves=4, spines=20, n_gpus=24, n_storage=8, joints=2, ports=4)
-NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))
+NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)), latency_s=0)
 RATE = 25e9
 FIGURES = {"name": "job", "nodes": 4, "steps": 100, "forward": "100 ms", "backward": "200 ms"}
 JOB = QueuedJob.model_validate(FIGURES)
@@ -104,7 +104,7 @@ def test_what_a_ring_over_zones_costs(rules: dict[str, object], crossings: range
     """One link joins the zones, and all edges of a ring that cross share it."""
     fabric = zoned(leaves=4, spines=20, n_gpus=24, n_storage=8, joints=1, ports=1)
     plan = queue((replace(JOB, nodes=12, gradients=0.3 * RATE * 12 / 22),), failures_a_node_day=0.0, **rules)
-    cluster = ClusterRun(Network.of(Routed(fabric, routed(fabric))), plan)
+    cluster = ClusterRun(Network.of(Routed(fabric, routed(fabric)), latency_s=0), plan)
     cluster.play(20.0)
     zone = zone_of(fabric, cluster.jobs[0].ends)
     across = np.count_nonzero((zone == 0) & (np.roll(zone, -1) == 1))

@@ -31,7 +31,7 @@ def measure(
     noise: float = 0.05,
 ) -> simulate.diagnosis.Measured:
     """What pairs get, one at a time, with links that run at a part of their rate: by walking each path."""
-    rates = simulate.Network.of(routed).capacity_bytes_s / GBPS
+    rates = simulate.Network.of(routed, latency_s=0).capacity_bytes_s / GBPS
     for port, part in slow.items():
         rates[[port, routed.fabric.peer[port]]] *= part
     gbps = np.array(
@@ -62,7 +62,7 @@ def test_a_slow_link_is_found_on_any_fabric(seed: int) -> None:
     crossed = [channels_of(routed, a, b) for a, b in zip(*(e.tolist() for e in ends), strict=True)]
     count = np.bincount([port for path in crossed for port in path], minlength=routed.fabric.n_ports)
     link = int(rng.choice(np.flatnonzero(count >= 3)))
-    network = simulate.Network.of(routed)
+    network = simulate.Network.of(routed, latency_s=0)
     bound = [min(network.capacity_bytes_s[list(path)]) for path in crossed if link in path]
     if not any(0.4 * network.capacity_bytes_s[link] < one for one in bound):
         pytest.skip("slower hosts hide the fault")

@@ -33,7 +33,7 @@ def test_what_is_interpreted_is_what_is_compiled(
     seed: int, engine: PacketModel | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fabric, rng = draw(seed), np.random.default_rng(seed)
-    network, ends = Network.of(route(fabric), hop_latency_s=150e-9), fabric.ends(role="compute")
+    network, ends = Network.of(route(fabric), hop_latency_s=150e-9, latency_s=0), fabric.ends(role="compute")
     src, dst = rng.choice(ends, (2, 60))
     later = np.arange(20, 60)
     flows = Flows.of(src, dst, rng.integers(0, 100_000, 60), after=(later, rng.integers(0, later)))

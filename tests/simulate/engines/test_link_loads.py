@@ -23,7 +23,7 @@ LEVELS = (0, 2, 1, *[0] * 13)
 def outcome() -> Outcome:
     case = tree(4, storage=1)
     tables = type(case.tables)(case.tables.lid, case.tables.lft, sl2vl=LEVELS)
-    network = Network.of(Routed(case.fabric, tables), lane_weights=[1, 2, 4])
+    network = Network.of(Routed(case.fabric, tables), lane_weights=[1, 2, 4], latency_s=0)
     rng = np.random.default_rng(5)
     ends = rng.integers(case.fabric.n_switches, case.fabric.n_end_ports, (2, 200))
     sizes, levels = rng.integers(1, 100, 200) * 1e5, rng.integers(0, 3, 200)
@@ -75,7 +75,7 @@ def test_no_lane_is_ever_fuller_than_its_link(outcome: Outcome) -> None:
 
 def test_nothing_moves_without_flows() -> None:
     case = tree(2)
-    empty = play(Network.of(Routed(case.fabric, case.tables)), Flows.of([], [], []))
+    empty = play(Network.of(Routed(case.fabric, case.tables), latency_s=0), Flows.of([], [], []))
     assert empty.link_classes == ()
     assert empty.peak_utilisation is None
     assert not empty.lane_bytes.any()

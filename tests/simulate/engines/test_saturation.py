@@ -12,7 +12,7 @@ TO_8 = ([2, 3, 4, 5, 6, 7], [8, 8, 8, 9, 8, 8])
 
 @pytest.mark.parametrize("inputs", ["fifo", "voq"])
 def test_the_flow_beside_a_hot_spot_is_its_victim_until_it_has_a_lane(inputs: str) -> None:
-    model = PacketModel(inputs=inputs)
+    model = PacketModel(inputs=inputs, window_packets=0)
     found = find_saturation(play(network(line(4, 4)), Flows.of(*TO_8, 1e6), engine=model))
     assert found.victim.tolist() == [False, False, False, True, False, False]
     assert found.cause.tolist() == [True, True, True, False, True, True]
@@ -35,7 +35,7 @@ def test_where_nothing_is_shared_nothing_stands_still() -> None:
 
 def test_buffers_fill_before_a_hot_spot_and_nowhere_else() -> None:
     net = network(line(4, 4))
-    outcome = PacketModel(buffer_packets=8)(net, n_bins=8).play(Flows.of(*TO_8, 1e6))
+    outcome = PacketModel(buffer_packets=8, window_packets=0)(net, n_bins=8).play(Flows.of(*TO_8, 1e6))
     met = outcome.congestion
     assert met is not None
     found = find_saturation(outcome)

@@ -20,7 +20,7 @@ RATE = 25e9
 @pytest.fixture(scope="module")
 def network() -> Network:
     fabric = grow_tree((4, 4), (1, 3), (1, 1))
-    return Network.of(Routed(fabric, routed(fabric)), message_latency_s=1e-6)
+    return Network.of(Routed(fabric, routed(fabric)), latency_s=1e-6, hop_latency_s=0)
 
 
 def test_two_processes_share_a_link(network: Network) -> None:

@@ -14,7 +14,7 @@ from simulate.traffic.graph import Graph
 from simulate.traffic.network import Network
 
 FABRIC = grow_tree((4, 4), (1, 3), (1, 1))
-NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))
+NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)), latency_s=0)
 ENDS = np.array(hosts(NETWORK))
 
 

@@ -72,7 +72,7 @@ def test_bytes_are_kept_and_every_pair_of_ports_has_a_path(seed: int) -> None:
     for x, y, bytes_ in zip(a.tolist(), b.tolist(), share.tolist(), strict=True):
         found[owner[x], owner[y]] = found.get((owner[x], owner[y]), 0.0) + bytes_
     assert found == pytest.approx(wanted)
-    network = Network.of(Routed(fabric, ROUTED.tables))
+    network = Network.of(Routed(fabric, ROUTED.tables), latency_s=0)
     network.routes(a, b, np.zeros(len(a), np.int8))  # FlowError where there is no path
 
 

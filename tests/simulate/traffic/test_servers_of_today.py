@@ -34,7 +34,7 @@ def servers_of(model: NodeModel, count: int, shape: object = None, order: object
     fabric = shape.compile([nodes(count, model.adapters, model.name)], CATALOG, "test")[0]
     ends = np.stack([*rails_of_hosts(fabric).values()])
     servers = Servers(model, fabric, ends if order is None else ends[order])
-    return servers, Network.of(routing.route(fabric), devices=servers.devices)
+    return servers, Network.of(routing.route(fabric), devices=servers.devices, latency_s=0)
 
 
 def played(servers: Servers, network: Network, flows: Flows) -> tuple[float, Outcome]:

@@ -15,7 +15,7 @@ ONE = {"requests": 1, "rounds": 1, "layers": 1}
 
 @pytest.fixture(scope="module")
 def network() -> simulate.Network:
-    return simulate.Network.of(route(tree(20, leaves=2, spines=2)))
+    return simulate.Network.of(route(tree(20, leaves=2, spines=2)), latency_s=0)
 
 
 def run(network: simulate.Network, prefill: int, decode: int, **options: float) -> simulate.Outcome:

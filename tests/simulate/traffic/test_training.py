@@ -36,7 +36,7 @@ search_bucket = load("published/bucket_search").search_bucket
 @pytest.fixture(scope="module")
 def network() -> Network:
     fabric = grow_tree((16,), (1,), (1,))  # one switch
-    return Network.of(Routed(fabric, routed(fabric)))
+    return Network.of(Routed(fabric, routed(fabric)), latency_s=0)
 
 
 def collective(name: str, n: int = N) -> FlowsOfSize:

@@ -48,7 +48,7 @@ def random_flows(seed: int) -> Flows:
 @pytest.mark.parametrize("seed", range(8))
 def test_segments_follow_each_other_from_the_start_to_the_end(seed: int, order: str) -> None:
     flows = random_flows(seed).in_order(order)  # type: ignore[arg-type]
-    simulation = simulated(flows, Network.of(ROUTED, message_latency_s=2e-6))
+    simulation = simulated(flows, Network.of(ROUTED, latency_s=2e-6, hop_latency_s=0))
     segments = critical_segments(simulation.outcome, slice(0, len(flows)), 0.0)
 
     assert segments[0].begin_s == 0.0
@@ -62,7 +62,7 @@ def test_segments_follow_each_other_from_the_start_to_the_end(seed: int, order: 
 
 def test_the_full_link_decides_and_others_do_not() -> None:
     flows = Flows.of(HOSTS[1:4], HOSTS[0], 1e9)  # three into one, on one leaf
-    found = find_bottlenecks(simulated(flows, Network.of(ROUTED, host_gbps=100)))
+    found = find_bottlenecks(simulated(flows, Network.of(ROUTED, host_gbps=100, latency_s=0)))
 
     assert found.path.to_dict()["what"] == ["leaf to compute"]
     assert found.path.to_dict()["time"] == pytest.approx([0.24])
@@ -73,7 +73,7 @@ def test_the_full_link_decides_and_others_do_not() -> None:
 
 def test_a_shared_link_between_switches_has_its_price() -> None:
     fabric = grow_tree((2, 3), (1, 1), (1, 1))  # three leaves of two hosts, and one link from each up to the spine
-    network = Network.of(Routed(fabric, routed(fabric)))
+    network = Network.of(Routed(fabric, routed(fabric)), latency_s=0)
     first, second, third, fourth, fifth, _ = hosts(network)
     found = find_bottlenecks(simulated(Flows.of([first, second], [third, fifth], 25e9), network))
 

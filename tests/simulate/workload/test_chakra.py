@@ -315,7 +315,7 @@ def test_microbenchmarks_take_what_the_sources_of_astra_sim_say(kind: int, n: in
     # where it is added up, the memory three times (1,600 GB/s).
     part = 2**20 // 4
     rank = trace(*(node(at + 1, 7, (at,) if at else (), comm_type=kind, comm_size=part) for at in range(4)))
-    network = Network.of(route(tree(16, leaves=1, spines=1)), message_latency_s=510e-9)
+    network = Network.of(route(tree(16, leaves=1, spines=1)), latency_s=510e-9, hop_latency_s=0)
     network = replace(network, capacity_bytes_s=np.full(len(network.capacity_bytes_s), 50 * 2.0**30))
     plan = flows_of_chakra([parse_chakra(rank)] * n, roofline=Roofline(memory_bytes_s=1.6e12))
     found = play(network, plan.placed(network.fabric.ends()[:n])).makespan_s

@@ -20,7 +20,7 @@ from topo.files.yaml import parse_yaml
 from topo.spec.validation import validate
 
 FABRIC = zoned(leaves=4, spines=20, n_gpus=24, n_storage=4, joints=1, ports=1)
-NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))
+NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)), latency_s=0)
 GIB = 2.0**30
 MIB = 2.0**20
 
@@ -142,7 +142,7 @@ def test_a_failed_leaf_leaves_the_other_rails(algorithm: str) -> None:
     document = parse_yaml(text, "w.yaml")
     times = {}
     for fabric in (whole, left):
-        network = Network.of(route_fabric(fabric, "fat-tree"))
+        network = Network.of(route_fabric(fabric, "fat-tree"), latency_s=0)
         placed = place_workload(
             validate(WorkloadSpec, document), document, fabric, {}, np.random.default_rng(0), CATALOG.nodes
         )

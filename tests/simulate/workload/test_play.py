@@ -21,7 +21,7 @@ from topo.files.yaml import parse_yaml
 from topo.spec.validation import validate
 
 FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
-NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)))
+NETWORK = Network.of(Routed(FABRIC, routed(FABRIC)), latency_s=0)
 MODEL = CATALOG.node("storage-3fs")
 
 BOTH = """
@@ -82,7 +82,7 @@ jobs:
 - {name: shift, kind: collective, collective: all-to-all, size: 60 MB, ranks: 2, beside: reads, sl: %d, start: 2 ms}
 """
     tables = replace(routed(FABRIC), sl2vl=(0, 1) + (0,) * 14)
-    lanes = Network.of(Routed(FABRIC, tables), lane_weights=[1, 1])
+    lanes = Network.of(Routed(FABRIC, tables), lane_weights=[1, 1], latency_s=0)
     times = []
     for network, sl in ((NETWORK, 1), (lanes, 1)):
         workload, outcome = run(text % sl, network=network)
@@ -144,7 +144,7 @@ def test_a_simulation_shows_itself() -> None:
     assert next(simulation.flow_table.rows())[:2] == ("sum", 24)
     assert "busbw (GB/s)" in simulation._repr_html_()
     found = simulation.to_dict()
-    assert [*found] == ["fabric", "makespan_s", "flows", "events", "jobs", "links", "inside"]
+    assert [*found] == ["fabric", "makespan_s", "flows", "events", "caveats", "jobs", "links", "inside"]
     json.dumps(found)
 
 

@@ -49,7 +49,7 @@ def draw(seed: int) -> tuple[Network, algorithms.Collective]:
     kind = str(rng.choice(KINDS))
     chunks = int(rng.integers(1, 4)) if kind != "all-to-all" else 1
     hop_s = rng.choice([0, 1e-6]) * rng.random(fabric.n_ports) * (rng.random() < 0.3)
-    network = Network.of(routed, message_latency_s=rng.choice([0, 2e-6]), hop_latency_s=hop_s)
+    network = Network.of(routed, latency_s=rng.choice([0, 2e-6]), hop_latency_s=hop_s)
     if rng.random() < 0.3:  # ports of hosts at different rates
         capacity = network.capacity_bytes_s * rng.choice([1, 0.5], len(network.capacity_bytes_s), p=[0.9, 0.1])
         network = replace(network, capacity_bytes_s=capacity)
@@ -118,9 +118,10 @@ def test_a_workload_beyond_the_budget_has_the_figures_of_the_full_play(
     monkeypatch: pytest.MonkeyPatch, kind: str, start: str
 ) -> None:
     routed = routing.route(grow_tree(*SHAPES[0]), "fat-tree")
-    whole = play(routed, placed(routed, kind, repeat=3, start=start), alone=True)
+    network = Network.of(routed, hop_latency_s=0 if kind == "all-to-all" else None)
+    whole = play(network, placed(routed, kind, repeat=3, start=start), alone=True)
     monkeypatch.setattr(algorithms, "FLOWS", replace(algorithms.FLOWS, limit=100))
-    found = play(routed, placed(routed, kind, repeat=3, start=start), alone=True)
+    found = play(network, placed(routed, kind, repeat=3, start=start), alone=True)
 
     assert whole.outcome.rounds is None and found.outcome.rounds is not None
     assert len(found.outcome.flows) == 16
@@ -157,7 +158,7 @@ def test_rounds_that_may_differ_are_refused_with_the_reason() -> None:
     hosts = routed.fabric.ends(role="compute")
     task = collective("all-to-all", hosts, 1e6)
     with pytest.raises(HeddleError, match=r"by shift of 20 ranks has 380 messages; .* may have to share s") as refused:
-        prove_rounds(network := Network.of(routed), task, task.first_round(routed.fabric))
+        prove_rounds(network := Network.of(routed, latency_s=0), task, task.first_round(routed.fabric))
     every = task.flows(routed.fabric)
     routes = network.routes(every.src, every.dst, every.sl)
     carried = np.zeros(len(network.capacity_bytes_s))
@@ -167,10 +168,10 @@ def test_rounds_that_may_differ_are_refused_with_the_reason() -> None:
     assert str(refused.value).endswith(f"fullest link alone take {format_seconds(least_s)}")
     assert least_s <= play(network, task).makespan_s
     with pytest.raises(HeddleError, match="different latencies"):
-        prove_rounds(Network.of(routed, hop_latency_s=1e-7), task, task.first_round(routed.fabric))
+        prove_rounds(Network.of(routed, hop_latency_s=1e-7, latency_s=0), task, task.first_round(routed.fabric))
     ring = collective("allreduce", np.random.default_rng(1).permutation(hosts), 1e6)
     with pytest.raises(HeddleError, match="may have to share"):
-        prove_rounds(Network.of(routed), ring, ring.first_round(routed.fabric))
+        prove_rounds(Network.of(routed, latency_s=0), ring, ring.first_round(routed.fabric))
 
 
 @pytest.mark.nightly
@@ -179,7 +180,7 @@ def test_collectives_of_32768_ranks_take_what_their_ports_take(kind: str, times:
     trees = load("timings/trees")
     fabric = trees.three_level_tree(32, 32, 2)
     routed = Routed(fabric, trees.modulo_tables(fabric, 32, 32, 2))
-    found = play(routed, collective(kind, fabric.ends(role="compute"), "64 MiB"))
+    found = play(Network.of(routed, latency_s=0), collective(kind, fabric.ends(role="compute"), "64 MiB"))
 
     assert found.n_flows == times * 32_768 * 32_767
     assert found.makespan_s == pytest.approx(times * 32_767 / 32_768 * 2**26 / 25e9, rel=1e-12)

@@ -7,7 +7,7 @@ import pytest
 
 import routing
 import topo
-from simulate import parse_workload, play
+from simulate import Network, parse_workload, play
 from simulate.workload import JobResult
 from topo.errors import SpecError
 from topo.fabric import Fabric
@@ -26,7 +26,7 @@ def dumped(fabric: Fabric) -> Fabric:
 
 
 def ring(fabric: Fabric, **keys: object) -> JobResult:
-    return play(routing.route(fabric), parse_workload({"jobs": [RING | keys]}, fabric)).jobs[0]
+    return play(Network.of(routing.route(fabric), latency_s=0), parse_workload({"jobs": [RING | keys]}, fabric)).jobs[0]
 
 
 def refusal(fabric: Fabric, **keys: object) -> str:
@@ -47,7 +47,7 @@ def test_the_servers_are_those_of_the_fabric() -> None:
 def test_what_is_full_inside_servers_is_told() -> None:
     """Of H100 it is NVLink, not an adapter; nothing is told where no job looks inside."""
     fabric = cluster("dgx-h100", 4).fabric
-    played = play(routing.route(fabric), parse_workload({"jobs": [RING]}, fabric))
+    played = play(Network.of(routing.route(fabric), latency_s=0), parse_workload({"jobs": [RING]}, fabric))
     inside = played.to_dict()["inside"]
     full = dict(zip(inside["what"], inside["fullest"], strict=True))
     assert inside["what"][:2] == ["NVLink from GPU", "NVLink to GPU"]

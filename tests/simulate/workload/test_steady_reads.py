@@ -21,7 +21,7 @@ SAMPLE = 2.0**20
 def cluster(n_gpus: int, n_storage: int) -> tuple[Network, np.ndarray]:
     """Two zones, and the GPU servers of both; every storage server has an adapter in each."""
     fabric = zoned(leaves=4, spines=20, n_gpus=n_gpus, n_storage=n_storage, joints=1, ports=1)
-    network = Network.of(Routed(fabric, routed(fabric)))
+    network = Network.of(Routed(fabric, routed(fabric)), latency_s=0)
     ends = np.arange(fabric.n_switches, fabric.n_end_ports)
     return network, ends[fabric.role[fabric.end_node[ends]] == Role.COMPUTE]
 

@@ -27,7 +27,7 @@ SAMPLE = 2.0**20
 @pytest.fixture(scope="module")
 def network() -> Network:
     fabric = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
-    return Network.of(Routed(fabric, routed(fabric)))
+    return Network.of(Routed(fabric, routed(fabric)), latency_s=0)
 
 
 def world(network: Network, seed: int = 0, **options: object) -> tuple[NetworkEnvironment, Storage, list[Client]]:
@@ -157,4 +157,4 @@ def test_refuses_what_cannot_be(network: Network) -> None:
         Storage(NetworkEnvironment(network), replace(MODEL, ssd_read_gbyte_per_s=None))
     fabric = tree(40, leaves=2, spines=2)
     with pytest.raises(HeddleError, match="no storage servers"):
-        Storage(NetworkEnvironment(Network.of(Routed(fabric, routed(fabric)))), MODEL)
+        Storage(NetworkEnvironment(Network.of(Routed(fabric, routed(fabric)), latency_s=0)), MODEL)

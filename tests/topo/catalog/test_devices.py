@@ -15,7 +15,6 @@ from topo.builder import FabricBuilder
 from topo.catalog.devices import DEVICE_IDS, device_id
 from topo.cluster import preset
 from topo.dumps.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover
-from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
 from topo.speeds import SPEEDS, LinkSpeed
 
@@ -29,24 +28,29 @@ def lab() -> Fabric:
 
 
 def test_a_message_waits_for_the_cables_and_switches_on_its_way(lab: Fabric) -> None:
-    times, routed = hop_latencies(lab, load_catalog()), route(lab)
-    network = Network.of(routed, hop_latency_s=times)
+    routed = route(lab)
+    network = Network.of(routed, latency_s=1e-6)
     src, dst = lab.ends(role="compute")[[0, -1]]
     flows = Flows.of(src, dst, 0)
     crossed = network.routes(flows.src, flows.dst, flows.sl).resource
     switches = len(crossed) - 1
-    expected = 4.9e-9 * lab.length_m[crossed].sum() + 90e-9 * switches
+    expected = 1e-6 + 4.9e-9 * lab.length_m[crossed].sum() + 90e-9 * switches
     for engine in ("fluid", "packets"):
         assert play(network, flows, engine=engine).makespan_s == pytest.approx(expected, rel=2e-3)
 
 
-def test_what_is_not_known_is_asked_for(lab: Fabric) -> None:
-    catalog = load_catalog()
-    with pytest.raises(HeddleError, match=r"no length of 62 cables.*--hop-latency-ns"):
-        hop_latencies(replace(lab, length_m=np.zeros(0)), catalog)
+def test_what_is_not_known_is_assumed_and_said(lab: Fabric) -> None:
+    catalog, plugged = load_catalog(), lab.peer >= 0
+    known, bare = hop_latencies(lab, catalog), hop_latencies(replace(lab, length_m=np.zeros(0)), catalog)
     unknown = replace(lab, models=tuple(name.replace("QM8700", "QM9700") for name in lab.models))
-    with pytest.raises(HeddleError, match=r"no latency_ns of its switches \(QM9700\)"):
-        hop_latencies(unknown, catalog)
+    other = hop_latencies(unknown, catalog)
+    into_switch = (lab.peer_node >= 0) & (lab.peer_node < lab.n_switches)
+    assert known.assumed == ()
+    assert bare.assumed == ("10 m for each of 62 cables of unknown length",)
+    assert (known.time_s - bare.time_s)[plugged] == pytest.approx(4.9e-9 * (lab.length_m[plugged] - 10))
+    assert other.assumed == ("400 ns for switches without a latency in the catalog (QM9700)",)
+    assert other.time_s - known.time_s == pytest.approx(np.where(into_switch, 310e-9, 0.0))
+    assert all(np.all(found.time_s[plugged] > 0) for found in (known, bare, other)), "never zero"
 
 
 CATALOG = load_catalog()

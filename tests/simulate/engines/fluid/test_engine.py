@@ -28,7 +28,7 @@ TREES = [((3,), (1,), (1,)), ((3, 4), (1, 2), (1, 1)), ((2, 3), (1, 3), (1, 2)),
 @pytest.fixture(scope="module", params=TREES, ids=str)
 def network(request: pytest.FixtureRequest) -> Network:
     fabric = grow_tree(*request.param)
-    return Network.of(Routed(fabric, routed(fabric)))
+    return Network.of(Routed(fabric, routed(fabric)), latency_s=0)
 
 
 def finish_times(network: Network, flows: Flows) -> np.ndarray:
@@ -127,7 +127,7 @@ def test_equals_solving_everything_anew_at_each_event(network: Network, latency:
     tied = st.sampled_from([0.0, 1e6, 2e6, 4e6, 25e6])  # symmetric trees and few sizes: ties everywhere
     sizes = data.draw(st.sampled_from([tied, st.floats(1e3, 1e8)]))
     flows = as_flows(network, data.draw(traffic(len(hosts(network)), sizes)))
-    net = Network.of(Routed(network.fabric, network.tables), message_latency_s=latency, hop_latency_s=latency / 4)
+    net = Network.of(Routed(network.fabric, network.tables), latency_s=latency, hop_latency_s=latency / 4)
 
     outcome = play(net, flows)
 
@@ -170,7 +170,7 @@ def test_a_network_with_aggregates_is_not_saved(network: Network) -> None:
 
 
 def test_one_flow_takes_its_latency_and_then_the_link(network: Network) -> None:
-    net = Network.of(Routed(network.fabric, network.tables), message_latency_s=1e-6, hop_latency_s=1e-7)
+    net = Network.of(Routed(network.fabric, network.tables), latency_s=1e-6, hop_latency_s=1e-7)
     first, *_, last = hosts(network)
     outcome = play(net, Flows.of(first, last, 25e9, start_s=1.0))
     hops = np.diff(outcome.routes.offset)[0]
@@ -228,7 +228,7 @@ def test_devices_share_what_is_inside_their_host(network: Network) -> None:
         receive_resource=np.array([1, 1, 1]),
         receive_use=np.array([2.0, 2.0, 3.0]),
     )
-    net = Network.of(Routed(network.fabric, network.tables), devices=devices)
+    net = Network.of(Routed(network.fabric, network.tables), devices=devices, latency_s=0)
 
     alone = play(net, Flows.of(n, n + 2, 12e9))
     assert alone.finish_s == pytest.approx([3.0])  # memory: three bytes of 12 GB/s for each
@@ -241,7 +241,7 @@ def test_devices_share_what_is_inside_their_host(network: Network) -> None:
 
 
 def test_a_host_sends_and_receives_no_faster_than_it_can(network: Network) -> None:
-    net = Network.of(Routed(network.fabric, network.tables), host_gbps=100)
+    net = Network.of(Routed(network.fabric, network.tables), host_gbps=100, latency_s=0)
     first, second, third = hosts(network)[:3]
     outcome = play(net, Flows.of([first, second], [third, third], [RATE, 2 * RATE]))
 
@@ -256,7 +256,7 @@ def test_the_slower_end_of_a_link_decides(network: Network, slow_end: int) -> No
     ends = near, fabric.peer[near]
     width = fabric.width.copy()
     width[ends[slow_end]] = 1  # of 4 lanes, which the other end has
-    net = Network.of(Routed(replace(fabric, width=width), network.tables))
+    net = Network.of(Routed(replace(fabric, width=width), network.tables), latency_s=0)
     outcome = play(net, Flows.of([first, third], [third, second], RATE))
 
     assert width[ends[1 - slow_end]] == 4
@@ -267,7 +267,7 @@ def test_the_slower_end_of_a_link_decides(network: Network, slow_end: int) -> No
 def test_instants_and_times_are_those_of_fractions() -> None:
     """A double tree in chunks: its instants lie close together, and no rounding joins or parts them."""
     fabric = grow_tree((4, 4), (1, 4), (1, 1))
-    network = Network.of(routing.route(fabric, "fat-tree"))
+    network = Network.of(routing.route(fabric, "fat-tree"), latency_s=0)
     flows = collective("allreduce", fabric.ends(role="compute"), "1 MiB", "double-binary-tree", chunks=8).flows(fabric)
     found = play(network, flows)
 
@@ -277,7 +277,9 @@ def test_instants_and_times_are_those_of_fractions() -> None:
     left = [Fraction(size) for size in flows.size_bytes.tolist()]
     finish, now = dict[int, Fraction](), Fraction(0)
     while len(finish) < len(flows):
-        moving = [flow for flow in range(len(flows)) if flow not in finish and awaited[flow] <= finish.keys()]
+        ready = [flow for flow in range(len(flows)) if flow not in finish and awaited[flow] <= finish.keys()]
+        # The first of each connection moves; chunks are ready in the order of their numbers.
+        moving = [*{flows.connection[flow]: flow for flow in reversed(ready)}.values()]
         rate, room = dict[int, Fraction](), dict(enumerate(capacity))
         while len(rate) < len(moving):  # water-filling: the least level of all fills first
             users = Counter(link for flow in moving if flow not in rate for link in crossed[flow])
@@ -315,7 +317,7 @@ def test_refuses_flows_without_a_path(network: Network) -> None:
     first, second = hosts(network)[:2]
     lft = network.tables.lft.copy()
     lft[:, network.tables.lid[second]] = NO_PATH
-    broken = Network.of(Routed(network.fabric, RoutingTables(network.tables.lid, lft)))
+    broken = Network.of(Routed(network.fabric, RoutingTables(network.tables.lid, lft)), latency_s=0)
 
     with pytest.raises(HeddleError, match=r"flow 1 has no path: .* has no entry"):
         play(broken, Flows.of([first, first], [first, second], 1.0))
@@ -324,6 +326,6 @@ def test_refuses_flows_without_a_path(network: Network) -> None:
 
 
 def test_refuses_impossible_options(network: Network) -> None:
-    for options in ({"message_latency_s": -1.0}, {"host_gbps": 0.0}, {"lane_weights": [1, 0]}):
+    for options in ({"latency_s": -1.0}, {"host_gbps": 0.0}, {"lane_weights": [1, 0]}):
         with pytest.raises(HeddleError, match="found"):
             Network.of(Routed(network.fabric, network.tables), **options)  # type: ignore[arg-type]

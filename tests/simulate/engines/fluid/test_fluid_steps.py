@@ -19,7 +19,7 @@ from topo.errors import HeddleError
 @pytest.fixture(scope="module")
 def network() -> Network:
     fabric = grow_tree((4, 4), (1, 3), (1, 1))
-    return Network.of(Routed(fabric, routed(fabric)))
+    return Network.of(Routed(fabric, routed(fabric)), latency_s=0)
 
 
 def some_flows(network: Network, n: int, seed: int, *, ties: bool) -> Flows:
@@ -176,7 +176,7 @@ def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
 def test_refuses_a_snapshot_of_another_network(network: Network) -> None:
     arrays = Fluid(network, aggregate_from=0).snapshot()
     with pytest.raises(HeddleError, match="other rates"):
-        Fluid.restored(Network.of(Routed(network.fabric, network.tables), host_gbps=1), arrays)
+        Fluid.restored(Network.of(Routed(network.fabric, network.tables), host_gbps=1, latency_s=0), arrays)
     with pytest.raises(HeddleError, match="arrays of other shapes"):
         Fluid.restored(network, arrays | {"state.moves": np.zeros(3)})
     del arrays["own.sent"]

@@ -21,7 +21,7 @@ def laned(fabric: Fabric, weights: list[float], devices: Devices | None = None) 
     tables = routed(fabric)
     tables = RoutingTables(tables.lid, tables.lft, sl2vl=(*range(15), 0))
     options = {} if devices is None else {"devices": devices}
-    return Network.of(Routed(fabric, tables), lane_weights=weights, **options)
+    return Network.of(Routed(fabric, tables), lane_weights=weights, latency_s=0, **options)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_lanes_do_not_matter_inside_a_host(star: Fabric) -> None:
 def test_one_lane_of_many_is_plain_max_min(star: Fabric) -> None:
     fabric = grow_tree((4, 4), (1, 3), (1, 1))
     network = laned(fabric, [1.0, 5.0])
-    plain = Network.of(Routed(fabric, network.tables), lane_weights=1)
+    plain = Network.of(Routed(fabric, network.tables), lane_weights=1, latency_s=0)
     rng = np.random.default_rng(2)
     ends = np.array(hosts(network))
     flows = Flows.of(rng.choice(ends, 200), rng.choice(ends, 200), rng.exponential(1e6, 200), sl=1)
@@ -139,7 +139,7 @@ def test_the_tables_say_on_which_level_a_path_goes(star: Fabric) -> None:
     tables = routed(star)
     path_sl = np.full_like(tables.lft, 3)
     tables = RoutingTables(tables.lid, tables.lft, path_sl, sl2vl=(*range(15), 0))
-    network = Network.of(Routed(star, tables), lane_weights=[1.0] * 5)
+    network = Network.of(Routed(star, tables), lane_weights=[1.0] * 5, latency_s=0)
     first, second = hosts(network)[:2]
 
     flows = Flows.of([first, first], second, 1.0, sl=[0, 4])

@@ -51,7 +51,7 @@ def fair_by_programs(capacity: np.ndarray, use: np.ndarray) -> np.ndarray:
 def test_rates_are_those_of_the_programs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = grow_tree(*[((3, 3), (1, 2), (1, 1)), ((2, 2, 2), (1, 2, 1), (1, 1, 1)), ((5,), (1,), (1,))][seed % 3])
-    ends = np.array(hosts(Network.of(Routed(fabric, routed(fabric)))))
+    ends = np.array(hosts(Network.of(Routed(fabric, routed(fabric)), latency_s=0)))
     n_devices, n_resources = 4, 3
     devices = Devices(
         end_port=rng.choice(ends, n_devices),
@@ -64,7 +64,7 @@ def test_rates_are_those_of_the_programs(seed: int) -> None:
         receive_resource=rng.integers(0, n_resources, n_devices),
         receive_use=rng.uniform(0.5, 3, n_devices),
     )
-    network = Network.of(Routed(fabric, routed(fabric)), devices=devices)
+    network = Network.of(Routed(fabric, routed(fabric)), devices=devices, latency_s=0)
     places = np.concatenate([ends, fabric.n_end_ports + np.arange(n_devices)])
     src, dst = rng.choice(places, (2, 14))
     src, dst = src[src != dst], dst[src != dst]
@@ -83,7 +83,7 @@ def test_rates_are_those_of_the_programs(seed: int) -> None:
 
 def test_the_worked_system_of_three_flows() -> None:
     """The example of `simulate.engines.fluid.maxmin`: x1 + x2 <= 10 and x1 + x3 <= 25."""
-    network = Network.of(Routed(fabric := grow_tree((5,), (1,), (1,)), routed(fabric)))
+    network = Network.of(Routed(fabric := grow_tree((5,), (1,), (1,)), routed(fabric)), latency_s=0)
     a, b, c, d, _ = hosts(network)
     capacity = np.full_like(network.capacity_bytes_s, 100e9)
     capacity[fabric.port_of(a)] = 10e9  # crossed by flows 1 and 2
@@ -102,7 +102,7 @@ def test_the_worked_system_of_three_flows() -> None:
 def test_a_flow_alone_is_held_back_by_what_it_takes_most_of(uses_of_bus: float) -> None:
     """A bus twice as fast as the link, of which the flow takes one or four bytes for each that it sends."""
     fabric = grow_tree((3, 3), (1, 2), (1, 1))
-    plain = Network.of(Routed(fabric, routed(fabric)))
+    plain = Network.of(Routed(fabric, routed(fabric)), latency_s=0)
     one, other = list(hosts(plain))[:2]
     link = plain.capacity_bytes_s[0]
     devices = Devices(
@@ -116,7 +116,7 @@ def test_a_flow_alone_is_held_back_by_what_it_takes_most_of(uses_of_bus: float) 
         receive_resource=np.zeros(0, np.int64),
         receive_use=np.zeros(0),
     )
-    net = Fluid(Network.of(Routed(fabric, routed(fabric)), devices=devices))
+    net = Fluid(Network.of(Routed(fabric, routed(fabric)), devices=devices, latency_s=0))
     net.begin(fabric.n_end_ports, other, 1e9)
     net.advance(0.0)
     assert moving(net).rate_bytes_s == pytest.approx([min(link, 2 * link / uses_of_bus)])

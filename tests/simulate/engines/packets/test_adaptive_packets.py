@@ -18,7 +18,7 @@ ADAPTIVE = PacketModel(adaptive=True, inputs="voq")
 
 @pytest.fixture(scope="module")
 def lab() -> Network:
-    return Network.of(route(preset("lab-20").fabric), hop_latency_s=150e-9)
+    return Network.of(route(preset("lab-20").fabric), hop_latency_s=150e-9, latency_s=0)
 
 
 def test_flows_on_one_uplink_spread_over_all(lab: Network) -> None:
@@ -41,7 +41,7 @@ def test_flows_on_one_uplink_spread_over_all(lab: Network) -> None:
 @pytest.mark.parametrize("seed", [2, 5, 10])
 def test_legal_ports_deliver_everything_on_joined_zones(seed: int) -> None:
     fabric = random_zones(seed)
-    net, ends = Network.of(route(fabric), hop_latency_s=150e-9), fabric.ends(role="compute")
+    net, ends = Network.of(route(fabric), hop_latency_s=150e-9, latency_s=0), fabric.ends(role="compute")
     for inputs in ("fifo", "voq"):
         for turn in range(10):
             rng = np.random.default_rng(turn)
@@ -63,7 +63,7 @@ def test_tables_with_loops_have_no_order_of_ports() -> None:
 def test_congestion_control_frees_the_victim_and_keeps_the_port_busy() -> None:
     # Those of the hot port slow down until the victim finds room in the buffers of the trunk.
     flows = Flows.of([2, 3, 4, 5, 6, 7], [8, 8, 8, 9, 8, 8], 1e9)
-    controlled = PacketModel(control=CongestionControl(mark_at=2))
+    controlled = PacketModel(window_packets=0, control=CongestionControl(mark_at=2))
     rates = steady(network(line(4, 4)), controlled, flows, 24_000)
     assert rates[3] > 0.2
     assert rates[[0, 1, 2, 4, 5]].sum() > 0.8

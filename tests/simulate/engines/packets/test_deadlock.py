@@ -22,7 +22,7 @@ def permutations(fabric: Fabric, seed: int, times: int = 3) -> Flows:
 
 
 def loaded(routed: Routed) -> Network:
-    return Network.of(routed, hop_latency_s=150e-9)
+    return Network.of(routed, hop_latency_s=150e-9, latency_s=0)
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def test_random_traffic(seed: int) -> None:
 
 def test_long_messages_that_block_each_other_are_hardly_played() -> None:
     flows = Flows.of([2, 3, 4, 5, 6, 7], [8, 8, 8, 9, 8, 8], [1e8, 1e8, 3e7, 1e8, 1e8, 5e7])
-    played, repeated, engine = both(network(line(4, 4)), PacketModel(), flows)
+    played, repeated, engine = both(network(line(4, 4)), PacketModel(window_packets=0), flows)
     assert_same(played, repeated)
     assert engine.n_hops > 20 * (engine.n_hops - engine.n_repeated_hops)
 
@@ -69,10 +69,12 @@ def test_long_messages_that_block_each_other_are_hardly_played() -> None:
 def test_links_of_several_speeds() -> None:
     """A period need not be a number of packets of the fastest link."""
     routed = routing.route(topo.preset("hdr-on-ndr").fabric)
-    net, rng = Network.of(routed, hop_latency_s=200e-9), np.random.default_rng(0)
+    net, rng = Network.of(routed, hop_latency_s=200e-9, latency_s=0), np.random.default_rng(0)
     hosts = routed.fabric.ends()[:24]
     src, dst = rng.choice(hosts, (2, 30))
-    played, repeated, engine = both(net, PacketModel(), Flows.of(src, dst, rng.integers(1, 5_000_000, 30)))
+    played, repeated, engine = both(
+        net, PacketModel(window_packets=0), Flows.of(src, dst, rng.integers(1, 5_000_000, 30))
+    )
     assert_same(played, repeated)
     assert engine.n_repeated_hops > 0
 
@@ -83,7 +85,7 @@ def test_a_training_step_of_128_gpus_is_played_in_a_twentieth_of_its_packets() -
     job = {"name": "step", "kind": "training", "parallel": "data", "model": "vgg16", "ranks": 16, "within": "zone"}
     job |= {"forward": "42.5 ms", "backward": "85 ms", "algorithm": "ring", "bucket": "25 MiB"}
     flows = simulate.parse_workload({"jobs": [job]}, fabric).flows
-    net = Network.of(routing.route(fabric), hop_latency_s=200e-9)
+    net = Network.of(routing.route(fabric), hop_latency_s=200e-9, latency_s=0)
     played, repeated, engine = both(net, PacketModel(), flows)
     assert_same(played, repeated)
     assert engine.n_hops > 20 * (engine.n_hops - engine.n_repeated_hops)

@@ -60,7 +60,7 @@ def test_where_nothing_blocks_packets_take_the_time_of_fluid_flows(name: str) ->
         "nccl-ring": "{kind: gpu-collective, algorithm: nccl-ring, size: 4 MiB, ranks: 4}",
     }[name]
     workload = simulate.parse_workload(f"jobs: [{{name: a, {text[1:]}]", fabric)
-    net = simulate.Network.of(route(fabric), hop_latency_s=150e-9)
+    net = simulate.Network.of(route(fabric), hop_latency_s=150e-9, latency_s=0)
     fluid, packets = (play(net, workload, engine=engine) for engine in ("fluid", "packets"))
     assert packets.makespan_s == pytest.approx(fluid.makespan_s, rel=0.05)
 
@@ -74,7 +74,7 @@ jobs:
 - {name: sum, kind: collective, collective: allreduce, size: 1 MiB, ranks: 8}
 """
     workload = simulate.parse_workload(text, fabric)
-    net = simulate.Network.of(route(fabric), hop_latency_s=150e-9)
+    net = simulate.Network.of(route(fabric), hop_latency_s=150e-9, latency_s=0)
     found = [play(net, workload, engine=engine) for engine in ("fluid", "packets", "packets")]
     assert found[1].makespan_s == pytest.approx(found[0].makespan_s, rel=0.1)
     assert found[1].outcome.finish_s.tobytes() == found[2].outcome.finish_s.tobytes()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3, 5, 12, 20, 27, 30, 35, 46, 49])
 def test_packets_beside_fluid_flows_on_any_fabric(seed: int) -> None:
     fabric, rng = draw(seed), np.random.default_rng(seed)
-    network, ends = Network.of(route(fabric), hop_latency_s=150e-9), fabric.ends(role="compute")
+    network, ends = Network.of(route(fabric), hop_latency_s=150e-9, latency_s=0), fabric.ends(role="compute")
     flows = Flows.of(ends, rng.permutation(ends), rng.integers(1, 300_000, len(ends)))
     fluid = play(network, flows)
     least_s = (fluid.resource_bytes / network.capacity_bytes_s).max()

@@ -72,7 +72,7 @@ def test_adaptive_routing_widens_the_effective_bisection() -> None:
     # Geoffray and Hoefler, "Adaptive routing strategies for modern high performance networks", 2008: 38 and 77 % on 512
     # nodes. Here only the order: what their switches do inside is another thing.
     fabric = grow_tree((8, 16), (1, 8), (1, 1))
-    net, ends = Network.of(route(fabric), hop_latency_s=145e-9), fabric.ends()
+    net, ends = Network.of(route(fabric), hop_latency_s=145e-9, latency_s=0), fabric.ends()
     half = len(ends) // 2
     part = {False: 0.0, True: 0.0}
     for seed in range(3):

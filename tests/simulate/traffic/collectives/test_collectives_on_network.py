@@ -28,7 +28,7 @@ def star(n: int) -> Network:
     lft = np.full((1, int(lid.max()) + 1), 255, np.uint8)
     lft[0, lid[0]] = 0
     lft[0, lid[1:]] = np.arange(1, n + 1)
-    return Network.of(Routed(fabric, RoutingTables(lid, lft)))
+    return Network.of(Routed(fabric, RoutingTables(lid, lft)), latency_s=0)
 
 
 def makespan(n: int, collective: str, algorithm: str, chunks: int = 1, groups: np.ndarray | None = None) -> float:

@@ -19,7 +19,7 @@ RATE = 25e9
 
 @pytest.fixture(scope="module")
 def network() -> simulate.Network:
-    return simulate.Network.of(routing.route(tree(80, leaves=4, spines=4)))
+    return simulate.Network.of(routing.route(tree(80, leaves=4, spines=4)), latency_s=0)
 
 
 def sharp(hosts: np.ndarray) -> simulate.Collective:

@@ -210,7 +210,7 @@ def test_sixteen_segments_down_a_chain_overlap() -> None:
             text += [f"s{at} requires r{at}"] if 0 < rank < n - 1 else []
         text.append("}")
     flows = flows_of_goal(parse_goal(text))
-    network = Network.of(route(preset("lab-20").fabric))
+    network = Network.of(route(preset("lab-20").fabric), latency_s=0)
     hosts = network.fabric.ends(role="compute")[:n]
     times = {order: play(network, flows.placed(hosts).in_order(order)).makespan_s for order in ("peer", "none")}
 

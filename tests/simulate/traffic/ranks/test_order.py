@@ -57,7 +57,7 @@ def test_as_good_as_trying_all_orders(seed: int, algorithm: str) -> None:
     ends = job(routed, 6, np.random.default_rng(seed))
     if len(ends) < 2:
         pytest.skip("too few nodes alike")
-    network = simulate.Network.of(routed, lane_weights=1)
+    network = simulate.Network.of(routed, lane_weights=1, latency_s=0)
     found = order_ranks(network, ends, algorithm, size_bytes=1e6, effort=LITTLE)
     paths, pattern = JobPaths.of(network, ends), pattern_of(algorithm, len(ends))
     best = least_time(paths, pattern, 1e6)
@@ -71,7 +71,7 @@ def test_as_good_as_trying_all_orders(seed: int, algorithm: str) -> None:
 @pytest.mark.parametrize("name", ["qdr-directors", "edr-frames", "a100-superpod"])
 def test_as_good_as_trying_all_orders_of_eight(name: str, algorithm: str) -> None:
     routed = routing.route(twin(name), "balanced")
-    network = simulate.Network.of(routed, lane_weights=1)
+    network = simulate.Network.of(routed, lane_weights=1, latency_s=0)
     for seed in range(3):
         ends = job(routed, 8, np.random.default_rng(seed))
         found = order_ranks(network, ends, algorithm, size_bytes=1e6, effort=LITTLE)
@@ -87,7 +87,7 @@ def test_loads_are_those_that_the_judge_of_routings_counts(seed: int) -> None:
     ends = job(routed, 9, np.random.default_rng(seed))[:, :1]
     if len(ends) < 2:
         pytest.skip("too few nodes alike")
-    network = simulate.Network.of(routed, lane_weights=1)
+    network = simulate.Network.of(routed, lane_weights=1, latency_s=0)
     for algorithm in ("ring", "halving-doubling", "all-to-all"):
         found = order_ranks(network, ends, algorithm, effort=100_000)
         pattern = pattern_of(algorithm, len(ends))
@@ -105,7 +105,7 @@ def test_loads_are_those_that_the_judge_of_routings_counts(seed: int) -> None:
 def test_the_time_is_that_of_the_fluid(seed: int, algorithm: str) -> None:
     routed = routing.route(draw(seed), "balanced")
     ends = job(routed, 7, np.random.default_rng(seed))
-    network = simulate.Network.of(routed, lane_weights=1)
+    network = simulate.Network.of(routed, lane_weights=1, latency_s=0)
     found = order_ranks(network, ends, algorithm, size_bytes=1e9, effort=100_000)
     pattern, placed = pattern_of(algorithm, len(ends)), ends[found.order]
     for step in range(pattern.n_steps):
@@ -127,7 +127,7 @@ def test_other_labels_change_nothing() -> None:
     again = routing.Routed(other.fabric, routing.RoutingTables(lid, lft))
     for algorithm in PATTERNS:
         one, two = (
-            order_ranks(simulate.Network.of(which, lane_weights=1), places, algorithm, effort=LITTLE)
+            order_ranks(simulate.Network.of(which, lane_weights=1, latency_s=0), places, algorithm, effort=LITTLE)
             for which, places in ((routed, ends), (again, new_end[ends]))
         )
         assert one.order.tolist() == two.order.tolist()
@@ -137,7 +137,7 @@ def test_other_labels_change_nothing() -> None:
 def test_a_job_of_a_whole_lab() -> None:
     routed = routing.route(topo.preset("lab-20").fabric)
     hosts = routed.fabric.ends(role="compute")
-    network = simulate.Network.of(routed)
+    network = simulate.Network.of(routed, latency_s=0)
     mixed = np.random.default_rng(0).permutation(hosts)
     for algorithm in PATTERNS:
         found = order_ranks(network, mixed, algorithm, effort=LITTLE)
@@ -149,7 +149,9 @@ def test_a_job_of_a_whole_lab() -> None:
 def test_what_is_best_already_stays_as_it_is() -> None:
     routed = routing.route(topo.preset("lab-20").fabric)
     hosts = routed.fabric.ends(role="compute")
-    assert order_ranks(simulate.Network.of(routed), hosts, "ring").order.tolist() == list(range(len(hosts)))
+    assert order_ranks(simulate.Network.of(routed, latency_s=0), hosts, "ring").order.tolist() == list(
+        range(len(hosts))
+    )
 
 
 def test_nearest_first_goes_from_leaf_to_leaf() -> None:
@@ -161,4 +163,4 @@ def test_nearest_first_goes_from_leaf_to_leaf() -> None:
 def test_a_node_twice_is_refused() -> None:
     routed = routing.route(topo.preset("lab-20").fabric)
     with pytest.raises(HeddleError, match="twice"):
-        order_ranks(simulate.Network.of(routed), [5, 6, 5], "ring")
+        order_ranks(simulate.Network.of(routed, latency_s=0), [5, 6, 5], "ring")

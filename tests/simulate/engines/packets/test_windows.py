@@ -1,0 +1,67 @@
+"""Windows: they fill an idle path, whatever its latency, and leave room for others in the buffers of a hot one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import routing
+import topo
+from helpers.packets import RATE, SLOT_S, line, network
+from simulate import Flows, Network, PacketModel, play
+from simulate.traffic import HFReduce
+
+
+@pytest.mark.parametrize("hop_slots", [0.0, 0.1, 1.0, 7.3, 40.0])
+@pytest.mark.parametrize("inputs", ["fifo", "voq"])
+def test_one_message_fills_an_idle_path(hop_slots: float, inputs: str) -> None:
+    """Buffers of 64 packets hold what is under way on the longest of these links, there and back twice."""
+    net, packets = network(line(2, 2), hop_s=hop_slots * SLOT_S), 2000
+    model = PacketModel(inputs=inputs, buffer_packets=128)
+    took = play(net, Flows.of([2], [4], packets * 4096.0), engine=model).makespan_s
+    assert took == pytest.approx((packets + 3 * hop_slots) * SLOT_S, rel=2e-3)
+
+
+def test_a_packet_less_does_not() -> None:
+    """The formula is no looser than it says: less one for what leaves meanwhile, and one for rounding."""
+    net = network(line(2, 2), hop_s=7.3 * SLOT_S)
+    full = int(np.ceil(2 * 3 * 7.3 + 1))
+    for window, fills in ((full, True), (full - 2, False)):
+        model = PacketModel(window_packets=window, buffer_packets=128)
+        took = play(net, Flows.of([2], [4], 2000 * 4096.0), engine=model).makespan_s
+        assert (took < 2000 * SLOT_S * 1.02) == fills
+
+
+@pytest.mark.parametrize("buffer_packets", [8, 32, 256])
+def test_a_hot_port_leaves_an_idle_one_its_fair_share(buffer_packets: int) -> None:
+    """A sends to a hot port with three others, and to an idle one: by max-min it sends 1/4 there and 3/4 here."""
+    net = network(line(6))
+    a, d, e, f, b, c = range(1, 7)
+    engine = PacketModel(inputs="voq", buffer_packets=buffer_packets)(net, n_bins=64)
+    engine.begin_all(Flows.of([a, d, e, f, a], [b, b, b, b, c], 4096 * 8000.0))
+    engine.advance(3000 * SLOT_S)
+    timeline, fabric = engine.timeline, net.fabric
+    assert timeline is not None
+    full = int(3000 * SLOT_S / timeline.bin_s)
+    into = fabric.peer[fabric.port_of(np.array([b, c]))]
+    rates = timeline.load_bytes_s[into, full // 3 : full].mean(axis=1) / RATE
+    assert rates == pytest.approx([1.0, 0.75], abs=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gpus", "published"), [(16, 8.10), (64, 7.95), (128, 7.78)])
+def test_hfreduce_takes_what_was_published(gpus: int, published: float) -> None:
+    """Fig. 7a of arXiv 2408.14158; chunks and root port as in docs/validation/fire-flyer.md, all else by default."""
+    cluster = topo.preset("fire-flyer-2")
+    model = replace(cluster.catalog.node("pcie-a100"), root_port_gbyte_per_s=33.0)
+    fabric, size = cluster.fabric, 186 * 2**20
+    ends = fabric.ends(role="compute")
+    ends = ends[fabric.zone[fabric.end_node[ends]] == 0]
+    reduce, routed, found = HFReduce(chunk_bytes=5 * 2**20), routing.route(fabric, "balanced"), []
+    for seed in range(3):
+        chosen = np.random.default_rng(seed).choice(ends, gpus // 8, replace=False).astype(np.int32)
+        servers = reduce.servers(model, fabric, chosen)
+        on = Network.of(routed, lane_weights=1, devices=servers.devices)
+        found.append(size / play(on, reduce.flows(servers, size), engine="packets").makespan_s / 1e9)
+    assert np.median(found) == pytest.approx(published, rel=0.05)  # which servers were used is not published
+    assert found == pytest.approx([published] * 3, rel=0.08)

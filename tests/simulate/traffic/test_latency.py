@@ -1,0 +1,138 @@
+"""Latencies: which message takes which, what was measured, and laws that hold for both engines and any latency."""
+
+import json
+from html import unescape
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import routing
+import simulate
+import topo
+from simulate import Network, play
+from simulate.traffic import Servers, nccl_ring, nccl_tree
+from simulate.traffic.flows import Flows
+from simulate.traffic.latency import PUBLISHED, PUBLISHED_LEAST, PUBLISHED_MOST, Latencies
+
+LAB = topo.preset("lab-20")
+ROUTED = routing.route(LAB.fabric)
+HOSTS = ROUTED.fabric.ends(role="compute")
+ALGORITHMS = ("ring", "halving-doubling", "double-binary-tree")
+
+
+def dgx(count: int) -> tuple[routing.Routed, Servers]:
+    """So many DGX A100 on one rail-optimised tree."""
+    nodes = {"gpu": {"model": "dgx-a100", "count": count}}
+    network = {"shape": "rail", "unit_nodes": count, "tree": {"switch": "QM8790"}}
+    cluster = topo.parse({"name": "c", "nodes": nodes, "network": network})
+    ends = np.stack([*simulate.traffic.rails_of_hosts(cluster.fabric).values()])
+    return routing.route(cluster.fabric), Servers(cluster.catalog.node("dgx-a100"), cluster.fabric, ends)
+
+
+@pytest.mark.parametrize("engine", ["fluid", "packets"])
+def test_each_way_takes_its_own(engine: str) -> None:
+    """Empty messages: only latency is left of them."""
+    servers = Servers(LAB.catalog.node("pcie-a100"), LAB.fabric, HOSTS[:2], operations=(1.0,), nvlink=True)
+    latencies = Latencies(host_s=1e-6, gpu_s=2e-6, pcie_s=4e-6, nvlink_s=8e-6)
+    network = Network.of(ROUTED, latency_s=latencies, hop_latency_s=0, devices=servers.devices)
+    memory, over_host, adapter = servers.memory(1.0), servers.gpu_over_host, servers.gpu_at_adapter[:, :, 0]
+    nvlink = servers.gpu_over_nvlink
+    took = {
+        1e-6: [(HOSTS[0], HOSTS[1]), (memory[0], memory[1])],
+        2e-6: [(adapter[0, 3], adapter[1, 5])],
+        4e-6: [(over_host[0, 0], over_host[0, 7]), (over_host[0, 1], memory[0]), (memory[0], over_host[0, 1])],
+        8e-6: [(nvlink[0, 0], nvlink[0, 1])],
+        0.0: [(memory[0], servers.processor[0]), (HOSTS[0], HOSTS[0])],
+    }
+    for time_s, pairs in took.items():
+        for src, dst in pairs:
+            found = play(network, Flows.of([src], [dst], 0), engine=engine).makespan_s
+            assert found == pytest.approx(time_s, abs=2e-9), (src, dst)
+
+
+def test_defaults_lie_within_what_is_published() -> None:
+    assert all(
+        low <= value <= high for low, value, high in zip(PUBLISHED_LEAST, PUBLISHED, PUBLISHED_MOST, strict=True)
+    )
+    assert all(value > 0 for value in PUBLISHED)
+
+
+@pytest.mark.parametrize(("count", "measured_s"), [(4, 42.03e-6), (8, 51.38e-6), (16, 61.68e-6)])
+def test_small_allreduces_take_what_was_measured(count: int, measured_s: float) -> None:
+    """8 bytes, NCCL 2.8.4 on servers of 8 A100 (ABCI 2.0, aistabci/abci2.0benchmark): its launch is not modelled.
+
+    On two servers it is a fifth of the 32.6 us, which are therefore missed by 1.7.
+    """
+    routed, servers = dgx(count)
+    network = Network.of(routed, devices=servers.devices)
+    tree, ring = (play(network, make(servers, 8)).makespan_s for make in (nccl_tree, nccl_ring))
+    assert measured_s / 1.5 < tree < measured_s
+    assert tree < ring
+
+
+@pytest.mark.parametrize("engine", ["fluid", "packets"])
+def test_trees_win_where_messages_are_small_and_rings_where_they_are_large(engine: str) -> None:
+    def best(size: float) -> str:
+        times = {
+            name: play(ROUTED, simulate.allreduce(HOSTS, size, name), engine=engine).makespan_s for name in ALGORITHMS
+        }
+        return min(times, key=times.__getitem__), times
+
+    small, times = best(8)
+    assert small != "ring"
+    assert times["double-binary-tree"] < times["ring"]
+    _, times = best(1 << 26)
+    assert times["ring"] < times["double-binary-tree"]
+
+
+@pytest.mark.parametrize("engine", ["fluid", "packets"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("size", [8, 4096, 1 << 20])
+def test_more_latency_never_speeds_up(engine: str, algorithm: str, size: int) -> None:
+    task = simulate.allreduce(HOSTS, size, algorithm)
+    steps = [(0, 0), (1e-6, 0), (1e-6, 1e-7), (1e-6, 4e-7), (5e-6, 4e-7), (2e-5, 4e-7)]
+    times = [
+        play(Network.of(ROUTED, latency_s=message, hop_latency_s=hop), task, engine=engine).makespan_s
+        for message, hop in steps
+    ]
+    # Where packets of several messages meet, another order of arrivals may save a little of the waits.
+    slack = 0.02 if (engine, algorithm) == ("packets", "double-binary-tree") else 1e-3
+    assert all(low <= high * (1 + slack) for low, high in pairwise(times)), times
+    assert times[0] < times[-1]
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "halving-doubling"])
+@pytest.mark.parametrize("size", [8, 1000, 1 << 16, 1 << 24])
+def test_without_contention_packets_and_fluid_flows_agree(algorithm: str, size: int) -> None:
+    task = simulate.allreduce(HOSTS, size, algorithm)
+    fluid, packets = (play(ROUTED, task, engine=engine).makespan_s for engine in ("fluid", "packets"))
+    assert packets == pytest.approx(fluid, rel=0.05)
+
+
+def test_chunks_of_a_pipeline_take_each_latency_once() -> None:
+    """n chunks over k links in a row: k times the latency and a chunk, and then the others one behind another."""
+    n, chunk, latency_s, rate = 16, 1e5, 50e-6, 25e9
+    hosts = HOSTS[:4]
+    task = simulate.collective("broadcast", hosts, n * chunk, "ring", chunks=n)
+    network = Network.of(ROUTED, latency_s=latency_s, hop_latency_s=0)
+    expected = 3 * (latency_s + chunk / rate) + (n - 1) * chunk / rate
+    assert play(network, task).makespan_s == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["fluid", "packets"])
+def test_caveats_are_part_of_every_form_of_a_result(engine: str) -> None:
+    task = simulate.allreduce(HOSTS, 1 << 20)
+    workload = simulate.preset("allreduce", ROUTED.fabric)
+    for network, said in (
+        (Network.of(ROUTED), "10 m for each of 62 cables"),
+        (Network.of(ROUTED, latency_s=0), "zero"),
+    ):
+        for traffic in (task, workload):
+            found = play(network, traffic, engine=engine)
+            outcome = getattr(found, "outcome", found)
+            assert any(said in caveat for caveat in outcome.caveats)
+            assert found.to_dict()["caveats"] == list(outcome.caveats)
+            assert all(caveat.partition(":")[0] in repr(found) for caveat in outcome.caveats)
+            for form in (unescape(found._repr_html_()), json.dumps(found.to_dict(), ensure_ascii=False)):
+                assert all(caveat in form for caveat in outcome.caveats)
