@@ -24,7 +24,7 @@ WORDS = {
     "export": "SPEC slurm",
 }
 """How each command is called that takes a spec."""
-OTHERS = {"init", "collect", "sweep", "calibrate", "optimise", "report", "schema", "completion"}
+OTHERS = {"init", "collect", "keep", "sweep", "calibrate", "optimise", "report", "schema", "completion"}
 LAB = config_root() / "lab-20.yaml"
 BAD = {
     "a misspelt engine": "routing: {engine: fat-treee}\n",

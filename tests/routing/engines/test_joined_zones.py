@@ -13,7 +13,7 @@ from helpers.clusters import tree, zoned
 from helpers.strategies import examples, nightly, slow_but
 from routing.engines import balanced, dfsssp
 from routing.engines.balanced import route
-from routing.engines.judge import judge
+from routing.engines.judge import Judge
 from routing.proof import check_certificate, prove
 from routing.quality import congestion, shifts
 from routing.routed import Routed
@@ -147,18 +147,18 @@ def random_zoned(seed: int) -> Fabric:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(16), *(nightly(seed) for seed in range(100, 140))])
 def test_zones_of_any_spec_are_as_good_as_plain_shortest_paths(seed: int):
-    """Where ports are gathered, these are safe: on 34 of the first 40 they once had fewer flows on the fullest link."""
+    """Where ports are gathered, these are safe."""
     fabric = random_zoned(seed)
-    ours, plain = (judge(fabric, engine.route(fabric)) for engine in (balanced, dfsssp))
+    tables = [engine.route(fabric) for engine in (balanced, dfsssp)]
+    judge = Judge(fabric, tables[0].lid)
+    ours, plain = map(judge.judge, tables)
 
     assert (ours.missing, ours.credit_loops) == (0, 0)
-    assert ours.max_load <= plain.max_load
-    assert ours.ebb >= 0.99 * plain.ebb
-    assert ours.shift >= 0.95 * plain.shift
-    assert ours.role_shift >= 0.98 * plain.role_shift
-    # Other tables may have more flows on the fullest link of a shift, if fewer pairs share the fullest link of all.
-    assert ours.role_mean_shift * ours.max_load <= 1.05 * plain.role_mean_shift * plain.max_load
-    assert ours.mean_shift * ours.max_load <= 1.2 * plain.mean_shift * plain.max_load
+    assert ours.score <= plain.score
+    assert ours.fullest <= plain.fullest
+    assert ours.bisection >= 0.98 * plain.bisection
+    assert ours.shifts >= 0.98 * plain.shifts
+    assert ours.jobs >= 0.98 * plain.jobs
 
 
 @pytest.mark.slow
