@@ -48,7 +48,7 @@ def write_platform(folder: Path, network: Network, flows: Flows) -> None:
     _, example = np.unique(routes.route, return_index=True)
     lines = [f"hosts {fabric.n_end_ports - first}"]
     at_host = np.arange(fabric.n_ports) >= fabric.first_adapter_port
-    latency = network.hop_latency_s + np.where(at_host, network.message_latency_s, 0.0)
+    latency = network.hop_latency_s + np.where(at_host, network.latency_s.host_s, 0.0)
     lines += [f"link {c!r} {s!r}" for c, s in zip(network.capacity_bytes_s.tolist(), latency.tolist(), strict=True)]
     offset, resource = routes.offset.tolist(), routes.resource.tolist()
     for route, flow in enumerate(example.tolist()):
