@@ -18,7 +18,7 @@ plan: .venv/installed ## build Fire-Flyer 2 into out/fire-flyer-2
 	$(BIN)/plan build configs/fire-flyer-2.yaml -o $(OUT)
 	@echo "Results are in $(OUT): plan.json holds every figure, opensm/ is what the subnet manager loads."
 
-check: lint ## lint, and all tests that are neither slow nor judged by real tools: under a minute
+check: lint ## lint, and all tests that are neither slow nor judged by real tools: minutes
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -p no:nbmake -m "not slow and not peer and not nightly" --hypothesis-profile fast tests
 
 test: tools lint ## install what the tests need, then check and test everything

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,11 +14,17 @@ from routing.repairs.basis import HOST, RepairBasis, destinations, hosts_at
 from routing.repairs.channels import Channels
 from routing.search.move import AMENDED, AS_THEY_ARE
 from routing.search.problem import Dense, assemble
-from routing.search.search import TableSearch
+from routing.search.search import SWEEPS, TableSearch
 from topo.fabric import Fabric, frozen
+
+WAYS = (AS_THEY_ARE, 0), (AMENDED, MOST_DETOUR)
+"""Turns that moves may take at each price, and links that paths may have beyond the shortest."""
 
 HALVINGS = 8
 """Prices that are tried: by the last one, an entry costs next to nothing."""
+
+EFFORT = 20_000_000
+"""Destinations times switches that are looked at: some five seconds, since repairs are waited for."""
 
 
 def take_off_peaks(
@@ -54,16 +62,22 @@ def take_off_peaks(
     order = with_ranks(order, frozen(channels.start(rank)))
     found = search.weigh(order, repaired, 1.0)
     price = (found.score - were.score) / max(int((tables.lft != lft).sum()), 1)
-    for halved in range(HALVINGS if price > 0 else 0):
-        for turns, detour in ((AS_THEY_ARE, 0), (AMENDED, MOST_DETOUR)):
-            if found.fullest <= were.fullest:
-                break
-            least, some = price / 2**halved, _over_full(search, lids, found.next_hop, were.fullest)
-            other = search.improve(
-                found.order, found.next_hop, turns=turns, detour=detour, high=1.0, least=least, some=some
-            )
-            if np.count_nonzero(other.next_hop != repaired) <= spare:
-                found = other
+    effort = EFFORT
+    for halved, (turns, detour) in product(range(HALVINGS if price > 0 else 0), WAYS):
+        if found.fullest <= were.fullest:
+            break
+        some = _over_full(search, lids, found.next_hop, were.fullest)
+        looked_at = int(some.sum()) * left.n_switches
+        sweeps = min(effort // looked_at, SWEEPS)
+        if not sweeps:
+            break
+        effort -= sweeps * looked_at
+        other = search.improve(
+            found.order, found.next_hop, turns=turns, detour=detour, high=1.0, least=price / 2**halved,
+            some=some, sweeps=sweeps,
+        )  # fmt: skip
+        if np.count_nonzero(other.next_hop != repaired) <= spare:
+            found = other
     write_ports(order, repaired, found.next_hop, lft)
     same = np.array_equal(found.order.rank, channels.start(rank))
     return rank if same else channels.ranks(found.order.rank)

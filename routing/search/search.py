@@ -133,6 +133,7 @@ class TableSearch:
         high: float = HIGH,
         least: float = 0.0,
         some: NDArray[np.bool_] | None = None,
+        sweeps: int = SWEEPS,
     ) -> Found:
         """Return the tables that a search from some ends with.
 
@@ -153,6 +154,8 @@ class TableSearch:
             What each move must gain.
         some : (D,) bool, optional
             Destinations whose paths may move.
+        sweeps : int
+            Most sweeps over them.
         """
         samples, growing, next_hop = self.problem.samples, self._turns(order), next_hop.copy()
         used = np.zeros(self.shape, np.int32)
@@ -162,7 +165,7 @@ class TableSearch:
         bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
         best = self._judged(order, next_hop.copy(), sums, high)
         visited = self.turn if some is None else self.turn[some[self.turn]]
-        for _ in range(SWEEPS):
+        for _ in range(sweeps):
             terms = self._lowered(sums, high, least)
             moves, _ = move_flows(samples, growing, bounds, terms, self.state, next_hop, visited)
             sums = self._sum(growing, used, next_hop)
