@@ -62,6 +62,10 @@ def take_off_peaks(
     order = with_ranks(order, frozen(channels.start(rank)))
     found = search.weigh(order, repaired, 1.0)
     price = (found.score - were.score) / max(int((tables.lft != lft).sum()), 1)
+    first, then = channels.turns(basis)  # old paths are taken while entries change
+    rises = order.rank[first] < order.rank[then]
+    held = np.zeros(search.shape, np.int32)
+    held[first[rises], (then - order.indptr[order.sender[then]])[rises]] = 1
     effort = EFFORT
     for halved, (turns, detour) in product(range(HALVINGS if price > 0 else 0), WAYS):
         if found.fullest <= were.fullest:
@@ -74,7 +78,7 @@ def take_off_peaks(
         effort -= sweeps * looked_at
         other = search.improve(
             found.order, found.next_hop, turns=turns, detour=detour, high=1.0, least=price / 2**halved,
-            some=some, sweeps=sweeps,
+            some=some, sweeps=sweeps, held=held,
         )  # fmt: skip
         if np.count_nonzero(other.next_hop != repaired) <= spare:
             found = other

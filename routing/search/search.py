@@ -134,6 +134,7 @@ class TableSearch:
         least: float = 0.0,
         some: NDArray[np.bool_] | None = None,
         sweeps: int = SWEEPS,
+        held: NDArray[np.int32] | None = None,
     ) -> Found:
         """Return the tables that a search from some ends with.
 
@@ -156,10 +157,13 @@ class TableSearch:
             Destinations whose paths may move.
         sweeps : int
             Most sweeps over them.
+        held : (C, W) int32, optional
+            1 for turns that stay allowed, though no path takes them.
         """
         samples, growing, next_hop = self.problem.samples, self._turns(order), next_hop.copy()
         used = np.zeros(self.shape, np.int32)
         sums = self._sum(growing, used, next_hop)
+        used += 0 if held is None else held
         allow_used(growing, used)
         keeps = np.zeros((0, 0), bool) if kept is None else kept
         bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
@@ -169,6 +173,7 @@ class TableSearch:
             terms = self._lowered(sums, high, least)
             moves, _ = move_flows(samples, growing, bounds, terms, self.state, next_hop, visited)
             sums = self._sum(growing, used, next_hop)
+            used += 0 if held is None else held
             found = self._judged(with_ranks(order, frozen(growing.rank.copy())), next_hop.copy(), sums, high)
             gain = best.score - found.score
             best = found if gain > 0 else best

@@ -55,7 +55,6 @@ def test_plan_json_holds_what_others_rely_on(fire_flyer):
     assert plan["counts"] == {
         "switches": 122, "leaf": 80, "spine": 40, "core": 0, "joint": 2, "zones": 2, "gpu_nodes": 1200, "gpus": 9600,
         "storage_nodes": 180, "management_nodes": 0, "aggregation_nodes": 0, "host_ports": 1560, "links": 3200,
-        "cables": 3200,
     }  # fmt: skip
     assert plan["proof"] == {"pairs": 2_432_040, "missing": 0, "credit_loops": 0, "max_hops": 7, "lanes": 1}
     assert plan["quality"]["max_load"] == 30_420

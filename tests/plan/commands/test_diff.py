@@ -73,7 +73,7 @@ def test_a_walk_through_the_racks(tmp_path: Path) -> None:
     network = {"shape": "fat-tree", "switch": "QM8700"}
     nodes = {"gpu": {"model": "pcie-a100", "count": 90}}
     spec = tmp_path / "spec.yaml"
-    floor = {"rows": 2, "racks_per_row": 8, "rack_power": "30 kW"}
+    floor = {"rows": 2, "racks_per_row": 8, "rack_typical_power": "30 kW"}
     spec.write_text(json.dumps({"name": "x", "nodes": nodes, "network": network, "floor": floor}))
     fabric = topo.read(spec).fabric
     (tmp_path / "found").write_text(topo.format_ibnetdiscover(fabric.without(fabric.inner[::7])))
