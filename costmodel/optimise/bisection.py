@@ -153,7 +153,7 @@ class Bisection(Brief):
         return self.text
 
     def __str__(self) -> str:
-        at_most = f"{floor(self.least * 1_000) / 1_000:.1%} to " if self.least else "at most "
+        at_most = f"{floor(self.least * 1_000 + ROUNDING) / 1_000:.1%} to " if self.least else "at most "
         return f"{'' if self.exact else at_most}{self.share:.1%}"
 
     @property
