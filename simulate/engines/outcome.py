@@ -131,7 +131,8 @@ class Outcome(Shown):
     congestion: Congestion | None = None
     """What packets met; None with fluid flows."""
     rounds: Rounds | None = None
-    """The rounds for which these flows stand as the first; its makespan and loads are those of all. None for itself."""
+    """The rounds for which these flows stand as the first; its makespan and loads are those of all, durations those of
+    the first, in which chunks wait otherwise for their connection. None for itself."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)

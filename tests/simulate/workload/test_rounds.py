@@ -80,6 +80,8 @@ def test_proven_rounds_are_those_of_the_full_play() -> None:
         assert found.makespan_s == pytest.approx(whole.makespan_s, rel=1e-12), seed
         np.testing.assert_allclose(found.resource_bytes, whole.resource_bytes, rtol=1e-12, err_msg=str(seed))
         np.testing.assert_allclose(found.lane_bytes, whole.lane_bytes, rtol=1e-12)
+        if task.chunks > 1:  # how long chunks wait for their connection differs from round to round
+            continue
         lasted = whole.duration_s[whole.flows.src != whole.flows.dst].reshape(rounds.count, -1)
         same = np.sort(found.duration_s), np.sort(lasted, axis=1)
         np.testing.assert_allclose(np.broadcast_to(same[0], same[1].shape), same[1], rtol=1e-9, err_msg=str(seed))
