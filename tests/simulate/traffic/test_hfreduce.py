@@ -100,7 +100,7 @@ def test_the_tightest_resource_binds(
     outcome = run(8, LONG, on=model(**figures), nvlink=nvlink, links=links)
 
     assert binding(outcome) == resource
-    assert ceiling * 0.99 < gbyte_per_s(outcome, LONG) < ceiling
+    assert ceiling * 0.985 < gbyte_per_s(outcome, LONG) < ceiling  # the first chunk fills the pipeline
 
 
 def test_one_server_reduces_without_a_network() -> None:
