@@ -335,7 +335,7 @@ def test_one_round_for_all_is_said_wherever_it_is_shown(
     assert "job: begins at 0 ms" in (drawn := (out / "timeline.svg").read_text())
     assert "utilisation" not in drawn and "time (ms)" in drawn and not (out / "timeline.npz").exists()
     assert run(["report", str(out), "-o", str(tmp_path / "report.html")]) == 0
-    assert "one round for all 210" in (tmp_path / "report.html").read_text()
+    assert "messages stand for 210 rounds" in (tmp_path / "report.html").read_text()
     capsys.readouterr()
     assert run(["simulate", str(LAB), "-w", str(ring)]) == 0
     assert "one round of 16 messages was simulated for all 210" in capsys.readouterr().out
