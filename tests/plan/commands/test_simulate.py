@@ -338,7 +338,7 @@ def test_one_round_for_all_is_said_wherever_it_is_shown(
     assert "messages stand for 210 rounds" in (tmp_path / "report.html").read_text()
     capsys.readouterr()
     assert run(["simulate", str(LAB), "-w", str(ring)]) == 0
-    assert "one round of 16 messages was simulated for all 210" in capsys.readouterr().out
+    assert "one round for all: 16 messages stand for 210 rounds" in capsys.readouterr().out
 
     no_level = collective(tmp_path, collective="all-to-all")
     assert "w.yaml:1:" in (said := refused(capsys, LAB, "-w", no_level)) and "give the job an `sl`" in said
