@@ -24,7 +24,7 @@ from click.shell_completion import shell_complete
 
 from plan.commands.options import COMPLETE, Number
 from plan.render.terminal import print_error, printable, spelled
-from plan.signals import UNDIVIDED, impose, watching
+from plan.signals import UNDIVIDED, impose, lift_memory, watching
 from topo import HeddleError, did_you_mean
 
 COMMANDS: dict[str, str] = {
@@ -166,6 +166,7 @@ def refuse(error: Exception, as_json: bool) -> int:
         drop(sys.stdout)
         error = HeddleError(f"{error.filename or 'output'}: no space left on the device")
     elif out_of_memory(error):
+        lift_memory()
         error = HeddleError(
             "plan: not enough memory for this (budget command-memory, or what the machine has); take a smaller "
             "cluster, a larger machine, or more with `plan --memory`"

@@ -154,3 +154,9 @@ def impose(cpu_s: int | None = None, memory_gib: float | None = None) -> None:
             found = f"found a limit of {limit // 2**20:,} MiB on memory; expected {least // 2**20:,} or more"
             raise HeddleError(f"plan: {found}. See `ulimit -a` of the shell")
         resource.setrlimit(kind, (limit, hard))
+
+
+def lift_memory() -> None:
+    """Let this process take what memory the shell allows: it ends, and must have room to say why."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
