@@ -22,7 +22,7 @@ from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, Role
 from topo.floor.cables import Cabling, backplane
 from topo.floor.racks import Layout
-from topo.speeds import SPEEDS
+from topo.speeds import speed_name
 from topo.table import Shown, Table
 
 Part = tuple[PartKind, str, str, tuple[str, ...]]
@@ -294,7 +294,7 @@ def _cables(
         width = fabric.width[fabric.links].min(axis=1).tolist()
         speed = fabric.speed[fabric.links].min(axis=1).tolist()
         for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
-            parts["cable", f"{width[link]}x{SPEEDS[speed[link]]}", places[link], inside[link]] += 1
+            parts["cable", speed_name(width[link], speed[link]), places[link], inside[link]] += 1
         return parts
     for place, switches, index, cable in zip(
         places, inside, cabling.part.tolist(), cabling.cable.tolist(), strict=True

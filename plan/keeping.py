@@ -11,7 +11,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -64,9 +64,9 @@ class Kept(Shown):
         return not self.left
 
     @property
-    def table(self) -> Table:
-        """The pass in figures."""
-        figures = {
+    def figures(self) -> dict[str, int]:
+        """The pass in figures, each with its name."""
+        return {
             "cables down": len(self.repair.down) // 2,
             "entries written": self.written,
             "stages": self.stages,
@@ -75,22 +75,23 @@ class Kept(Shown):
             "channels in credit loops": self.proof.credit_loops,
             "findings": len(self.left),
         }
-        return Table("kept", (Column("of", list(figures)), Column("value", list(figures.values()))))
+
+    @property
+    def table(self) -> Table:
+        """The `figures` as a table."""
+        return Table("kept", (Column("of", list(self.figures)), Column("value", list(self.figures.values()))))
 
     @property
     def metrics(self) -> str:
         """The pass for Prometheus' textfile collector."""
-        names, values = (column.values for column in self.table.columns)
-        figures = {"holds": int(self.holds)} | dict(zip(map(str, names), values, strict=True))
-        return _gauges(figures)
+        return _gauges({"holds": int(self.holds)} | self.figures)
 
     def _brief(self) -> str:
         return f"{plural(self.written, 'entry', 'entries')} written, {plural(len(self.left), 'finding')}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and findings as plain values, ready for JSON."""
-        names, values = (column.values for column in self.table.columns)
-        figures = dict(zip((str(name).replace(" ", "_") for name in names), values, strict=True))
+        figures = {name.replace(" ", "_"): value for name, value in self.figures.items()}
         return {"holds": self.holds} | figures | {"left": [finding.to_dict() for finding in self.left]}
 
 
@@ -243,9 +244,9 @@ class Keeper:
 
     def _write(self, routed: Routed) -> None:
         """Write the file of tables, if it has others."""
-        sections = lfts_sections(routed.fabric, routed.tables)
+        sections = list(lfts_sections(routed.fabric, routed.tables))
         if not _has(self.tables, sections):
-            write_file(self.tables, lfts_sections(routed.fabric, routed.tables))
+            write_file(self.tables, sections)
 
 
 class NextStage(NamedTuple):
@@ -340,13 +341,12 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(opened)
 
 
-def _has(path: Path, sections: Iterator[bytes]) -> bool:
+def _has(path: Path, sections: Sequence[bytes]) -> bool:
     """Whether a file holds these sections, but for the first, a comment."""
     if not path.is_file():
         return False
-    next(sections)
     with path.open("rb") as file:
-        return file.readline(1024).startswith(b"#") and all(file.read(len(one)) == one for one in sections) and (
+        return file.readline(1024).startswith(b"#") and all(file.read(len(one)) == one for one in sections[1:]) and (
             not file.read(1))  # fmt: skip
 
 

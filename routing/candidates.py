@@ -40,11 +40,6 @@ class Candidate:
     """The same of the slowest of them."""
 
     @property
-    def safe(self) -> bool:
-        """Whether no packet can be stuck for good."""
-        return not self.credit_loops
-
-    @property
     def faults(self) -> str:
         """What is wrong with the tables, in words."""
         found = [f"{self.missing:,} lost"] if self.missing else []

@@ -10,7 +10,7 @@ import numpy as np
 
 from topo.errors import plural
 from topo.fabric import Fabric, Role
-from topo.speeds import SPEEDS
+from topo.speeds import speed_name
 from topo.table import Record, Shown, Table
 
 
@@ -138,13 +138,10 @@ def slow_cables(fabric: Fabric) -> tuple[str, ...]:
             names = ", ".join(fabric.channel_label(port).replace(" -> ", " to ") for port in slow[:MOST_NAMED].tolist())
             more = f" and {len(slow) - MOST_NAMED:,} more" if len(slow) > MOST_NAMED else ""
             a, b = (Role(role).name.lower() for role in pair)
+            shown = slow[0], slower[beside & (rate == fastest)][0]
+            own, usual = (speed_name(int(fabric.width[port]), int(fabric.speed[port])) for port in shown)
             said.append(
                 f"{len(slow):,} of {plural(int(beside.sum()), 'cable')} between {a} and {b} "
-                f"{'runs' if len(slow) == 1 else 'run'} at {_speed(fabric, int(slow[0]))} beside "
-                f"{_speed(fabric, int(slower[beside & (rate == fastest)][0]))}: {names}{more}"
+                f"{'runs' if len(slow) == 1 else 'run'} at {own} beside {usual}: {names}{more}"
             )
     return tuple(said)
-
-
-def _speed(fabric: Fabric, port: int) -> str:
-    return f"{fabric.width[port]}x{SPEEDS[fabric.speed[port]]}"

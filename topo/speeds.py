@@ -67,6 +67,15 @@ class LinkSpeed:
         return f"{self.width}x{self.generation}"
 
 
+def speed_name(width: int, index: int) -> str:
+    """Return the name of a link speed by its lanes and its index in `SPEEDS`, as bills and dumps write it.
+
+    >>> speed_name(4, SPEEDS.index("HDR"))
+    '4xHDR'
+    """
+    return f"{width}x{SPEEDS[index]}"
+
+
 def parse_link_speed(text: str) -> LinkSpeed:
     """Read ``4xHDR``, ``HDR`` (four lanes), ``HDR100`` (two lanes of HDR); ValueError for other text."""
     match = re.fullmatch(r"(?:(\d+)x)?([A-Z]+(?:10)?)(100|200|400)?", text.strip())

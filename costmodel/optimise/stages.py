@@ -18,7 +18,7 @@ from costmodel.parts import columns
 from topo.amounts import Check, Verdict
 from topo.fabric import Fabric, Kind
 from topo.floor.cables import backplane
-from topo.speeds import SPEEDS
+from topo.speeds import speed_name
 from topo.table import Table
 
 
@@ -179,7 +179,7 @@ def _installed(fabric: Fabric, kept: set[str]) -> NDArray[np.bool_]:
 def _items(fabric: Fabric, links: NDArray[np.int32]) -> Iterator[str]:
     """Yield the item of the bill for each link: its speed."""
     widths, speeds = (each[links].min(axis=1).tolist() for each in (fabric.width, fabric.speed))
-    return (f"{width}x{SPEEDS[speed]}" for width, speed in zip(widths, speeds, strict=True))
+    return map(speed_name, widths, speeds)
 
 
 def stages_table(stages: Sequence[Stage], currency: str) -> Table:

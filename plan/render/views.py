@@ -131,8 +131,8 @@ def _networks(plan: Plan) -> Iterator[tuple[str, str]]:
     alike: dict[str, list[str]] = {}
     for fabric in plan.fabrics:
         counts = count((fabric,))
-        said = [_tiers(counts), plural(counts.host_ports, "host port"), plural(counts.links, "link")]
-        text = ", ".join(said)
+        switches = f"{plural(counts.switches, 'switch', 'switches')} {_tiers(counts)}"
+        text = ", ".join([switches, plural(counts.host_ports, "host port"), plural(counts.links, "link")])
         if plan.ports is not None:
             mine = tuple(row for row in plan.ports.classes if row.network == fabric.name)
             text = "; ".join([text, *(f"{name} {words}" for name, words in _used(replace(plan.ports, classes=mine)))])
@@ -203,14 +203,15 @@ def _existing(**numbers: int) -> str:
 
 
 def _tiers(counts: Counts) -> str:
+    """Return how switches are divided among the levels of a tree, and the zones."""
     tiers = _existing(leaf=counts.leaf, spine=counts.spine, core=counts.core, joint=counts.joint)
     zones = f" in {plural(counts.zones, 'zone')}" if counts.zones > 1 else ""
-    return f"{plural(counts.switches, 'switch', 'switches')} ({tiers or 'no tree'}){zones}"
+    return f"({tiers or 'no tree'}){zones}"
 
 
 def _counted(counts: Counts) -> Iterator[tuple[str, str]]:
     """Yield what there is; every figure that is zero is left out."""
-    yield "switches", _tiers(counts).replace(" switches", "", 1).replace(" switch", "", 1)
+    yield "switches", f"{counts.switches:,} {_tiers(counts)}"
     others = {"storage": counts.storage_nodes, "management": counts.management_nodes}
     if counts.gpus:
         computing = f"{counts.gpu_nodes:,} GPU nodes ({counts.gpus:,} GPUs)"

@@ -68,7 +68,9 @@ def choose(
         if first is None:
             raise RoutingError(made[0][1].refusal)
         judge = Judge(fabric, first.lid)
-        tried = [_judged(judge, tables, row, made[0][0]) for tables, row in made]
+        tried: list[tuple[RoutingTables | None, Candidate]] = []
+        for tables, row in made:
+            tried.append((tables, _judged(judge, tables, row, tried)))
         tried = list(pool.map(lambda pair: _with_safe_switches(fabric, pair[0], pair[1], tried[0][0]), tried))
     judged = [(tables, row) for tables, row in tried if tables is not None]
     least = min(row.missing for _, row in judged)
@@ -114,18 +116,20 @@ def _try(name: str, tables_of: Callable[[], RoutingTables]) -> tuple[RoutingTabl
 
 
 def _judged(
-    judge: Judge, tables: RoutingTables | None, row: Candidate, first: RoutingTables | None
-) -> tuple[RoutingTables | None, Candidate]:
-    """Return tables with their figures; equal tables are judged once."""
+    judge: Judge, tables: RoutingTables | None, row: Candidate, before: Sequence[tuple[RoutingTables | None, Candidate]]
+) -> Candidate:
+    """Return the figures of tables; those that equal the first ones are not judged again."""
     if tables is None:
-        return None, row
+        return row
+    first, known = before[0] if before else (None, row)
     same = (
         first is not None
         and (tables.path_sl is None is first.path_sl and tables.sl2vl == first.sl2vl)
         and np.array_equal(tables.lft, first.lft)
     )
-    asked = first if first is not None and same and row.engine not in PLAIN else tables
-    return tables, replace(judge.judge(asked, switches=row.engine not in PLAIN), engine=row.engine)
+    if not same or row.engine in PLAIN:  # of which less is asked
+        known = judge.judge(tables, switches=row.engine not in PLAIN)
+    return replace(known, engine=row.engine)
 
 
 def _with_safe_switches(

@@ -6,13 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.candidates import Candidate
-from routing.order.channel_order import order_channels, switch_levels, taken_channels
-from routing.order.destinations import destinations_of
+from routing.order.channel_order import taken_channels
 from routing.proof import prove
 from routing.quality.figures import bisections, fair_rates, shifts
 from routing.routed import Routed
-from routing.search.problem import pose
-from routing.search.search import TableSearch
+from routing.search.search import search_of
 from routing.tables import RoutingTables, select_endpoints, tree_order
 from topo.fabric import Fabric, Kind, frozen
 
@@ -33,11 +31,7 @@ class Judge:
 
     def __init__(self, fabric: Fabric, lids: NDArray[np.uint16]) -> None:
         self.fabric = fabric
-        level = switch_levels(fabric)
-        self.order = order_channels(fabric, level)
-        ranks = tree_order(fabric, fabric.ends()[lids[fabric.ends()] > 0])
-        problem = pose(fabric, lids, self.order, destinations_of(fabric, lids, level), ranks)
-        self.search = TableSearch(problem, self.order)
+        self.search, _ = search_of(fabric, lids)
 
     def judge(self, tables: RoutingTables, *, switches: bool = True) -> Candidate:
         """Return what tables are worth.
@@ -55,7 +49,7 @@ class Judge:
         if switches and (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
             wider = prove(routed, "adapters")
             missing, loops = wider.missing - wider.disconnected, wider.credit_loops
-        worth = self.search.worth(taken_channels(self.order, tables.lft))
+        worth = self.search.worth(taken_channels(self.search.order, tables.lft))
         alone = np.flatnonzero(problem.alone)
         rates = problem.alone[alone] / np.maximum(problem.alone[alone], worth.fullest[alone])
         ranks = tree_order(fabric, select_endpoints(fabric, tables, "hca"))

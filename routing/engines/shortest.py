@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from routing.engines import dfsssp
 from routing.lanes.classes import DATA_LANES
 from routing.lanes.fit import break_loops
-from routing.order.channel_order import order_channels, port_numbers, switch_levels, taken_channels
-from routing.order.destinations import destinations_of, finish_tables
+from routing.order.channel_order import port_numbers, taken_channels
+from routing.order.destinations import finish_tables
 from routing.search.move import ANY
-from routing.search.problem import all_pairs_alone, pose
-from routing.search.search import TableSearch
-from routing.tables import RoutingTables, tree_order
+from routing.search.problem import all_pairs_alone
+from routing.search.search import TableSearch, search_of
+from routing.tables import RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric
 
@@ -42,12 +42,11 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
     RoutingError
         When more lanes are needed than there are, or the search is given up.
     """
-    plain, level = replace(dfsssp.route(fabric, lid, lanes=1), engine="shortest"), switch_levels(fabric)
-    order, dests = order_channels(fabric, level), destinations_of(fabric, plain.lid, level)
-    if not len(order.sender):
+    plain = replace(dfsssp.route(fabric, lid, lanes=1), engine="shortest")
+    if not len(fabric.inner):
         return plain
-    ranks = tree_order(fabric, fabric.ends()[plain.lid[fabric.ends()] > 0])
-    search = TableSearch(pose(fabric, plain.lid, order, dests, ranks), order)
+    search, dests = search_of(fabric, plain.lid)
+    order = search.order
     pairs = TableSearch(all_pairs_alone(search.problem), order)
     found = search.improve(order, taken_channels(order, plain.lft), turns=ANY)
     lower = pairs.improve(order, found.next_hop, turns=ANY, high=1.0)

@@ -303,9 +303,10 @@ def _laid_out(
     reachable = (switch >= 0) & (lid < tables.lft.shape[1])
     lid[~reachable] = 0
     reachable &= (delivery >= 0) | (tables.lft[switch, lid] == 0)  # a switch hands packets to its own port 0
+    far = fabric.peer_node[: fabric.first_adapter_port]
     return (
-        fabric.port_offset,
-        fabric.peer_node,
+        frozen(fabric.port_offset[: fabric.n_switches] - 1),
+        frozen(np.where(far < fabric.n_switches, far, -1).astype(np.int32)),
         frozen(output_ports(fabric.port_offset, tables.lft, frozen(lid))),
         frozen(switch),
         frozen(np.where(reachable, delivery, NOWHERE).astype(np.int32)),

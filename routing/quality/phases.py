@@ -84,8 +84,8 @@ def _lay_flows(
 
 @kernel
 def phase_congestion(
-    port_offset: NDArray[np.int32],
-    peer_node: NDArray[np.int32],
+    before_first: NDArray[np.int32],
+    following: NDArray[np.int32],
     out: NDArray[np.uint8],
     switch: NDArray[np.int32],
     delivery: NDArray[np.int32],
@@ -95,8 +95,10 @@ def phase_congestion(
 
     Parameters
     ----------
-    port_offset, peer_node
-        As in `topo.fabric.Fabric`.
+    before_first : (S,) int32
+        Id of the first port of each switch, less one: a port number is added to it.
+    following : (C,) int32
+        Switch that each channel leads to, -1 for none.
     out : (n, S) uint8
         Output ports by rank and switch: `output_ports`.
     switch, delivery : (n,) int32
@@ -116,10 +118,7 @@ def phase_congestion(
         Flows that do not arrive; they load nothing.
     """
     n_phases, n_ranks = partners.shape
-    n_switches = out.shape[1]
-    n_channels = port_offset[n_switches]
-    before_first = port_offset[:n_switches] - 1
-    following = np.where(peer_node[:n_channels] < n_switches, peer_node[:n_channels], -1)
+    n_switches, n_channels = len(before_first), len(following)
     load = np.zeros(n_channels, np.int32)
     trail = np.empty((n_ranks, min(4, n_switches)), np.int32)
     steps = np.empty(n_ranks, np.int32)
@@ -154,8 +153,8 @@ def phase_congestion(
 
 @kernel
 def fair_shares(
-    port_offset: NDArray[np.int32],
-    peer_node: NDArray[np.int32],
+    before_first: NDArray[np.int32],
+    following: NDArray[np.int32],
     out: NDArray[np.uint8],
     switch: NDArray[np.int32],
     delivery: NDArray[np.int32],
@@ -171,7 +170,7 @@ def fair_shares(
 
     Parameters
     ----------
-    port_offset, peer_node, out, switch, delivery, partners
+    before_first, following, out, switch, delivery, partners
         As in `phase_congestion`.
     rate : (C,) float64
         Of each channel.
@@ -185,10 +184,7 @@ def fair_shares(
         a phase without flows.
     """
     n_phases, n_ranks = partners.shape
-    n_switches = out.shape[1]
-    n_channels = port_offset[n_switches]
-    before_first = port_offset[:n_switches] - 1
-    following = np.where(peer_node[:n_channels] < n_switches, peer_node[:n_channels], -1)
+    n_switches, n_channels = len(before_first), len(following)
     load = np.zeros(n_channels, np.int32)
     trail = np.empty((n_ranks, min(4, n_switches)), np.int32)
     steps = np.empty(n_ranks, np.int32)

@@ -54,12 +54,10 @@ def take_off_peaks(
         Position of each channel in an order that all paths climb afterwards.
     """
     whole, tables, channels = basis.routed.fabric, basis.routed.tables, Channels.of(left)
-    lids = destinations(left, tables)[2]
-    order = with_ranks(channels.order, frozen(rank[channels.port]))
+    order = with_ranks(channels.order, frozen(channels.start(rank)))
     of_whole = order_channels(whole, switch_levels(whole))
     were = _all_pairs(basis, left, of_whole).weigh(of_whole, taken_channels(of_whole, tables.lft), 1.0)
     search, repaired = _all_pairs(basis, left, order), taken_channels(order, lft)
-    order = with_ranks(order, frozen(channels.start(rank)))
     found = search.weigh(order, repaired, 1.0)
     price = (found.score - were.score) / max(int((tables.lft != lft).sum()), 1)
     first, then = channels.turns(basis)  # old paths are taken while entries change
@@ -70,7 +68,7 @@ def take_off_peaks(
     for halved, (turns, detour) in product(range(HALVINGS if price > 0 else 0), WAYS):
         if found.fullest <= were.fullest:
             break
-        some = _over_full(search, lids, found.next_hop, were.fullest)
+        some = _over_full(search, found.next_hop, were.fullest)
         looked_at = int(some.sum()) * left.n_switches
         sweeps = min(effort // looked_at, SWEEPS)
         if not sweeps:
@@ -83,18 +81,16 @@ def take_off_peaks(
         if np.count_nonzero(other.next_hop != repaired) <= spare:
             found = other
     write_ports(order, repaired, found.next_hop, lft)
-    same = np.array_equal(found.order.rank, channels.start(rank))
+    same = np.array_equal(found.order.rank, order.rank)
     return rank if same else channels.ranks(found.order.rank)
 
 
-def _over_full(
-    search: TableSearch, lids: NDArray[np.int32], next_hop: NDArray[np.uint8], most: float
-) -> NDArray[np.bool_]:
+def _over_full(search: TableSearch, next_hop: NDArray[np.uint8], most: float) -> NDArray[np.bool_]:
     """Return (D,) whether the paths to a destination take a channel that carries more than some load."""
     order = search.order
     full = np.flatnonzero(search.loads(next_hop)[:, 0] > most)
     index = full - order.indptr[order.sender[full]]
-    return np.array((next_hop[lids][:, order.sender[full]] == index).any(axis=1))
+    return np.array((next_hop[search.problem.samples.lid][:, order.sender[full]] == index).any(axis=1))
 
 
 def _all_pairs(basis: RepairBasis, left: Fabric, order: ChannelOrder) -> TableSearch:

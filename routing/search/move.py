@@ -440,10 +440,10 @@ def _best(
         length += 1
         at = receiver[via]
     state.position[home] = length
-    offers = 0
-    for channel in range(indptr[here], indptr[here + 1]):
-        if state.saved[length] >= -terms.least:  # whatever is added costs something
-            break
+    offers, last = 0, indptr[here + 1]
+    if state.saved[length] >= -terms.least:  # whatever is added costs something
+        last = indptr[here]
+    for channel in range(indptr[here], last):
         there = receiver[channel]
         least = bounds.hops[there, home] + 1 - bounds.hops[here, home]
         if channel == now or state.depth[there] < 0 or least > bounds.detour:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.order.channel_order import with_ranks
+from routing.order.channel_order import order_channels, switch_levels, with_ranks
+from routing.order.destinations import Destinations, destinations_of
 from routing.order.legal import ChannelOrder
 from routing.order.turns import Turns
 from routing.search.move import (
@@ -32,8 +33,9 @@ from routing.search.move import (
     sum_terms,
     sum_turns,
 )
-from routing.search.problem import Problem
-from topo.fabric import frozen
+from routing.search.problem import Problem, pose
+from routing.tables import tree_order
+from topo.fabric import Fabric, frozen
 
 HIGH = 0.5
 """Share m of the fullest channel in the score; the rest is what flows meet on all of them."""
@@ -218,3 +220,11 @@ class TableSearch:
     def _fullest(self) -> NDArray[np.float64]:
         """Return (K,) the load of the fullest channel in each sample, by its rate."""
         return np.array((self.state.load * self.problem.samples.slow[:, None]).max(axis=0, initial=0.0))
+
+
+def search_of(fabric: Fabric, lids: NDArray[np.uint16]) -> tuple[TableSearch, Destinations]:
+    """Return the search for tables of a fabric with some (E,) LIDs, and the destinations that these are."""
+    level = switch_levels(fabric)
+    order, dests = order_channels(fabric, level), destinations_of(fabric, lids, level)
+    ranks = tree_order(fabric, fabric.ends()[lids[fabric.ends()] > 0])
+    return TableSearch(pose(fabric, lids, order, dests, ranks), order), dests

@@ -139,7 +139,7 @@ class Outcome(Shown):
 
     def _brief(self) -> str:
         brief = f"{self.network.fabric.name}: {plural(self.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
-        return "; ".join([brief, *(caveat.partition(":")[0] for caveat in self.caveats)])
+        return "; ".join([brief, *self.keywords])
 
     def _shown(self) -> tuple[Table, ...]:
         met = (self.congestion.table,) if self.congestion else ()
@@ -160,6 +160,11 @@ class Outcome(Shown):
         if self.congestion is not None:
             return (*said, f"packets: {self.congestion.model}")
         return (*said, "fluid flows: fair rates without queues")
+
+    @property
+    def keywords(self) -> list[str]:
+        """Those of the `caveats`."""
+        return [caveat.partition(":")[0] for caveat in self.caveats]
 
     @property
     def caveat_table(self) -> Table:

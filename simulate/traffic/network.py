@@ -230,9 +230,14 @@ class Network(Brief):
         return replace(self, devices=devices, capacity_bytes_s=capacity)
 
     @property
+    def instant(self) -> bool:
+        """Whether no message takes any time before its bytes move."""
+        return not (any(self.latency_s) or self.hop_latency_s.any())
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """What a reader of times on this network must know of its latencies, each as ``keyword: explanation``."""
-        if not (any(self.latency_s) or self.hop_latency_s.any()):
+        if self.instant:
             return ("zero latencies: what takes many steps, or is small, ends too early",)
         said = told(self.latency_s, devices=bool(len(self.devices.end_port)))
         general = (f"published latencies, not this cluster's: {said}",) if self.latency_s == PUBLISHED else ()

@@ -136,7 +136,7 @@ class Simulation(Shown):
     def _brief(self) -> str:
         name, jobs = self.outcome.network.fabric.name, plural(len(self.jobs), "job")
         brief = f"{name}: {jobs}, {plural(self.outcome.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
-        return "; ".join([brief, *(caveat.partition(":")[0] for caveat in self.outcome.caveats)])
+        return "; ".join([brief, *self.outcome.keywords])
 
     def _shown(self) -> tuple[Table, ...]:
         met = self.outcome.congestion

@@ -69,7 +69,7 @@ Loads = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 def _ring_loads(network: Network, first: Flows, chunks: int) -> Loads:
     """Return the messages of a round."""
-    if chunks > 1 and (any(network.latency_s) or network.hop_latency_s.any()):
+    if chunks > 1 and not network.instant:
         raise HeddleError("latencies of its chunks overlap: leave `chunks` out, or give --latency-ns 0")
     routes = network.routes(first.src, first.dst, first.sl)
     if routes.lane.min() < routes.lane.max():

@@ -19,7 +19,7 @@ from topo.changes.matching import Cable, Match, match_nodes
 from topo.errors import plural
 from topo.fabric import Fabric, Kind
 from topo.hostlist import natural_order
-from topo.speeds import SPEEDS
+from topo.speeds import speed_name
 from topo.table import Shown, Table
 
 DIFFERENCE_KINDS = {
@@ -329,7 +329,7 @@ class _Comparison:
             if wanted == got or self.there.rate_gbps[x] >= self.plan.rate_gbps[a]:
                 continue
             kind = "degraded" if got[0] < wanted[0] else "slow"
-            planned, there = (f"{width}x{SPEEDS[speed]}" for width, speed in (wanted, got))
+            planned, there = (speed_name(*one) for one in (wanted, got))
             do = f"{there} instead of {planned}: clean or replace the cable, then the transceivers"
             self.add(kind, [a, b], planned, there, do)
 

@@ -21,7 +21,7 @@ from topo.catalog.load import Catalog
 from topo.dumps.discovery import LETTERS, CableEnd, Discovery, FoundNode, Records
 from topo.fabric import Fabric, Kind
 from topo.files.text import lines_of
-from topo.speeds import SPEEDS
+from topo.speeds import speed_name
 
 MAX_DESCRIPTION = 63
 """Characters that a NodeDescription can hold (64 bytes, of which infiniband-diags and ibsim keep one for a zero)."""
@@ -87,7 +87,7 @@ class _Writer:
         self.peer = fabric.peer.tolist()
         self.owner = fabric.port_node.tolist()
         self.number = fabric.port_number.tolist()
-        self.rate = [f"{w}x{SPEEDS[s]}" for w, s in zip(fabric.width.tolist(), fabric.speed.tolist(), strict=True)]
+        self.rate = [*map(speed_name, fabric.width.tolist(), fabric.speed.tolist())]
         # LID of the end port behind each port: the switch's own one, or the adapter port's.
         first = fabric.first_adapter_port
         self.lid = [lids[node] for node in self.owner[:first]] + lids[self.n_switches :]
