@@ -11,14 +11,36 @@ linked to all switches of a colour or to none, are told apart at once.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.tables import NO_PATH
 from topo.fabric import Fabric, Role, frozen
 
 Colours = NDArray[np.uint64]
+
+
+class Turned(NamedTuple):
+    """A fabric in the order of its structure."""
+
+    fabric: Fabric
+    switch: NDArray[np.int64]
+    """(S,) what each of its switches was before."""
+    number: NDArray[np.int32]
+    """(P,) the number that each of its ports had before."""
+
+    def back(self, lft: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return (S, T) forwarding tables of the fabric as it was, from those of the fabric in order."""
+        result, offset = lft.copy(), self.fabric.port_offset
+        for place, switch in enumerate(self.switch.tolist()):
+            name = np.arange(NO_PATH + 1, dtype=np.uint8)
+            ports = self.number[offset[place] : offset[place + 1]]
+            name[1 : len(ports) + 1] = ports
+            result[switch] = name[lft[place]]
+        return result
+
 
 BY_NODE = ("kind", "role", "level", "model", "node_guid", "host")
 BY_PORT = ("width", "speed", "port_guid", "length_m")
@@ -87,12 +109,23 @@ def _mixed(x: NDArray[np.unsignedinteger]) -> Colours:
     return x ^ (x >> np.uint64(31))
 
 
-def with_switches_in(fabric: Fabric, order: NDArray[np.int64]) -> Fabric:
-    """Return the fabric with its switches in another order, and zones numbered as they come in it; without its LIDs."""
-    n, offset = fabric.n_switches, fabric.port_offset
+def in_structure_order(fabric: Fabric) -> Turned:
+    """Return the fabric with switches and their ports in an order that its wiring gives, and without its LIDs.
+
+    Zones are numbered as they come in it. Ports are ordered by what they lead to: switches in their order, adapters by
+    role and rate. What is left to the labels is which of several equal cables or adapters of a switch comes first.
+    """
+    order, n, offset = structure_order(fabric), fabric.n_switches, fabric.port_offset
     node = np.concatenate([order, np.arange(n, fabric.n_nodes)])
-    ports = [np.arange(offset[switch], offset[switch + 1]) for switch in order.tolist()]
-    port = np.concatenate([*ports, np.arange(offset[n], fabric.n_ports)])
+    place = np.argsort(node)
+    mine = np.arange(offset[n])
+    there, peer = fabric.peer_node[mine], fabric.peer[mine]
+    leads = np.where(there < 0, 2, np.where(there < n, 0, 1))
+    which = np.where(leads == 0, place[there], np.where(leads == 1, fabric.role[there], 0))
+    mine = mine[
+        np.lexsort((np.minimum(mine, peer), -fabric.rate_gbps[mine], which, leads, place[fabric.port_node[mine]]))
+    ]
+    port = np.concatenate([mine, np.arange(offset[n], fabric.n_ports)])
     now = np.empty(fabric.n_ports + 1, np.int32)
     now[port], now[-1] = np.arange(fabric.n_ports), -1
     found, first = np.unique(fabric.zone[order], return_index=True)
@@ -100,7 +133,7 @@ def with_switches_in(fabric: Fabric, order: NDArray[np.int64]) -> Fabric:
     number[found[found >= 0]] = np.argsort(np.argsort(first[found >= 0]))
     changed: dict[str, Any] = {name: frozen(getattr(fabric, name)[node]) for name in BY_NODE}
     changed |= {name: frozen(getattr(fabric, name)[port]) for name in BY_PORT if len(getattr(fabric, name))}
-    return replace(
+    turned = replace(
         fabric,
         **changed,
         zone=frozen(number[fabric.zone[node]]),
@@ -109,3 +142,4 @@ def with_switches_in(fabric: Fabric, order: NDArray[np.int64]) -> Fabric:
         peer=frozen(now[fabric.peer[port]]),
         discovered_lid=frozen(np.zeros(0, np.uint16)),
     )
+    return Turned(turned, frozen(order), frozen(fabric.port_number[port]))
