@@ -12,7 +12,6 @@ from routing.order.structure import in_structure_order, structure_order
 from topo.dumps.levels import find_levels
 from topo.fabric import Fabric
 
-
 WHOLE = {name: partial(lambda name: subnets(name)[0], name) for name in ("dragonfly", "slim-fly", "torus")}
 """Fabrics whose switches all look alike."""
 
@@ -21,7 +20,8 @@ def wiring(fabric: Fabric) -> list[np.ndarray]:
     """What each port leads to: a port of a switch, or an adapter by role and rate."""
     mine = np.arange(fabric.first_adapter_port)
     there = fabric.peer_node[mine]
-    leads = np.where(there < 0, -1, np.where(there < fabric.n_switches, fabric.peer[mine], -2 - fabric.role[there].astype(int)))
+    adapter = -2 - fabric.role[there].astype(int)
+    leads = np.where(there < 0, -1, np.where(there < fabric.n_switches, fabric.peer[mine], adapter))
     return [fabric.port_offset[: fabric.n_switches + 1], leads, fabric.rate_gbps[mine]]
 
 
