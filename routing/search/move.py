@@ -308,6 +308,24 @@ def sum_turns(samples: Samples, turns: Turns, state: State, next_hop: NextHops, 
 
 
 @kernel
+def find_crowds(samples: Samples, turns: Turns, state: State, next_hop: NextHops, crowd: Floats) -> None:
+    """Return in (D,) ``crowd`` the fullest channel, by its rate, that all pairs take to each destination.
+
+    Loads are those that were summed last.
+    """
+    receiver = turns.order.receiver
+    for dest in range(len(samples.lid)):
+        count = recall(samples, turns, state, next_hop, dest)
+        crowd[dest], state.room[:] = 0.0, 0
+        for i in range(count - 1, 0, -1):
+            here = state.nearest[i]
+            channel = state.onward[here]
+            if state.room[here] or samples.source[0, here] > 0.0:
+                state.room[receiver[channel]] = 1
+                crowd[dest] = max(crowd[dest], state.load[channel, 0] * samples.slow[channel])
+
+
+@kernel
 def sum_terms(samples: Samples, state: State, met: Floats, square: Floats, high: Floats) -> None:
     """Return Q and P of each sample in ``square`` and ``high``, from its loads."""
     square[:], high[:] = -met, 0.0
@@ -455,10 +473,11 @@ def _best(
                 state.added[via] = _cost(samples, terms, state, via, sender, size, 1.0)
             total += state.added[via]
             there = receiver[via]
-            if state.position[there] >= 0 or total == np.inf:
+            # What is added only grows on the way, and no more is saved than on the whole path.
+            if state.position[there] >= 0 or total + state.saved[length] >= -terms.least:
                 break
             via, sender, grows = state.onward[there], there, grows + 1
-        if total == np.inf or state.position[there] == 0:
+        if state.position[there] <= 0:
             continue
         if grows - state.position[there] > max(state.room[here], 0):
             continue
