@@ -22,6 +22,11 @@ Ranks
 Inside servers
     ``Servers``  servers of one model, whose PCIe, memory and NVLink are part of the network
     ``HFReduce``  the allreduce of GPUs over host memory
+    ``nccl_collective``  a collective of GPUs as NCCL's tuner takes it
+    ``Tuner``  what the tuner knows of a job; its `choose` gives the time in closed form
+    ``Choice``  algorithm, protocol, channels, latency and rate
+    ``Protocol``  LL, LL128 or Simple
+    ``Generation``  of a GPU
     ``nccl_ring``  NCCL's allreduce of GPUs around a ring for each rail
     ``nccl_tree``  NCCL's allreduce of GPUs over two trees for each rail
     ``nccl_all_to_all``  NCCL's all-to-all of GPUs, aligned to rails

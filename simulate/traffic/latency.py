@@ -2,7 +2,7 @@
 
 A message between servers takes what its ends need to post, fetch and notice it, once; one inside a server takes what
 its step over NVLink or PCIe needs. The figures are of small messages on idle machines. What a collective needs to start
-(6.6 to 8.4 us in NCCL's tuner) is not counted.
+is not counted; `simulate.traffic.tuner` counts it, with the steps by protocol.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ class Way(IntEnum):
     NVLINK = 2
     ADAPTER = 3
     """A GPU through an adapter, without host memory."""
+    TUNED = 4
+    """A GPU of a collective whose steps `simulate.traffic.tuner` has counted: its messages take nothing more."""
 
 
 class Latencies(NamedTuple):

@@ -1,4 +1,4 @@
-"""NCCL's collectives of GPUs: allreduces by its rings and double binary trees, and its all-to-all.
+"""NCCL's collectives of GPUs, as its tuner takes them (`nccl_collective`), and message by message.
 
 Messages go straight from GPU to GPU, and between servers from GPU to adapter to adapter to GPU, so that host memory has
 no part in it. There is a ring, and a pair of trees, for each rail that works: it enters a server through the rail's
@@ -6,8 +6,9 @@ adapter at the GPU next to it, goes around all GPUs, and leaves through the same
 how). Every GPU sends and receives ``2 (n - 1) / n`` of its buffer around rings of n GPUs; the paper on Fire-Flyer AI-
 HPC (An et al., SC'24, arXiv 2408.14158, section IV-B1) writes ``(2 n - 1) / n``.
 
-NVLink SHARP, where NVSwitches add up what GPUs send (from H100 on), is not modelled; NCCL takes it by default for
-allreduces within NVLink, where the ring here is what ``NCCL_ALGO=Ring`` asks for.
+`nccl_collective` puts the bytes of every edge of a ring or tree on the network at once, behind the latency that the
+tuner counts: what a pipeline of small chunks does once it is full. `nccl_ring` and `nccl_tree` play each message of an
+allreduce after those that it waits for, with the latencies of `simulate.traffic.latency`.
 """
 
 from __future__ import annotations
@@ -15,21 +16,156 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulate.traffic.collectives.schedule import Schedule
+from simulate.traffic.collectives.sharp import aggregation_tree
 from simulate.traffic.collectives.steps import ring_allreduce
 from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_allreduce
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate
 from simulate.traffic.node import Servers
+from simulate.traffic.tuner import NVLS_EFFICIENCY, Choice, Tuned, Tuner
 from topo.budget import FLOWS
 from topo.errors import HeddleError
 from topo.fabric import frozen
 
 CHUNK_BYTES = 2.0**19
 """What NCCL moves at a time: a buffer of 4 MiB (default of ``NCCL_BUFFSIZE``) in 8 steps (``NCCL_STEPS``)."""
+
+
+class TunedCollective(NamedTuple):
+    """A collective as NCCL's tuner takes it."""
+
+    choice: Choice
+    """With the time on an idle network, in closed form."""
+    flows: Flows
+    """Between the devices of the servers."""
+
+
+def nccl_collective(
+    servers: Servers,
+    collective: Tuned,
+    size_bytes: float,
+    algorithm: str = "auto",
+    *,
+    sharp: bool = False,
+    every_switch: bool = False,
+    pxn: bool = True,
+) -> TunedCollective:
+    """Return a collective of all GPUs by the algorithm and protocol that NCCL's tuner takes, or by one algorithm.
+
+    Each edge of the algorithm is one flow, of the bytes that pass there. All begin after the time that no bytes explain
+    (`Choice.waiting_s`), and so end at the time of the closed form on an idle network, and later beside other traffic.
+    NVSwitches that add up are an edge from each GPU to the next, with what a GPU sends and receives.
+
+    Parameters
+    ----------
+    collective
+        ``"allreduce"``, ``"all-gather"``, ``"reduce-scatter"``, ``"broadcast"`` from the first GPU, or
+        ``"all-to-all"``.
+    size_bytes
+        The largest buffer of a GPU.
+    algorithm
+        ``"auto"``, ``"ring"``, ``"tree"``, ``"nvls"``, ``"nvls-tree"`` or ``"collnet"``.
+    sharp, every_switch
+        Whether switches of the network add up: those with an aggregation node, or every one.
+    pxn
+        As of `nccl_all_to_all`.
+
+    Raises
+    ------
+    HeddleError
+        When the servers cannot do it so, or NCCL's tables have no figures for their GPUs.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> cluster = topo.preset("dgx-h100-48")
+    >>> ends = [*simulate.traffic.rails_of_hosts(cluster.fabric).values()][:2]
+    >>> servers = simulate.traffic.Servers(cluster.catalog.node("dgx-h100"), cluster.fabric, ends)
+    >>> found = simulate.traffic.nccl_collective(servers, "allreduce", 8e9)
+    >>> found.choice.algorithm, len(found.flows)
+    ('nvls-tree', 48)
+    """
+    choice = Tuner.of(servers, sharp=sharp).choose(collective, size_bytes, algorithm)
+    size = choice.moved_bytes
+    match choice.algorithm:
+        case "p2p":
+            flows = nccl_all_to_all(servers, size, pxn=pxn)
+        case "ring":
+            flows = _ring_edges(servers, collective, size)
+        case "tree":
+            flows = _tree_edges(servers, nccl_trees(len(servers), servers.gpus), size, of_servers=False)
+        case "collnet":
+            # Each GPU gives the others their parts, and gets the parts of the sum.
+            inner = _within(servers, size * 2 * (servers.gpus - 1) / servers.gpus)
+            flows = concatenate([inner, _sharp_edges(servers, size, every_switch=every_switch)])
+        case _:
+            n = servers.gpus
+            through = size / NVLS_EFFICIENCY[Tuner.of(servers).generation]
+            parts = [_within(servers, through * (1 + 1 / n) if collective == "allreduce" else through)]
+            if choice.algorithm == "nvls-tree":
+                parts.append(_tree_edges(servers, double_binary_tree(len(servers)), size, of_servers=True))
+            elif len(servers) > 1:
+                parts.append(_sharp_edges(servers, size, every_switch=every_switch))
+            flows = concatenate(parts)
+    return TunedCollective(choice, flows.waiting_first(choice.waiting_s))
+
+
+def _ring_edges(servers: Servers, collective: Tuned, size_bytes: float) -> Flows:
+    """A flow from every GPU to the next one in the ring of each rail; a broadcast does not come back to its root."""
+    rails = servers.working_rails.tolist()
+    n = len(servers) * servers.gpus
+    times = {"allreduce": 2 * (n - 1) / n, "broadcast": 1.0}.get(collective, (n - 1) / n)
+    parts = []
+    for rail in rails:
+        order = servers.ranks_from(rail)
+        order = np.roll(order, -int(np.flatnonzero(order == 0)[0]))
+        to = np.roll(order, -1)
+        edges = slice(0, n - 1 if collective == "broadcast" else n)
+        parts.append(Flows.of(*servers.between(order[edges], to[edges], rail), times * size_bytes / len(rails)))
+    return concatenate(parts)
+
+
+def _tree_edges(servers: Servers, trees: tuple[Tree, Tree], size_bytes: float, *, of_servers: bool) -> Flows:
+    """A flow up and a flow down each edge of both trees on each rail, of GPUs or of the servers' GPUs at the rail."""
+    rails = servers.working_rails.tolist()
+    parts = []
+    for rail in rails:
+        order = servers.ranks_from(rail)
+        order = order[:: servers.gpus] if of_servers else order
+        for tree in trees:
+            child = np.flatnonzero(tree >= 0)
+            below, above = order[child], order[tree[child]]
+            src, dst = np.concatenate([below, above]), np.concatenate([above, below])
+            parts.append(Flows.of(*servers.between(src, dst, rail), size_bytes / (2 * len(rails))))
+    return concatenate(parts)
+
+
+def _within(servers: Servers, size_bytes: float) -> Flows:
+    """What each GPU sends to NVSwitches and gets from them: a flow to the next GPU of its server."""
+    rank = np.arange(len(servers) * servers.gpus)
+    to: NDArray[np.int64] = rank // servers.gpus * servers.gpus + (rank + 1) % servers.gpus
+    return Flows.of(*servers.between(rank, to), size_bytes)
+
+
+def _sharp_edges(servers: Servers, size_bytes: float, *, every_switch: bool) -> Flows:
+    """A flow up and a flow down each edge of the aggregation tree of each rail."""
+    rails = servers.working_rails.tolist()
+    parts = []
+    for rail in rails:
+        tree, ends = aggregation_tree(servers.fabric, servers.ends[:, rail], every_switch=every_switch)
+        heads = servers.ranks_from(rail)[:: servers.gpus]
+        places = np.concatenate([servers.gpu_at_adapter[:, :, rail].ravel()[heads], ends[len(servers) :]])
+        child = np.flatnonzero(tree >= 0)
+        below, above = places[child], places[tree[child]]
+        src, dst = np.concatenate([below, above]), np.concatenate([above, below])
+        parts.append(Flows.of(src, dst, size_bytes / len(rails)))
+    return concatenate(parts)
 
 
 def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:

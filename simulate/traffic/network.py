@@ -12,7 +12,7 @@ from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, RoutingTables
 from routing.trace import trace
-from simulate.traffic.latency import PUBLISHED, Latencies, Way, told
+from simulate.traffic.latency import PUBLISHED, Latencies, told
 from simulate.traffic.walks import number_keys, walk
 from topo.catalog.devices import hop_latencies
 from topo.catalog.load import Catalog, load_catalog
@@ -341,8 +341,9 @@ class Network(Brief):
         way = np.zeros(self.n_ends, np.uint8)
         way[self.fabric.n_end_ports :][: len(self.devices.way)] = self.devices.way
         latest = np.maximum(way[src], way[dst])
-        inside = np.array([0.0, self.latency_s.pcie_s, self.latency_s.nvlink_s, self.latency_s.gpu_s])[latest]
-        outside = np.where(latest == Way.ADAPTER, self.latency_s.gpu_s, self.latency_s.host_s)
+        host_s, gpu_s, pcie_s, nvlink_s = self.latency_s
+        inside = np.array([0.0, pcie_s, nvlink_s, gpu_s, 0.0])[latest]
+        outside = np.array([host_s, host_s, host_s, gpu_s, 0.0])[latest]
         return np.where(between, outside, inside)
 
     @cached_property

@@ -137,6 +137,11 @@ class Servers(Brief):
     def _brief(self) -> str:
         return f"{len(self):,} x {self.model.name}"
 
+    @property
+    def tuned_devices(self) -> Devices:
+        """The devices for `simulate.traffic.nccl_collective`, whose messages take no latency beside the tuner's."""
+        return replace(self.devices, way=np.full(len(self.devices.way), Way.TUNED, np.uint8))
+
     def __len__(self) -> int:
         return len(self.ends)
 

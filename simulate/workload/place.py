@@ -16,11 +16,12 @@ from simulate.traffic.collectives.algorithms import Collective, groups_of
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
-from simulate.traffic.nccl import nccl_all_to_all, nccl_ring, nccl_tree
+from simulate.traffic.nccl import nccl_all_to_all, nccl_collective, nccl_ring, nccl_tree
 from simulate.traffic.network import NO_DEVICES, Devices
 from simulate.traffic.node import Servers, join_devices
 from simulate.traffic.placement import MAPPINGS, EndPortNames, leaf_of, rails_of_hosts, zone_of
 from simulate.traffic.serving import inference
+from simulate.traffic.tuner import Choice
 from simulate.workload.spec import (
     CollectiveJob,
     FlowsJob,
@@ -60,6 +61,8 @@ class RunningJob:
     """Of what the clients of a storage job draw."""
     servers: Servers | None = None
     """Those whose inside is simulated."""
+    choice: Choice | None = None
+    """What NCCL's tuner takes."""
 
     @property
     def n_ranks(self) -> int:
@@ -145,7 +148,7 @@ def place_workload(
     parts: list[Flows] = []
     in_rounds = None
     for entry, job in zip(entries, spec.jobs, strict=True):
-        servers, place = None, entry.finding((), "", "").where
+        servers, choice, place = None, None, entry.finding((), "", "").where
         if isinstance(job, FlowsJob):
             flows = traces[job.name]
             ends = ends_of(flows)
@@ -157,13 +160,13 @@ def place_workload(
             ends = placer.place(entry, job, size, rng)
             if isinstance(job, GpuJob):
                 if isinstance(job, GpuCollectiveJob):
-                    servers, flows = _gpu_collective(entry, placer, job, ends, models)
+                    servers, flows, choice = _gpu_collective(entry, placer, job, ends, models)
                 else:
                     servers = placer.servers(entry, job, ends, models, lambda model, rows: Servers(model, fabric, rows))
                     flows = servers.between_gpus(traces[job.name]).in_order(job.order)
                 behind = sum(len(part.end_port) for part in inside)
                 flows = flows.placed(np.arange(fabric.n_end_ports + len(servers.devices.end_port)) + behind)
-                inside.append(servers.devices)
+                inside.append(servers.devices if choice is None else servers.tuned_devices)
             else:
                 task = _collective(job, ends) if isinstance(job, CollectiveJob) else None
                 if task is not None and task.is_too_large and len(spec.jobs) == 1:
@@ -173,7 +176,7 @@ def place_workload(
                 flows = flows.in_order(job.order) if isinstance(job, Messaging) else flows
             flows = flows.on_level(ASK if job.sl is None else job.sl)
         seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
-        jobs.append(RunningJob(job, place, frozen(ends), seed, servers))
+        jobs.append(RunningJob(job, place, frozen(ends), seed, servers, choice))
         parts.append(flows.delayed(job.start))
         if sum(map(len, parts)) > FLOWS.limit:
             raise entry.refusal((), f"more than {FLOWS.limit:,} flows", f"{FLOWS}: fewer, or smaller, jobs")
@@ -382,8 +385,8 @@ class _Placer:
 
 def _gpu_collective(
     entry: _Entry, placer: _Placer, job: GpuCollectiveJob, ends: NDArray[np.int32], models: Mapping[str, NodeModel]
-) -> tuple[Servers, Flows]:
-    """Return the servers of a collective of GPUs, and its flows between their devices."""
+) -> tuple[Servers, Flows, Choice | None]:
+    """Return the servers of a collective of GPUs, its flows between their devices, and what NCCL's tuner takes."""
     reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
 
     def make(model: NodeModel, rows: NDArray[np.int32]) -> Servers:
@@ -395,15 +398,20 @@ def _gpu_collective(
     with entry.refusing(
         ("algorithm",), f"{job.algorithm} of {plural(len(servers), 'server')}", "what the servers can do"
     ):
+        choice = None
         match job.algorithm:
             case "hfreduce":
                 once = reduce.flows(servers, job.size)
             case "nccl-all-to-all":
                 once = nccl_all_to_all(servers, job.size, pxn=job.pxn)
-            case algorithm:
+            case "nccl-ring" | "nccl-tree" as algorithm:
                 once = (nccl_ring if algorithm == "nccl-ring" else nccl_tree)(servers, job.size, job.chunk)
+            case algorithm:
+                assert job.collective is not None
+                adds = {"sharp": job.sharp, "every_switch": job.every_switch}
+                choice, once = nccl_collective(servers, job.collective, job.size, algorithm, pxn=job.pxn, **adds)
     _check_repeat(entry, job, len(once))
-    return servers, repeated(once.waiting_first(job.compute), job.repeat)
+    return servers, repeated(once.waiting_first(job.compute), job.repeat), choice
 
 
 def _model_of(fabric: Fabric, ends: NDArray[np.int32], said: str | None, models: Mapping[str, NodeModel]) -> NodeModel:

@@ -78,6 +78,11 @@ class JobResult(Record):
     collective: str | None
     """None for other kinds of jobs, as what follows."""
     algorithm: str | None
+    protocol: str | None
+    """Of NCCL, where its tuner chose; as what follows."""
+    channels: int | None
+    closed_form_s: float | None
+    """What one repetition takes on an idle network by the tuner's formula."""
     size_bytes: float | None
     """Buffer of a rank."""
     failed_rails: int
@@ -94,6 +99,7 @@ class JobResult(Record):
     def what(self) -> str:
         """What it does, for a person."""
         said = f"{self.collective} by {self.algorithm}" if self.collective else self.kind
+        said += f" ({self.protocol})" if self.protocol else ""
         return f"{said}, {plural(self.failed_rails, 'rail')} down" if self.failed_rails else said
 
     @property
@@ -473,7 +479,10 @@ def job_results(
                 finish_s=finish,
                 alone_s=None if alone_finish_s is None else max(0.0, alone_finish_s[number] - start),
                 collective=spec.collective if spec else None,
-                algorithm=spec.algorithm if spec else None,
+                algorithm=job.choice.algorithm if job.choice else spec.algorithm if spec else None,
+                protocol=job.choice.protocol.label if job.choice else None,
+                channels=job.choice.channels if job.choice else None,
+                closed_form_s=job.choice.time_s if job.choice else None,
                 size_bytes=spec.size if spec else None,
                 failed_rails=job.servers.rails - len(job.servers.working_rails) if job.servers else 0,
                 once_s=(finish - start) / spec.repeat - spec.compute if spec else None,

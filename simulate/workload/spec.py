@@ -10,6 +10,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
 from simulate.traffic.collectives.sharp import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Order
+from simulate.traffic.tuner import ALGORITHMS as TUNED_ALGORITHMS
+from simulate.traffic.tuner import Tuned
 from topo.errors import did_you_mean
 from topo.fabric import Role
 from topo.spec.base import JobName, ServerRole, SpecModel, mismatch
@@ -108,12 +110,30 @@ class GpuCollectiveJob(RankedJob, GpuJob):
 
     kind: Literal["gpu-collective"]
     """A collective of GPUs, over PCIe, host memory and NVLink."""
-    algorithm: Literal["hfreduce", "nccl-ring", "nccl-tree", "nccl-all-to-all"]
-    """HFReduce, NCCL's rings or trees: allreduces; or NCCL's all-to-all."""
+    algorithm: Literal[
+        "auto",
+        "ring",
+        "tree",
+        "nvls",
+        "nvls-tree",
+        "collnet",
+        "hfreduce",
+        "nccl-ring",
+        "nccl-tree",
+        "nccl-all-to-all",
+    ] = "auto"
+    """What NCCL's tuner takes, or one of its algorithms, with the tuner's latencies; HFReduce; or rings, trees and
+    all-to-alls of NCCL message by message."""
+    collective: Annotated[Tuned | None, Field(validate_default=True)] = None
+    """What the GPUs do together: an allreduce, when left out, except by ``nccl-all-to-all``."""
+    sharp: bool = False
+    """Whether switches of the network add up for ``auto``, ``nvls`` and ``collnet``: ``NCCL_COLLNET_ENABLE=1``."""
+    every_switch: bool = False
+    """Whether every switch adds up; without it those whose aggregation node a dump names."""
     size: Annotated[Bytes, Field(gt=0)]
-    """Buffer of each GPU."""
+    """Buffer of each GPU, the larger one of two."""
     chunk: Annotated[Bytes, Field(gt=0)] = 2**19
-    """Largest piece that is sent at once, in an allreduce."""
+    """Largest piece that is sent at once, in an allreduce by ``hfreduce``, ``nccl-ring`` and ``nccl-tree``."""
     nvlink: bool | None = None
     """Whether bridges of NVLink are plugged in; none are when left out. NVSwitches always are."""
     pxn: bool = True
@@ -124,9 +144,19 @@ class GpuCollectiveJob(RankedJob, GpuJob):
     """Computation before each repetition."""
 
     @property
-    def collective(self) -> str:
-        """What the GPUs do together."""
-        return "all-to-all" if self.algorithm == "nccl-all-to-all" else "allreduce"
+    def tuned(self) -> bool:
+        """Whether NCCL's tuner has a say."""
+        return self.algorithm == "auto" or self.algorithm in TUNED_ALGORITHMS["allreduce"]
+
+    @field_validator("collective")
+    @classmethod
+    def _able(cls, collective: Tuned | None, info: ValidationInfo) -> Tuned | None:
+        algorithm = info.data.get("algorithm", "auto")
+        alone: Tuned = "all-to-all" if algorithm == "nccl-all-to-all" else "allreduce"
+        able = [name for name, by in TUNED_ALGORITHMS.items() if algorithm in ("auto", *by)] or [alone]
+        if collective is not None and collective not in able:
+            raise mismatch(f"one of {', '.join(able)}, by {algorithm}", collective)
+        return collective or alone
 
 
 class GoalJob(PlacedJob, Messaging):
