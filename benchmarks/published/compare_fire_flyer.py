@@ -15,18 +15,15 @@ import numpy as np
 from compare_storage import compute_ends, dealt
 from compare_training import gpt2_medium
 from fire_flyer import MIB, Cluster
-from nccl_latency import ring_latency_s, tree_latency_s, tuner_takes_tree
 from scipy.stats import norm
 
 import costmodel
 from plan.inputs import read_routed_argument
 from routing.routed import Routed
 from simulate import play
-from simulate.traffic.collectives.steps import ring_all_gather, ring_reduce_scatter
 from simulate.traffic.collectives.trees import zone_trees
-from simulate.traffic.flows import Flows
 from simulate.traffic.hfreduce import HFReduce
-from simulate.traffic.nccl import CHUNK_BYTES, nccl_ring, nccl_tree
+from simulate.traffic.nccl import CHUNK_BYTES, nccl_collective
 from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 from simulate.traffic.training import data_parallel, fsdp, pipeline_parallel, vgg16
@@ -51,8 +48,6 @@ class Unknowns(NamedTuple):
     """What HFReduce moves at a time."""
     port: float
     """GB/s of the root port that two GPUs share, both directions together."""
-    direct: float
-    """GB/s between a GPU and the adapter."""
     spread_s: float
     """Standard deviation of the time that servers compute in a step."""
 
@@ -75,10 +70,8 @@ class Point:
         return self.table
 
 
-USED = {("Fig. 7", "hfreduce", "16"), ("Fig. 7", "hfreduce", "1440"), ("Fig. 7", "nccl", "16")} | {
-    ("Fig. 8a", "hfreduce", "512")
-}
-"""Points on which the four numbers are calibrated, in the order of root port, chunk, direct and spread."""
+USED = {("Fig. 7", "hfreduce", "16"), ("Fig. 7", "hfreduce", "1440"), ("Fig. 8a", "hfreduce", "512")}
+"""Points on which the three numbers are calibrated, in the order of root port, chunk and spread."""
 
 FIRST = {"Fig. 8a": ("hfreduce", 32), "Fig. 8b": ("haiscale", 16), "Fig. 9a": ("llama-13b", 64)} | {
     "Fig. 9b": ("deepseek-moe-16b", 40)
@@ -125,9 +118,7 @@ class Machines:
 
     def __init__(self, unknowns: Unknowns) -> None:
         self.unknowns = unknowns
-        self.model = replace(
-            cluster().model, root_port_gbyte_per_s=unknowns.port, gpu_adapter_gbyte_per_s=unknowns.direct
-        )
+        self.model = replace(cluster().model, root_port_gbyte_per_s=unknowns.port)
 
     def hfreduce(self, ends: np.ndarray, *, nvlink: bool = False) -> tuple[HFReduce, Servers]:
         reduce = HFReduce(nvlink=nvlink, chunk_bytes=self.unknowns.chunk_mib * MIB)
@@ -135,12 +126,6 @@ class Machines:
 
     def plain(self, ends: np.ndarray) -> Servers:
         return Servers(self.model, cluster().fabric, ends)
-
-    def nccl(self, servers: Servers, size: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:
-        """What NCCL's tuner takes, ring or trees, behind the latency that it counts for its steps."""
-        tree = tuner_takes_tree(len(servers), 8, size, self.unknowns.direct * 1e9)
-        flows = (nccl_tree if tree else nccl_ring)(servers, size, chunk_bytes)
-        return flows.waiting_first((tree_latency_s if tree else ring_latency_s)(len(servers), 8))
 
     def waiting_s(self, gpus: int) -> float:
         """How much longer the slowest of the servers computes than the mean (Blom, 1958: normal order statistics)."""
@@ -154,7 +139,7 @@ def allreduce_s(unknowns: Unknowns, point: Point, seed: int) -> float:
     machines, ends = Machines(unknowns), servers_of(point, seed)
     if point.system == "nccl":
         servers = machines.plain(ends)
-        return play(network(servers), machines.nccl(servers, SIZE)).makespan_s
+        return play(network(servers), nccl_collective(servers, "allreduce", SIZE).flows).makespan_s
     reduce, servers = machines.hfreduce(ends, nvlink=point.system == "hfreduce-nvlink")
     zone = cluster().fabric.zone[cluster().fabric.end_node[ends]]
     trees = zone_trees(zone) if point.group == "across zones" else None
@@ -236,16 +221,16 @@ def training_s(machines: Machines, point: Point, compute_s: float) -> float:
             flows = data_parallel(vgg16(slowest_s), lambda size: reduce.flows(servers, size))
         else:
             servers = machines.plain(ends)
-            flows = data_parallel(vgg16(slowest_s), lambda size: machines.nccl(servers, size, 2 * MIB), overlap=False)
+            flows = data_parallel(
+                vgg16(slowest_s), lambda size: nccl_collective(servers, "allreduce", size).flows, overlap=False
+            )
     else:
         servers = machines.plain(ends)
-        gather, scatter = ring_all_gather(point.gpus), ring_reduce_scatter(point.gpus)
         flows = fsdp(
             gpt2_medium(slowest_s),
-            lambda size: servers.flows(gather, size),
-            lambda size: servers.flows(scatter, size),
+            lambda size: nccl_collective(servers, "all-gather", size).flows,
+            lambda size: nccl_collective(servers, "reduce-scatter", size).flows,
             overlap=point.system == "haiscale",
-            launch_s=ring_latency_s(len(ends), 8) / 2,
         )
     return play(network(servers), flows).makespan_s
 
@@ -283,14 +268,6 @@ def fit_hfreduce(known: Unknowns, points: list[Point]) -> Unknowns:
     return min(grid, key=lambda unknowns: np.mean([abs(error(unknowns, point)) for point in points]))
 
 
-def fit_direct(known: Unknowns, points: list[Point]) -> Unknowns:
-    """The rate between GPU and adapter with which NCCL is as fast as measured, in the mean of the points."""
-    for _ in range(2):
-        off = np.mean([np.log1p(error(known, point)) for point in points])
-        known = known._replace(direct=float(known.direct * np.exp(-off)))
-    return known
-
-
 def fit_spread(known: Unknowns, points: list[Point], on: Point) -> Unknowns:
     """The spread with which a step of VGG16 takes as long as measured."""
     spread_s = 0.0
@@ -306,14 +283,13 @@ def fit_spread(known: Unknowns, points: list[Point], on: Point) -> Unknowns:
 
 def data_sheets() -> Unknowns:
     model = cluster().model
-    assert model.root_port_gbyte_per_s is not None and model.gpu_adapter_gbyte_per_s is not None
-    return Unknowns(CHUNK_BYTES / MIB, model.root_port_gbyte_per_s, model.gpu_adapter_gbyte_per_s, 0.0)
+    assert model.root_port_gbyte_per_s is not None
+    return Unknowns(CHUNK_BYTES / MIB, model.root_port_gbyte_per_s, 0.0)
 
 
 def calibrated(points: list[Point]) -> Unknowns:
     used = [point for point in points if point.used]
     known = fit_hfreduce(data_sheets(), [point for point in used if point.group == "hfreduce"])
-    known = fit_direct(known, [point for point in used if point.group == "nccl"])
     return fit_spread(known, points, next(point for point in used if point.table == "Fig. 8a"))
 
 
@@ -368,31 +344,25 @@ def summary(points: list[Point], sheets: dict[Point, float], fitted: dict[Point,
     return "\n".join(lines) + "\n"
 
 
-def left_out(points: list[Point], found: Unknowns) -> Iterator[tuple[str, Point, float, str]]:
-    """Every point of Fig. 7 predicted by numbers that are fitted to all the others."""
+def left_out(points: list[Point], found: Unknowns) -> Iterator[tuple[Point, float, str]]:
+    """Every point of HFReduce in Fig. 7 predicted by numbers that are fitted to all the others."""
     hfreduce = [point for point in points if point.table.startswith("Fig. 7") and point.system != "nccl"]
-    nccl = [point for point in points if point.group == "nccl" and point.gpus <= 512]
     for point in hfreduce:
         fit = fit_hfreduce(found, [other for other in hfreduce if other != point])
-        yield "HFReduce", point, error(fit, point), f"{fit.chunk_mib:g} MiB, {fit.port:g} GB/s"
-    for point in nccl:
-        fit = fit_direct(found, [other for other in nccl if other != point])
-        yield "NCCL", point, error(fit, point), f"{fit.direct:.2f} GB/s"
+        yield point, error(fit, point), f"{fit.chunk_mib:g} MiB, {fit.port:g} GB/s"
 
 
 def left_out_table(points: list[Point], found: Unknowns) -> str:
     rows = list(left_out(points, found))
     lines = ["| left out | GPUs | error | fitted to all others |", "|---|---:|---:|---|"]
-    lines += [f"| {point.group} | {point.gpus} | {off:+.1%} | {fit} |" for _, point, off, fit in rows]
-    for kind in ("HFReduce", "NCCL"):
-        mean = np.mean([abs(off) for one, _, off, _ in rows if one == kind])
-        lines.append(f"| {kind}, mean | | {mean:.1%} | |")
+    lines += [f"| {point.group} | {point.gpus} | {off:+.1%} | {fit} |" for point, off, fit in rows]
+    lines.append(f"| mean | | {np.mean([abs(off) for _, off, _ in rows]):.1%} | |")
     return "\n".join(lines) + "\n"
 
 
 def sensitivity(points: list[Point], found: Unknowns) -> str:
     """Per cent of bandwidth for one per cent of each number."""
-    names = {"chunk_mib": "chunk", "port": "root port", "direct": "GPU to adapter"}
+    names = {"chunk_mib": "chunk", "port": "root port"}
     lines = ["| | GPUs | " + " | ".join(names.values()) + " |", "|---|---:" + "|---:" * len(names) + "|"]
     for point in points:
         if not point.table.startswith("Fig. 7") or point.gpus not in (16, 128, 512):
@@ -441,11 +411,10 @@ def main() -> None:
         "| number | data sheets | calibrated | on |\n|---|---:|---:|---|\n"
         f"| chunk of HFReduce, MiB | {sheet.chunk_mib:g} | {found.chunk_mib:g} | Fig. 7a, 1,440 GPUs |\n"
         f"| root port of two GPUs, both directions, GB/s | {sheet.port:g} | {found.port:g} | Fig. 7a, 16 GPUs |\n"
-        f"| GPU to adapter under NCCL, GB/s | {sheet.direct:.2f} | {found.direct:.2f} | Fig. 7a, NCCL, 16 GPUs |\n"
         f"| spread of the servers' times, ms | 0 | {found.spread_s * 1e3:.1f} | Fig. 8a, HFReduce, 512 GPUs |\n"
     )
     sections = (
-        ("## The four numbers", numbers),
+        ("## The three numbers", numbers),
         ("## Means", summary(points, sheets, fitted)),
         ("## Every point of Figures 7, 8 and 9", points_table(points, sheets, fitted, found)),
         ("## Each point left out", left_out_table(points, found)),

@@ -8,16 +8,14 @@ from pathlib import Path
 import numpy as np
 from bucket_search import search_bucket
 from fire_flyer import Cluster
-from nccl_latency import ring_latency_s
 
 import costmodel
 from costmodel import Published
 from routing.routed import Routed
 from simulate import play
-from simulate.traffic.collectives.steps import ring_all_gather, ring_reduce_scatter
 from simulate.traffic.flows import Flows
 from simulate.traffic.hfreduce import HFReduce
-from simulate.traffic.nccl import nccl_ring
+from simulate.traffic.nccl import nccl_collective
 from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 from simulate.traffic.training import BUCKET_BYTES, Layer, data_parallel, even_layers, fsdp, vgg16
@@ -67,32 +65,30 @@ def data_parallel_s(
     bucket_bytes: float = BUCKET_BYTES,
     compression: float = 1.0,
 ) -> float:
-    """A step with HFReduce, or with the ring of NCCL and the latency that its tuner counts."""
+    """A step with HFReduce, or with what NCCL's tuner takes."""
     ends = cluster.ends(gpus // 8)
     reduce = HFReduce(chunk_bytes=CHUNK_BYTES)
     servers = Servers(cluster.model, cluster.fabric, ends)
-    launch_s = ring_latency_s(len(ends), 8)
     if system == "hfreduce":
-        servers, launch_s = reduce.servers(cluster.model, cluster.fabric, ends), 0.0
+        servers = reduce.servers(cluster.model, cluster.fabric, ends)
 
     def allreduce(size: float) -> Flows:
-        return reduce.flows(servers, size) if system == "hfreduce" else nccl_ring(servers, size, CHUNK_BYTES)
+        return (
+            reduce.flows(servers, size) if system == "hfreduce" else nccl_collective(servers, "allreduce", size).flows
+        )
 
-    options = {"overlap": overlap, "bucket_bytes": bucket_bytes, "compression": compression, "launch_s": launch_s}
+    options = {"overlap": overlap, "bucket_bytes": bucket_bytes, "compression": compression}
     return step_s(cluster, servers, data_parallel(layers, allreduce, **options))
 
 
 def fsdp_s(cluster: Cluster, gpus: int, *, overlap: bool) -> float:
     """A step of GPT2-medium."""
     servers = Servers(cluster.model, cluster.fabric, cluster.ends(gpus // 8))
-    launch_s = ring_latency_s(len(servers), 8) / 2  # half the steps of an allreduce
-    gather, scatter = ring_all_gather(gpus), ring_reduce_scatter(gpus)
     flows = fsdp(
         gpt2_medium(GPT2_S),
-        lambda size: servers.flows(gather, size),
-        lambda size: servers.flows(scatter, size),
+        lambda size: nccl_collective(servers, "all-gather", size).flows,
+        lambda size: nccl_collective(servers, "reduce-scatter", size).flows,
         overlap=overlap,
-        launch_s=launch_s,
     )
     return step_s(cluster, servers, flows)
 

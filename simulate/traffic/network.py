@@ -12,7 +12,7 @@ from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, RoutingTables
 from routing.trace import trace
-from simulate.traffic.latency import PUBLISHED, Latencies, told
+from simulate.traffic.latency import PUBLISHED, Latencies, Way, told
 from simulate.traffic.walks import number_keys, walk
 from topo.catalog.devices import hop_latencies
 from topo.catalog.load import Catalog, load_catalog
@@ -24,6 +24,10 @@ GBPS = 1e9 / 8
 """Bytes a second of 1 Gb/s."""
 
 GBYTE = 1e9
+
+TUNED_LATENCIES = (
+    "NCCL's tuner: start and steps of its collectives as in its tables, not this cluster's, whatever messages take"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,11 +241,13 @@ class Network(Brief):
     @property
     def caveats(self) -> tuple[str, ...]:
         """What a reader of times on this network must know of its latencies, each as ``keyword: explanation``."""
+        tuned = (TUNED_LATENCIES,) if np.any(self.devices.way == Way.TUNED) else ()
         if self.instant:
-            return ("zero latencies: what takes many steps, or is small, ends too early",)
+            return ("zero latencies: what takes many steps, or is small, ends too early", *tuned)
         said = told(self.latency_s, devices=bool(len(self.devices.end_port)))
         general = (f"published latencies, not this cluster's: {said}",) if self.latency_s == PUBLISHED else ()
-        return general + ((f"assumed links: {', '.join(self.assumed)}",) if self.assumed else ())
+        assumed = (f"assumed links: {', '.join(self.assumed)}",) if self.assumed else ()
+        return general + assumed + tuned
 
     @property
     def n_ends(self) -> int:
