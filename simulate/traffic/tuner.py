@@ -361,7 +361,9 @@ class Tuner:
             )[protocol]
             return bus * self.ranks / _steps(collective, self.ranks)
         if algorithm == "tree":
-            bus = min(2 * raw * 0.92, channels * TREE_MAX[row][at])
+            # Over PCIe the graphs of ring and tree have one bandwidth; NVLink gives a tree more inside two servers.
+            most = inf if self.nvlink or self.servers != 2 else self.network_bytes_s
+            bus = min(min(2 * raw, most) * 0.92, channels * TREE_MAX[row][at])
             bus = (
                 min(bus / 3.8, ll_max),
                 min(bus * (7 / 9 if self.servers == 1 else 120 / 128), channels * TREE_LL128_MAX[row][at]),
@@ -411,13 +413,25 @@ def generation_of(model: NodeModel) -> Generation:
     HeddleError
         When NCCL's tables have none for it.
     """
-    words = re.findall(r"[A-Z]+\d+", model.gpu or "")
-    known = [_NAMES[word] for word in words if word in _NAMES]
-    if not known:
+    try:
+        return generation_named(model.gpu or "unknown")
+    except HeddleError as error:
         raise HeddleError(
-            f"{model.name} has the GPU {model.gpu or 'unknown'}; NCCL's tables have {', '.join(_NAMES)}. Expected one "
-            f"of these, or `algorithm: nccl-ring`, nccl-tree or nccl-all-to-all, which are not tuned"
-        )
+            f"{model.name}: {error}, or `algorithm: nccl-ring`, nccl-tree or nccl-all-to-all, which are not tuned"
+        ) from None
+
+
+def generation_named(gpu: str) -> Generation:
+    """Return the generation of a GPU by a name such as ``H100 SXM``.
+
+    Raises
+    ------
+    HeddleError
+        When NCCL's tables have none for it.
+    """
+    known = [_NAMES[word] for word in re.findall(r"[A-Z]+\d+", gpu) if word in _NAMES]
+    if not known:
+        raise HeddleError(f"found the GPU {gpu}; NCCL's tables have figures for {', '.join(_NAMES)}: expected one of them")
     return Generation(known[0])
 
 

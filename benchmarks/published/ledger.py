@@ -1,0 +1,312 @@
+"""Collectives as NCCL's tuner takes them, beside all published times: rewrites docs/accuracy.md.
+
+Run from the repository, seconds: python benchmarks/published/ledger.py. With --record it also writes the predictions of
+a release, from which later ones may not differ without a reason.
+
+Points are rows of `configs/published/collectives.csv` and systems of `systems.csv` beside it: what was measured where,
+and what the source does not say. Nothing in the model is fitted to them; still, each *source* is either for fitting or
+held back, by a hash of its name, so that whoever fits a number has points that it has not seen.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import costmodel
+from simulate.traffic.tuner import Generation, Tuner, generation_named
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "configs" / "published"
+PAGE = ROOT / "docs" / "accuracy.md"
+BEGIN, END = "<!-- computed -->\n", "<!-- /computed -->\n"
+KIB, MIB = 2**10, 2**20
+SIZES = (("to 64 KiB", 64 * KIB), ("to 64 MiB", 64 * MIB), ("above 64 MiB", np.inf))
+"""Classes of sizes: where latency counts, where both do, where bandwidth counts."""
+LARGE_ERROR, SMALL_FACTOR = 0.10, 1.5
+"""What is aimed at: mean error of large messages, and the factor within which small ones are."""
+CHANGED = 0.01
+"""Part by which a prediction may differ from the recorded one without a reason: rounding of the tables is below it."""
+FIRE_FLYER = "arXiv 2408.14158 v2"
+
+
+@dataclass(frozen=True)
+class System:
+    """Machines that were measured."""
+
+    name: str
+    source: str
+    network: str
+    """``NVLink`` of one server, ``InfiniBand or RoCE``, ``PCIe and InfiniBand``, or the transports of a ``cloud``."""
+    tuner: Tuner
+    unknown: str
+    """What the source does not say."""
+
+    @property
+    def split(self) -> str:
+        """Whether its points may be used to fit numbers, or are held back."""
+        return split_of(self.source)
+
+
+class Point(NamedTuple):
+    """A time that was measured, and what the model says."""
+
+    system: System
+    collective: str
+    algorithm: str
+    """``auto`` where NCCL chose."""
+    size_bytes: int
+    measured_s: float
+
+    @property
+    def predicted_s(self) -> float:
+        """In closed form."""
+        return self.system.tuner.choose(self.collective, self.size_bytes, self.algorithm).time_s
+
+    @property
+    def ratio(self) -> float:
+        """Predicted time over measured time."""
+        return self.predicted_s / self.measured_s
+
+    @property
+    def size_class(self) -> str:
+        """The class of its size."""
+        return next(name for name, most in SIZES if self.size_bytes <= most)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """System, what was done, and size: as in the files."""
+        done = self.collective if self.algorithm == "auto" else f"{self.collective} by {self.algorithm}"
+        return self.system.name, done, str(self.size_bytes)
+
+
+def split_of(source: str) -> str:
+    """Return ``fit`` or ``held``, by the first byte of the SHA-256 of the name of a source.
+
+    >>> split_of("github.com/Azure/aks-rdma-infiniband"), split_of("github.com/aistabci/abci2.0benchmark")
+    ('fit', 'held')
+    """
+    return ("fit", "held")[hashlib.sha256(source.encode()).digest()[0] % 2]
+
+
+def systems() -> dict[str, System]:
+    """Read what was measured on."""
+    found = {}
+    for row in _rows(FOLDER / "systems.csv"):
+        rate = float(row["adapter_gbyte_per_s"] or 0)
+        tuner = Tuner(
+            int(row["servers"]),
+            int(row["gpus"]),
+            generation_named(row["gpu"]),
+            float(row["gpu_gbyte_per_s"]) * 1e9,
+            int(row["adapters"]),
+            rate * 1e9,
+            amd=row["cpu"] == "EPYC",
+            nvswitches=row["nvswitches"] == "yes",
+        )
+        found[row["model"]] = System(row["model"], row["source"], row["fabric"], tuner, row["unknown"])
+    return found
+
+
+def points() -> list[Point]:
+    """Return all published times of NCCL that have a system."""
+    found = []
+    known = systems()
+    for (done, name, size), time_us in costmodel.published("collectives").values.items():
+        collective, _, algorithm = done.partition(" by ")
+        found.append(Point(known[name], collective, algorithm or "auto", int(size), time_us * 1e-6))
+    return found + fire_flyer_points()
+
+
+def fire_flyer_points() -> list[Point]:
+    """NCCL on servers with eight A100 over PCIe and one adapter: Fig. 7, with the figures of the catalog."""
+    figures = costmodel.published("hfreduce").values
+    size = int(figures["IV-B1", "hfreduce", "size_mib"] * MIB)
+    made = []
+    for (table, name, gpus), gbytes_s in figures.items():
+        if (table, name) == ("Fig. 7", "nccl"):
+            tuner = Tuner(int(gpus) // 8, 8, Generation.AMPERE, 27e9, 1, 9.663676416e9, amd=True, nvlink=False)
+            system = System(f"fire-flyer-{gpus}", FIRE_FLYER, "PCIe and InfiniBand", tuner, "version of NCCL")
+            made.append(Point(system, "allreduce", "auto", size, size / gbytes_s * 1e-9))
+    return made
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+class Spread(NamedTuple):
+    """How far a set of points is from what was measured."""
+
+    points: int
+    systems: int
+    median: float
+    """Of predicted over measured time."""
+    p90: float
+    """Factor within which nine of ten points are, too fast or too slow."""
+    worst: float
+    """The ratio that is farthest from 1."""
+    error: float
+    """Mean of the size of predicted / measured - 1."""
+
+
+def spread(chosen: Sequence[Point]) -> Spread:
+    """Return the spread of points."""
+    ratio = np.array([point.ratio for point in chosen])
+    off = np.maximum(ratio, 1 / ratio)
+    return Spread(
+        len(chosen),
+        len({point.system.name for point in chosen}),
+        float(np.median(ratio)),
+        float(np.percentile(off, 90, method="inverted_cdf")),
+        float(ratio[off.argmax()]),
+        float(np.abs(ratio - 1).mean()),
+    )
+
+
+def grouped(chosen: Iterable[Point], by: Callable[[Point], tuple[str, ...]]) -> dict[tuple[str, ...], list[Point]]:
+    """Return points by a key, keys in order."""
+    groups: dict[tuple[str, ...], list[Point]] = defaultdict(list)
+    for point in chosen:
+        groups[by(point)].append(point)
+    return dict(sorted(groups.items(), key=lambda item: [_place(word) for word in item[0]]))
+
+
+def _place(word: str) -> tuple[int, str]:
+    """Sizes from small to large, networks from near to far."""
+    order = [name for name, _ in SIZES] + ["NVLink", "InfiniBand or RoCE", "PCIe and InfiniBand", "cloud"]
+    return (order.index(word), "") if word in order else (-1, word)
+
+
+def misses(size_class: str, found: Spread) -> bool:
+    """Say whether a set of points misses what is aimed at."""
+    if size_class == SIZES[-1][0]:
+        return found.error > LARGE_ERROR
+    return size_class == SIZES[0][0] and found.p90 > SMALL_FACTOR
+
+
+def table(chosen: Sequence[Point], by: Callable[[Point], tuple[str, ...]], heads: Sequence[str], at: int) -> str:
+    """Spreads of groups of points; `at` is where the size stands in a key."""
+    lines = [
+        f"| {' | '.join(heads)} | points | systems | median | 9 of 10 within | worst | mean error |",
+        "|" + "---|" * len(heads) + "---:|" * 6,
+    ]
+    for key, group in grouped(chosen, by).items():
+        found = spread(group)
+        mark = " (missed)" if misses(key[at], found) else ""
+        lines.append(
+            f"| {' | '.join(key)} | {found.points} | {found.systems} | {found.median:.2f} | {found.p90:.2f}{mark} "
+            f"| {found.worst:.2f} | {found.error:.0%} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def by_network(point: Point) -> tuple[str, ...]:
+    return point.system.split, point.system.network, point.size_class
+
+
+def by_collective(point: Point) -> tuple[str, ...]:
+    return point.system.split, point.collective, point.size_class
+
+
+def by_system(point: Point) -> tuple[str, ...]:
+    return point.system.split, point.system.name, point.key[1], point.size_class
+
+
+def missed_table(chosen: Sequence[Point]) -> str:
+    """Every system, collective and class of sizes that misses what is aimed at."""
+    lines = [
+        "| split | system | what | size | points | median | worst | not known |",
+        "|---|---|---|---|---:|---:|---:|---|",
+    ]
+    for key, group in grouped(chosen, by_system).items():
+        found = spread(group)
+        if misses(key[3], found):
+            unknown = group[0].system.unknown or "-"
+            lines.append(
+                f"| {' | '.join(key)} | {found.points} | {found.median:.2f} | {found.worst:.2f} | {unknown} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def report(chosen: Sequence[Point]) -> str:
+    """What the page has between its marks."""
+    return "\n".join(
+        [
+            "## By network\n",
+            table(chosen, by_network, ("split", "network", "size"), 2),
+            "## By collective\n",
+            "Clouds with a transport of their own are left out here.\n",
+            table(
+                [point for point in chosen if point.system.network != "cloud"],
+                by_collective,
+                ("split", "collective", "size"),
+                2,
+            ),
+            "## Every miss\n",
+            missed_table(chosen),
+        ]
+    )
+
+
+def predictions(chosen: Sequence[Point]) -> dict[tuple[str, str, str], float]:
+    """Predicted microseconds by system, what is done, and size."""
+    return {point.key: point.predicted_s * 1e6 for point in chosen}
+
+
+def recorded() -> dict[tuple[str, str, str], float]:
+    """Predictions of the last release."""
+    rows = _rows(FOLDER / "predictions.csv")
+    return {(row["model"], row["table"], row["figure"]): float(row["time_us"]) for row in rows}
+
+
+def reasons() -> list[tuple[str, str]]:
+    """Systems and what they do, for which a change since the last release is explained; ``*`` for all."""
+    return [(row["model"], row["table"]) for row in _rows(FOLDER / "reasons.csv") if row["why"].strip()]
+
+
+def unexplained(
+    now: dict[tuple[str, str, str], float],
+    before: dict[tuple[str, str, str], float],
+    explained: Iterable[tuple[str, str]],
+) -> list[str]:
+    """Return predictions that changed or vanished since a release without a reason."""
+    known = set(explained)
+    found = []
+    for key, time_us in before.items():
+        if now.get(key) is not None and abs(now[key] / time_us - 1) <= CHANGED:
+            continue
+        if not {(key[0], key[1]), (key[0], "*"), ("*", key[1]), ("*", "*")} & known:
+            found.append(f"{' '.join(key)} bytes: {time_us:.6g} us, now {now.get(key, np.nan):.6g}")
+    return found
+
+
+def write_predictions(chosen: Sequence[Point]) -> None:
+    """Record the predictions of a release; reasons begin anew."""
+    lines = ["model,table,figure,time_us"]
+    lines += [f"{','.join(key)},{time_us:.5g}" for key, time_us in sorted(predictions(chosen).items())]
+    (FOLDER / "predictions.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (FOLDER / "reasons.csv").write_text("model,table,why,date\n", encoding="utf-8")
+
+
+def main() -> None:
+    chosen = points()
+    computed = report(chosen)
+    print(computed)
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(text[: text.index(BEGIN) + len(BEGIN)] + computed + text[text.index(END) :], encoding="utf-8")
+    if "--record" in sys.argv:
+        write_predictions(chosen)
+
+
+if __name__ == "__main__":
+    main()
