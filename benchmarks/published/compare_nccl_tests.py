@@ -18,7 +18,6 @@ import topo
 PAGE = Path(__file__).parents[2] / "docs" / "validation" / "nccl.md"
 BEGIN, END = "<!-- computed -->\n", "<!-- /computed -->\n"
 GB = 1e9
-ALGORITHMS = {"ring": simulate.traffic.nccl_ring, "tree": simulate.traffic.nccl_tree}
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,10 @@ class Point:
     """One allreduce or all-to-all of 8 GB, computed and published."""
 
     model: str
+    asked: str
+    """``auto`` where NCCL chose, or where the source does not say."""
     algorithm: str
+    """What was played."""
     servers: int
     adapters: int
     published: float
@@ -42,14 +44,14 @@ class Point:
 
 def points() -> Iterator[Point]:
     """Play what was published, each on one unit of a rail fabric of NDR or HDR."""
-    for (algorithm, name, figure), published in costmodel.published("nccl-tests").values.items():
+    for (asked, name, figure), published in costmodel.published("nccl-tests").values.items():
         servers, adapters = map(int, re.findall(r"\d+", figure))
-        computed, binds = busbw(name, algorithm, servers, adapters)
-        yield Point(name, algorithm, servers, adapters, published, computed, binds)
+        algorithm, computed, binds = busbw(name, asked, servers, adapters)
+        yield Point(name, asked, algorithm, servers, adapters, published, computed, binds)
 
 
-def busbw(name: str, algorithm: str, count: int, adapters: int, size_bytes: float = 8 * GB) -> tuple[float, str]:
-    """Return bus bandwidth in GB/s, and the fullest resource."""
+def busbw(name: str, asked: str, count: int, adapters: int, size_bytes: float = 8 * GB) -> tuple[str, float, str]:
+    """Return what NCCL takes, its bus bandwidth in GB/s, and the fullest resource."""
     catalog = topo.load_catalog()
     model = replace(catalog.node(name), adapters=adapters)
     catalog = replace(catalog, nodes={**catalog.nodes, name: model})
@@ -58,28 +60,26 @@ def busbw(name: str, algorithm: str, count: int, adapters: int, size_bytes: floa
     spec = topo.parse({"name": "pod", "nodes": {"gpu": {"model": name, "count": count}}, "network": network}).spec
     fabric = topo.compile(spec, catalog).fabric
     servers = simulate.traffic.Servers(model, fabric, np.stack([*simulate.traffic.rails_of_hosts(fabric).values()]))
-    if algorithm == "all-to-all":
-        flows, times = simulate.traffic.nccl_all_to_all(servers, size_bytes), 1
-    else:
-        # Chunks as large as blocks of a ring; 64 of a tree keep its levels busy at once.
-        chunk_bytes = size_bytes / (1 if algorithm == "ring" else 2 * servers.rails * 64)
-        flows, times = ALGORITHMS[algorithm](servers, size_bytes, chunk_bytes), 2
-    outcome = simulate.play(simulate.Network.of(routing.route(fabric), devices=servers.devices, latency_s=0), flows)
+    collective, algorithm = ("all-to-all", "auto") if asked == "all-to-all" else ("allreduce", asked)
+    choice, flows = simulate.traffic.nccl_collective(servers, collective, size_bytes, algorithm)
+    network = simulate.Network.of(routing.route(fabric), devices=servers.tuned_devices)
+    outcome = simulate.play(network, flows)
     n = count * model.gpus
+    times = (1 if collective == "all-to-all" else 2) * (n - 1) / n
     fullest = int(np.argmax(outcome.utilisation))
     label = outcome.network.resource_label(fullest)
     binds = "link" if fullest < fabric.n_ports else re.sub(r"^\S+ | (GPU )?\d+.*", "", label)
-    return times * (n - 1) / n * size_bytes / outcome.makespan_s / GB, binds
+    return choice.algorithm, times * size_bytes / outcome.makespan_s / GB, binds
 
 
 def table(found: list[Point]) -> str:
     """Computed beside published bandwidths."""
     lines = [
-        "| servers | model | adapters of each | algorithm | computed GB/s | published GB/s | error | bottleneck |",
-        "|---|---|---|---|---|---|---|---|",
+        "| servers | model | adapters of each | asked | played | computed GB/s | published GB/s | error | bottleneck |",
+        "|---|---|---|---|---|---|---|---|---|",
         *(
-            f"| {point.servers} | {point.model} | {point.adapters} | {point.algorithm} | {point.computed:.1f} "
-            f"| {point.published:g} | {point.error:+.1%} | {point.binds} |"
+            f"| {point.servers} | {point.model} | {point.adapters} | {point.asked} | {point.algorithm} "
+            f"| {point.computed:.1f} | {point.published:g} | {point.error:+.1%} | {point.binds} |"
             for point in found
         ),
     ]

@@ -232,9 +232,7 @@ def missed_table(chosen: Sequence[Point]) -> str:
         found = spread(group)
         if misses(key[3], found):
             unknown = group[0].system.unknown or "-"
-            lines.append(
-                f"| {' | '.join(key)} | {found.points} | {found.median:.2f} | {found.worst:.2f} | {unknown} |"
-            )
+            lines.append(f"| {' | '.join(key)} | {found.points} | {found.median:.2f} | {found.worst:.2f} | {unknown} |")
     return "\n".join(lines) + "\n"
 
 

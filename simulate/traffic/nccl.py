@@ -28,7 +28,7 @@ from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_al
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate
 from simulate.traffic.node import Servers
-from simulate.traffic.tuner import NVLS_EFFICIENCY, Choice, Tuned, Tuner
+from simulate.traffic.tuner import NVLS_EFFICIENCY, TREE_EFFICIENCY, Choice, Tuned, Tuner
 from topo.budget import FLOWS
 from topo.errors import HeddleError
 from topo.fabric import frozen
@@ -85,13 +85,15 @@ def nccl_collective(
     --------
     >>> import topo, simulate
     >>> cluster = topo.preset("dgx-h100-48")
-    >>> ends = [*simulate.traffic.rails_of_hosts(cluster.fabric).values()][:2]
-    >>> servers = simulate.traffic.Servers(cluster.catalog.node("dgx-h100"), cluster.fabric, ends)
+    >>> fabric = cluster.fabrics[0]
+    >>> ends = [*simulate.traffic.rails_of_hosts(fabric).values()][:2]
+    >>> servers = simulate.traffic.Servers(cluster.catalog.node("dgx-h100"), fabric, ends)
     >>> found = simulate.traffic.nccl_collective(servers, "allreduce", 8e9)
     >>> found.choice.algorithm, len(found.flows)
     ('nvls-tree', 48)
     """
-    choice = Tuner.of(servers, sharp=sharp).choose(collective, size_bytes, algorithm)
+    tuner = Tuner.of(servers, sharp=sharp)
+    choice = tuner.choose(collective, size_bytes, algorithm)
     size = choice.moved_bytes
     match choice.algorithm:
         case "p2p":
@@ -106,7 +108,7 @@ def nccl_collective(
             flows = concatenate([inner, _sharp_edges(servers, size, every_switch=every_switch)])
         case _:
             n = servers.gpus
-            through = size / NVLS_EFFICIENCY[Tuner.of(servers).generation]
+            through = size / NVLS_EFFICIENCY[tuner.generation] / (TREE_EFFICIENCY if choice.algorithm != "nvls" else 1)
             parts = [_within(servers, through * (1 + 1 / n) if collective == "allreduce" else through)]
             if choice.algorithm == "nvls-tree":
                 parts.append(_tree_edges(servers, double_binary_tree(len(servers)), size, of_servers=True))

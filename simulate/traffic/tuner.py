@@ -104,6 +104,10 @@ RING_LL128_MAX = ((20.0,) * 3, (20.0,) * 3, (36.7,) * 3, (40.0,) * 3)
 TREE_LL128_MAX = ((20.0,) * 3, (20.0,) * 3, (36.7, 36.7, 29.0), (55.6, 31.67, 20.0))
 TREE_MAX = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0))
 NVLS_EFFICIENCY = (0.0, 0.0, 0.85, 0.74)
+TREE_EFFICIENCY = 0.92
+"""Of a tree. The library does not apply it to NVLS trees; here it lowers what they get of NVLink: two servers of H100
+sum at 0.90 to 0.95 of the rate of one (``two-h100``, ``azcluster`` and ``aws`` beside ``dgxc`` in
+``configs/published/collectives.csv``)."""
 
 _LL = (1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _LL128 = (1.0, 1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9)
@@ -135,7 +139,7 @@ class Choice(NamedTuple):
     """``p2p`` for an all-to-all, else an `Algorithm`."""
     protocol: Protocol
     channels: int
-    """Rings or trees side by side."""
+    """Rings or trees side by side, fewer for small buffers; the library does not count that they are fewer."""
     latency_s: float
     """What the steps take without bytes."""
     bytes_s: float
@@ -177,7 +181,7 @@ class Tuner:
     ...     found = tuner.choose("allreduce", size)
     ...     print(found.algorithm, found.protocol.label, f"{found.time_s * 1e6:.1f} us")
     tree LL 25.2 us
-    nvls-tree Simple 28622.9 us
+    nvls-tree Simple 31105.0 us
     """
 
     servers: int
@@ -239,7 +243,7 @@ class Tuner:
 
     @property
     def channels(self) -> int:
-        """Channels of rings and trees.
+        """Channels of rings and trees that the model counts; the library runs two of each.
 
         The library takes speeds from a list until that of a channel, times their number, is most, and doubles their
         number where a channel has 25 GB/s or more (50 from Hopper on, with more than four of them). Here, an adapter
@@ -257,6 +261,14 @@ class Tuner:
         count, speed = found
         few = speed < 25 or (self.generation >= Generation.HOPPER and speed < 50 and count > 4)
         return count if few else min(2 * count, _MOST_CHANNELS)
+
+    def _channels_for(self, algorithm: str, protocol: Protocol, size_bytes: float) -> int:
+        """Channels that run: so many that each of their threads has its least bytes (``topoGetAlgoInfo``)."""
+        if algorithm.startswith("nvls"):
+            several = self.servers > 1
+            return 16 if self.generation < Generation.BLACKWELL else 32 if several else 24  # ``src/transport/nvls.cc``
+        least = (8 * (self.ranks if algorithm == "ring" else 1) * 512, 8 * 640, 64 * 512)[protocol]
+        return max(1, min(2 * self.channels, int(size_bytes // least)))
 
     @property
     def network_bytes_s(self) -> float:
@@ -302,7 +314,8 @@ class Tuner:
                 raw = self.raw_bytes_s(algorithm, collective)
                 used = self._used_bytes_s(algorithm, protocol, collective) * correction(algorithm, protocol, size_bytes)
                 latency_s = self._latency_s(algorithm, protocol, collective, size_bytes)
-                yield Choice.of(algorithm, protocol, self.channels, latency_s, used, raw, size_bytes)
+                channels = self._channels_for(algorithm, protocol, size_bytes)
+                yield Choice.of(algorithm, protocol, channels, latency_s, used, raw, size_bytes)
 
     def _all_to_all(self, size_bytes: float) -> Iterator[Choice]:
         """Sends and receives, by the threshold of the library, behind the start and one step of a ring."""
@@ -313,8 +326,8 @@ class Tuner:
         outside = self.network_bytes_s / self.gpus * n / (n - self.gpus) if self.servers > 1 else inf
         step = NETWORK_US if self.servers > 1 else NVLINK_US if self.nvlink else PCIE_US
         latency_s = (BASE_US["ring"][protocol] + step["ring"][protocol]) * 1e-6
-        raw = min(inside, outside)
-        yield Choice.of("p2p", protocol, self.channels, latency_s, raw / FRAMING[protocol], raw, size_bytes)
+        raw, channels = min(inside, outside), min(2 * self.channels, _MOST_CHANNELS)
+        yield Choice.of("p2p", protocol, channels, latency_s, raw / FRAMING[protocol], raw, size_bytes)
 
     def _protocols(self, algorithm: Algorithm, collective: Tuned) -> tuple[Protocol, ...]:
         """Protocols that an algorithm has on these servers; none where it cannot be."""
@@ -343,7 +356,7 @@ class Tuner:
         return {
             "tree": min(chain, network / sent),
             "nvls": min(added * NVLS_EFFICIENCY[self.generation], network),
-            "nvls-tree": min(added * NVLS_EFFICIENCY[self.generation], network / sent),
+            "nvls-tree": min(added * NVLS_EFFICIENCY[self.generation] * TREE_EFFICIENCY, network / sent),
             "collnet": min(chain, network),
         }[algorithm]
 
@@ -363,7 +376,7 @@ class Tuner:
         if algorithm == "tree":
             # Over PCIe the graphs of ring and tree have one bandwidth; NVLink gives a tree more inside two servers.
             most = inf if self.nvlink or self.servers != 2 else self.network_bytes_s
-            bus = min(min(2 * raw, most) * 0.92, channels * TREE_MAX[row][at])
+            bus = min(min(2 * raw, most) * TREE_EFFICIENCY, channels * TREE_MAX[row][at])
             bus = (
                 min(bus / 3.8, ll_max),
                 min(bus * (7 / 9 if self.servers == 1 else 120 / 128), channels * TREE_LL128_MAX[row][at]),
@@ -431,7 +444,7 @@ def generation_named(gpu: str) -> Generation:
     """
     known = [_NAMES[word] for word in re.findall(r"[A-Z]+\d+", gpu) if word in _NAMES]
     if not known:
-        raise HeddleError(f"found the GPU {gpu}; NCCL's tables have figures for {', '.join(_NAMES)}: expected one of them")
+        raise HeddleError(f"found the GPU {gpu}; expected one that NCCL's tables have: {', '.join(_NAMES)}")
     return Generation(known[0])
 
 
