@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from helpers.benchmarks import load
 from helpers.collectives import play as play_numbers
 from helpers.servers import PCIE_A100, binding, ends, outcome_of, routed_tree
 from simulate.traffic.collectives.trees import depths, tree_allreduce
@@ -64,12 +63,6 @@ def test_the_tree_sums_every_gpu() -> None:
     ended = play_numbers(tree_allreduce(nccl_trees(3, 8), 3), buffers, rng)
 
     assert np.array_equal(ended, np.tile(buffers.sum(axis=0), (24, 1)))
-
-
-def test_latency_of_the_ring_is_that_of_its_steps() -> None:
-    ring_latency_s = load("published/nccl_latency").ring_latency_s
-    assert ring_latency_s(1, 8) == pytest.approx(14 * 5.7e-6)
-    assert ring_latency_s(2, 8) == pytest.approx(28 * 5.7e-6 + 2 * 9.6e-6)
 
 
 @pytest.mark.parametrize("make", [nccl_ring, nccl_tree])

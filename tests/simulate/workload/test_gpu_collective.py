@@ -115,7 +115,13 @@ def test_a_network_takes_devices_on() -> None:
         ([job("a", "hfreduce", chunk="0 B")], "expected more than 0"),
         ([job("a", "hfreduce", repeat=1_000_000)], "times; expected at most"),
         ([job("a", "hfreduce", ranks=25)], "found 25 ranks; expected at most 24"),
-        ([job("a", "ring")], "expected one of hfreduce, nccl-ring, nccl-tree"),
+        ([job("a", "rings")], "expected one of auto, ring, tree, nvls, nvls-tree, collnet, hfreduce, nccl-ring"),
+        ([job("a", "tree", collective="all-gather")], "expected one of allreduce, by tree"),
+        ([job("a", "nccl-ring", collective="broadcast")], "expected one of allreduce, by nccl-ring"),
+        ([job("a", "nccl-all-to-all", collective="allreduce")], "expected one of all-to-all, by nccl-all-to-all"),
+        ([job("a", "ring", collective="all-to-all")], "expected one of allreduce, all-gather, reduce-scatter, broad"),
+        ([job("a", "nvls")], "NCCL does no allreduce by nvls on 8 x 8 GPUs like these"),
+        ([job("a", "collnet", sharp=True)], "CollNet takes `sharp: true`, NVSwitches and several servers"),
     ],
 )
 def test_refuses(jobs: list[str], says: str) -> None:
@@ -123,6 +129,39 @@ def test_refuses(jobs: list[str], says: str) -> None:
         placed(*jobs)
     assert says in str(refusal.value)
     assert all(finding.where.startswith("w.yaml:") for finding in refusal.value.findings)
+
+
+@pytest.mark.parametrize(
+    ("keys", "collective", "algorithm", "protocol"),
+    [
+        ({"size": "8 B"}, "allreduce", "tree", "LL"),
+        ({"size": "8 GB", "ranks": 2}, "allreduce", "ring", "Simple"),
+        ({"collective": "all-gather"}, "all-gather", "ring", "Simple"),
+        ({"collective": "broadcast"}, "broadcast", "ring", "Simple"),
+        ({"collective": "all-to-all"}, "all-to-all", "p2p", "Simple"),
+        ({"collective": "all-to-all", "size": "8 B"}, "all-to-all", "p2p", "LL"),
+    ],
+)
+def test_the_tuner_chooses(keys: dict[str, object], collective: str, algorithm: str, protocol: str) -> None:
+    workload = placed(job("sum", "auto", **keys))
+    (result,) = play(NETWORK, workload).jobs
+    assert (result.collective, result.algorithm, result.protocol) == (collective, algorithm, protocol)
+    assert result.what == f"{collective} by {algorithm} ({protocol})"
+    assert result.closed_form_s is not None
+    assert result.time_s >= result.closed_form_s * (1 - 1e-6)
+    assert (result.channels or 0) >= 1
+
+
+def test_auto_is_the_default_and_repeats_take_the_latency_each_time() -> None:
+    text = "name: sum, kind: gpu-collective, size: 8 B, ranks: 2, repeat: 3, compute: 1 ms"
+    (result,) = play(NETWORK, placed(text)).jobs
+    assert result.once_s == pytest.approx(result.closed_form_s, rel=1e-3)
+
+
+def test_others_have_no_tuner() -> None:
+    (result,) = play(NETWORK, placed(job("sum", "nccl-ring", ranks=2))).jobs
+    assert (result.protocol, result.channels, result.closed_form_s) == (None, None, None)
+    assert result.what == "allreduce by nccl-ring"
 
 
 RAIL = """
@@ -133,7 +172,7 @@ network: {shape: rail, unit_nodes: 2, tree: {switch: QM9700}}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["nccl-ring", "nccl-tree", "nccl-all-to-all"])
+@pytest.mark.parametrize("algorithm", ["nccl-ring", "nccl-tree", "nccl-all-to-all", "auto", "ring", "tree"])
 def test_a_failed_leaf_leaves_the_other_rails(algorithm: str) -> None:
     """Leaf 5 is rail 2 of unit 1: nothing of the job passes over that rail, in the other unit either."""
     whole = parse(RAIL).fabric
