@@ -1,10 +1,11 @@
 """Collectives as NCCL's tuner takes them, beside all published times: rewrites docs/accuracy.md.
 
-Run from the repository, seconds: python benchmarks/published/ledger.py. With --record it also writes the predictions of
-a release, from which later ones may not differ without a reason.
+Run from the repository, half a minute: python benchmarks/published/ledger.py. With --record it also writes the
+predictions of a release, from which later ones may not differ without a reason.
 
 Points are rows of `configs/published/collectives.csv` and systems of `systems.csv` beside it: what was measured where,
-and what the source does not say. Nothing in the model is fitted to them; still, each *source* is either for fitting or
+and what the source does not say; the measured rows of `nccl-tests.csv`, and HFReduce's and NCCL's of `hfreduce.csv`.
+Nothing in the model is fitted to them; still, each *source* is either for fitting or
 held back, by a hash of its name, so that whoever fits a number has points that it has not seen.
 """
 
@@ -20,9 +21,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from fire_flyer import Cluster
 
 import costmodel
-from simulate.traffic.tuner import Generation, Tuner, generation_named
+from routing.routed import Routed
+from simulate import play
+from simulate.traffic.collectives.algorithms import bus_factor
+from simulate.traffic.hfreduce import HFReduce
+from simulate.traffic.network import Network
+from simulate.traffic.tuner import Generation, Tuner, generation_named, generation_of
+from topo.catalog.load import load_catalog
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "configs" / "published"
@@ -65,10 +73,14 @@ class Point(NamedTuple):
     """``auto`` where NCCL chose."""
     size_bytes: int
     measured_s: float
+    played_s: float | None = None
+    """What was played, for HFReduce, which has no closed form."""
 
     @property
     def predicted_s(self) -> float:
-        """In closed form."""
+        """In closed form, where there is one."""
+        if self.played_s is not None:
+            return self.played_s
         return self.system.tuner.choose(self.collective, self.size_bytes, self.algorithm).time_s
 
     @property
@@ -123,19 +135,63 @@ def points() -> list[Point]:
     for (done, name, size), time_us in costmodel.published("collectives").values.items():
         collective, _, algorithm = done.partition(" by ")
         found.append(Point(known[name], collective, algorithm or "auto", int(size), time_us * 1e-6))
-    return found + fire_flyer_points()
+    return found + nccl_tests_points() + [point for point in fire_flyer_points() if point.algorithm == "auto"]
+
+
+def nccl_tests_points() -> list[Point]:
+    """Single bus bandwidths of 8 GB on models of the catalog; what NVIDIA only expects of them is no measurement."""
+    made, size = [], 8 * 10**9
+    for row in _rows(FOLDER / "nccl-tests.csv"):
+        source, _, said = row["source"].partition(":")
+        if "expects" in said or source.startswith("as on"):
+            continue
+        model = load_catalog().node(row["model"])
+        servers, adapters = (int(word) for word in row["figure"].split() if word.isdigit())
+        tuner = Tuner(
+            servers,
+            model.gpus,
+            generation_of(model),
+            (model.nvlink_used_gbyte_per_s or 0) * 1e9,
+            adapters,
+            (model.gpu_adapter_gbyte_per_s or 0) * 1e9,
+            amd="EPYC" in (model.cpu or ""),
+            nvswitches=True,
+        )
+        network = "NVLink" if servers == 1 else "cloud" if "EFA" in said else "InfiniBand or RoCE"
+        name = f"{row['model']}-{servers}x{model.gpus}-{adapters}-{row['value']}"
+        collective = row["table"] if row["table"] == "all-to-all" else "allreduce"
+        algorithm = row["table"] if row["table"] in ("ring", "tree") else "auto"
+        measured_s = size * bus_factor(collective, tuner.ranks) / float(row["value"]) * 1e-9
+        made.append(Point(System(name, source, network, tuner, "-"), collective, algorithm, size, measured_s))
+    return made
 
 
 def fire_flyer_points() -> list[Point]:
-    """NCCL on servers with eight A100 over PCIe and one adapter: Fig. 7, with the figures of the catalog."""
+    """Fig. 7: allreduces on servers with eight A100 over PCIe and one adapter, with the figures of the catalog."""
     figures = costmodel.published("hfreduce").values
     size = int(figures["IV-B1", "hfreduce", "size_mib"] * MIB)
     made = []
     for (table, name, gpus), gbytes_s in figures.items():
-        if (table, name) == ("Fig. 7", "nccl"):
+        if table == "Fig. 7":
             tuner = Tuner(int(gpus) // 8, 8, Generation.AMPERE, 27e9, 1, 9.663676416e9, amd=True, nvlink=False)
             system = System(f"fire-flyer-{gpus}", FIRE_FLYER, "PCIe and InfiniBand", tuner, "version of NCCL")
-            made.append(Point(system, "allreduce", "auto", size, size / gbytes_s * 1e-9))
+            algorithm = "auto" if name == "nccl" else name
+            made.append(Point(system, "allreduce", algorithm, size, size / gbytes_s * 1e-9))
+    return made
+
+
+def played_points() -> list[Point]:
+    """HFReduce of Fig. 7 to 512 GPUs, played on the first servers of a zone with the figures of the catalog."""
+    cluster, made = Cluster.compiled(), []
+    for point in fire_flyer_points():
+        servers = point.system.tuner.servers
+        if point.algorithm == "auto" or servers > 64:
+            continue
+        reduce = HFReduce(nvlink=point.algorithm.endswith("nvlink"))
+        on = reduce.servers(cluster.model, cluster.fabric, cluster.ends(servers))
+        network = Network.of(Routed(cluster.fabric, cluster.tables), lane_weights=1, devices=on.devices)
+        time_s = play(network, reduce.flows(on, point.size_bytes)).makespan_s
+        made.append(point._replace(played_s=time_s))
     return made
 
 
@@ -256,6 +312,22 @@ def report(chosen: Sequence[Point]) -> str:
     )
 
 
+def played_report(chosen: Sequence[Point]) -> str:
+    """HFReduce, point by point: algorithm bandwidths."""
+    lines = [
+        "| algorithm | GPUs | measured GB/s | computed GB/s | predicted / measured time |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for point in chosen:
+        measured, computed = (point.size_bytes / time_s * 1e-9 for time_s in (point.measured_s, point.predicted_s))
+        lines.append(
+            f"| {point.algorithm} | {point.system.tuner.ranks} | {measured:.2f} | {computed:.2f} | {point.ratio:.2f} |"
+        )
+    found = spread(chosen)
+    lines.append(f"\nMean error {found.error:.0%}, worst ratio {found.worst:.2f}, on a source for fitting.")
+    return "## HFReduce\n\n" + "\n".join(lines) + "\n"
+
+
 def predictions(chosen: Sequence[Point]) -> dict[tuple[str, str, str], float]:
     """Predicted microseconds by system, what is done, and size."""
     return {point.key: point.predicted_s * 1e6 for point in chosen}
@@ -297,13 +369,13 @@ def write_predictions(chosen: Sequence[Point]) -> None:
 
 
 def main() -> None:
-    chosen = points()
-    computed = report(chosen)
+    chosen, played = points(), played_points()
+    computed = f"{report(chosen)}\n{played_report(played)}"
     print(computed)
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(text[: text.index(BEGIN) + len(BEGIN)] + computed + text[text.index(END) :], encoding="utf-8")
     if "--record" in sys.argv:
-        write_predictions(chosen)
+        write_predictions(chosen + played)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def test_every_point_has_a_system_and_a_source_that_agrees(points: list, reposit
     folder = repository / "configs" / "published"
     rows = list(csv.DictReader((folder / "collectives.csv").read_text(encoding="utf-8").splitlines()))
     known = ledger.systems()
-    assert len(rows) + 6 == len(points) > 700
+    assert len(rows) + 6 + 11 == len(points) > 700
     assert all(known[row["model"]].source == row["source"] for row in rows)
     assert {row["model"] for row in rows} == set(known)
     assert len({point.key for point in points}) == len(points)
@@ -76,9 +76,21 @@ def test_what_was_stated_of_the_held_sources_holds(points: list) -> None:
     assert len(inside) / len(small) > 0.6
 
 
-def test_predictions_are_those_of_the_last_release_or_a_reason_is_recorded(points: list) -> None:
-    changed = ledger.unexplained(ledger.predictions(points), ledger.recorded(), ledger.reasons())
+def refuse_changes(points: list, *, played: bool) -> None:
+    before = {key: time_us for key, time_us in ledger.recorded().items() if ("hfreduce" in key[1]) == played}
+    changed = ledger.unexplained(ledger.predictions(points), before, ledger.reasons())
     assert not changed, "say why in configs/published/reasons.csv:\n" + "\n".join(changed[:20])
+
+
+def test_predictions_are_those_of_the_last_release_or_a_reason_is_recorded(points: list) -> None:
+    refuse_changes(points, played=False)
+
+
+@pytest.mark.slow
+def test_what_is_played_is_that_of_the_last_release_and_of_the_page(repository: Path) -> None:
+    played = ledger.played_points()
+    refuse_changes(played, played=True)
+    assert ledger.played_report(played) in (repository / "docs" / "accuracy.md").read_text(encoding="utf-8")
 
 
 def test_a_change_without_a_reason_is_found() -> None:
@@ -92,5 +104,5 @@ def test_a_change_without_a_reason_is_found() -> None:
 
 
 def test_recorded_predictions_are_of_points_that_are_there(points: list) -> None:
-    assert set(ledger.recorded()) <= {point.key for point in points}
+    assert {point.key for point in points} <= set(ledger.recorded())
     assert len(ledger.recorded()) > 700
