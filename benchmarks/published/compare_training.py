@@ -117,7 +117,7 @@ def bucket_curve(cluster: Cluster) -> str:
     default = data_parallel_s(cluster, layers, "nccl", 64)
     lines = [
         "The best bucket, found by search: 161 equal layers with the 25.6 million parameters of ResNet-50 on 64 GPUs,",
-        f"{RESNET50_S * 1e3:g} ms of computation (an assumption), over NCCL's ring with its latency for each bucket.",
+        f"{RESNET50_S * 1e3:g} ms of computation (an assumption), over NCCL as its tuner takes it.",
         "",
         "| bucket MiB | step ms |",
         "|---|---|",

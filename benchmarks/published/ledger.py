@@ -315,7 +315,7 @@ def report(chosen: Sequence[Point]) -> str:
 def played_report(chosen: Sequence[Point]) -> str:
     """HFReduce, point by point: algorithm bandwidths."""
     lines = [
-        "| algorithm | GPUs | measured GB/s | computed GB/s | predicted / measured time |",
+        "| algorithm | GPUs | measured GB/s | computed GB/s | ratio of times |",
         "|---|---:|---:|---:|---:|",
     ]
     for point in chosen:

@@ -13,6 +13,7 @@ WORKLOADS = sorted((config_root() / "workloads").glob("*.yaml"))
 ISSUE = {
     "HFReduce": "hfreduce",
     "HFReduce with NVLink": "hfreduce-nvlink",
+    "NCCL as its tuner plays it": "nccl",
     "NCCL's ring": "nccl-ring",
     "NCCL's tree": "nccl-tree",
     "NCCL's all-to-all": "nccl-all-to-all",

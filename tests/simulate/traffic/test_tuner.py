@@ -1,6 +1,7 @@
 """NCCL's tuner: figures worked out by hand, a second plain implementation on random jobs, and laws."""
 
 from math import floor, log2
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -264,3 +265,12 @@ def test_refuses_no_buffer(size: float) -> None:
 def test_refuses_one_gpu() -> None:
     with pytest.raises(HeddleError, match="found one GPU"):
         Tuner(1, 1, **DGX_H100).choose("allreduce", MIB)
+
+
+def test_the_table_of_the_manual(repository: Path) -> None:
+    manual = (repository / "docs" / "simulate.md").read_text(encoding="utf-8")
+    sizes = {"8 B": 8, "64 KiB": 64 * KIB, "1 MiB": MIB, "16 MiB": 16 * MIB, "256 MiB": 256 * MIB, "8 GiB": 8 * GIB}
+    for name, size in sizes.items():
+        found = [Tuner(servers, 8, **DGX_H100).choose("allreduce", size) for servers in (1, 2, 16)]
+        cells = [f"{one.time_s * 1e6:,.1f} us, {one.algorithm} ({one.protocol.label})" for one in found]
+        assert f"| {name} | {' | '.join(cells)} |" in manual
