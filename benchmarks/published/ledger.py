@@ -1,4 +1,4 @@
-"""Collectives as NCCL's tuner takes them, beside all published times: rewrites docs/accuracy.md.
+"""Collectives as NCCL's tuner takes them, beside all published times: rewrites docs/validation/accuracy.md.
 
 Run from the repository, half a minute: python benchmarks/published/ledger.py. With --record it also writes the
 predictions of a release, from which later ones may not differ without a reason.
@@ -34,7 +34,7 @@ from topo.catalog.load import load_catalog
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "configs" / "published"
-PAGE = ROOT / "docs" / "accuracy.md"
+PAGE = ROOT / "docs" / "validation" / "accuracy.md"
 BEGIN, END = "<!-- computed -->\n", "<!-- /computed -->\n"
 KIB, MIB = 2**10, 2**20
 SIZES = (("to 64 KiB", 64 * KIB), ("to 64 MiB", 64 * MIB), ("above 64 MiB", np.inf))

@@ -40,10 +40,10 @@ from topo.errors import HeddleError
 Tuned = Literal["allreduce", "all-gather", "reduce-scatter", "broadcast", "all-to-all"]
 """Collectives that can be tuned."""
 
-Algorithm = Literal["ring", "tree", "nvls", "nvls-tree", "collnet"]
+TunedAlgorithm = Literal["ring", "tree", "nvls", "nvls-tree", "collnet"]
 
-ALGORITHMS: dict[Tuned, tuple[Algorithm, ...]] = {
-    "allreduce": get_args(Algorithm),
+TUNED_ALGORITHMS: dict[Tuned, tuple[TunedAlgorithm, ...]] = {
+    "allreduce": get_args(TunedAlgorithm),
     "all-gather": ("ring", "nvls"),
     "reduce-scatter": ("ring", "nvls"),
     "broadcast": ("ring",),
@@ -136,7 +136,7 @@ class Choice(NamedTuple):
     """What a collective may be done by, and what it then takes on an idle network."""
 
     algorithm: str
-    """``p2p`` for an all-to-all, else an `Algorithm`."""
+    """``p2p`` for an all-to-all, else a `TunedAlgorithm`."""
     protocol: Protocol
     channels: int
     """Rings or trees side by side, fewer for small buffers; the library does not count that they are fewer."""
@@ -309,7 +309,7 @@ class Tuner:
         return sorted(made, key=lambda choice: choice.time_s)
 
     def _tuned(self, collective: Tuned, size_bytes: float) -> Iterator[Choice]:
-        for algorithm in ALGORITHMS[collective]:
+        for algorithm in TUNED_ALGORITHMS[collective]:
             for protocol in self._protocols(algorithm, collective):
                 raw = self.raw_bytes_s(algorithm, collective)
                 used = self._used_bytes_s(algorithm, protocol, collective) * correction(algorithm, protocol, size_bytes)
@@ -329,7 +329,7 @@ class Tuner:
         raw, channels = min(inside, outside), min(2 * self.channels, _MOST_CHANNELS)
         yield Choice.of("p2p", protocol, channels, latency_s, raw / FRAMING[protocol], raw, size_bytes)
 
-    def _protocols(self, algorithm: Algorithm, collective: Tuned) -> tuple[Protocol, ...]:
+    def _protocols(self, algorithm: TunedAlgorithm, collective: Tuned) -> tuple[Protocol, ...]:
         """Protocols that an algorithm has on these servers; none where it cannot be."""
         if algorithm in ("ring", "tree"):
             return tuple(Protocol) if self.nvlink else (Protocol.LL, Protocol.SIMPLE)
@@ -345,7 +345,7 @@ class Tuner:
         """Whether NVSwitches add up: from Hopper on."""
         return self.nvswitches and NVLS_EFFICIENCY[self.generation] > 0
 
-    def raw_bytes_s(self, algorithm: Algorithm, collective: Tuned) -> float:
+    def raw_bytes_s(self, algorithm: TunedAlgorithm, collective: Tuned) -> float:
         """Bytes of the buffer a second, before all factors: the table above."""
         n, g, inside, network = self.ranks, self.gpus, self.gpu_bytes_s, self.network_bytes_s
         if algorithm == "ring":
@@ -360,7 +360,7 @@ class Tuner:
             "collnet": min(chain, network),
         }[algorithm]
 
-    def _used_bytes_s(self, algorithm: Algorithm, protocol: Protocol, collective: Tuned) -> float:
+    def _used_bytes_s(self, algorithm: TunedAlgorithm, protocol: Protocol, collective: Tuned) -> float:
         """Bytes of the buffer a second after the factors of the protocol and the most of a channel."""
         raw, at = self.raw_bytes_s(algorithm, collective), min(self.servers, 3) - 1
         ll_max = LL_MAX[self.generation if self.servers == 1 else int(self.amd)][at] * GBYTE
@@ -385,7 +385,7 @@ class Tuner:
             return bus / 2 * (0.85 if self.gpus == 1 else 1.0)  # one GPU is the end of both edges of its server
         return raw * (0.85 if algorithm == "collnet" and self.generation >= Generation.HOPPER else 1.0)
 
-    def _latency_s(self, algorithm: Algorithm, protocol: Protocol, collective: Tuned, size_bytes: float) -> float:
+    def _latency_s(self, algorithm: TunedAlgorithm, protocol: Protocol, collective: Tuned, size_bytes: float) -> float:
         m, g, doublings = self.servers, self.gpus, int(log2(self.servers))
         table = algorithm.removesuffix("-tree")
         inside = (NVLINK_US if self.nvlink else PCIE_US)[table][protocol]

@@ -10,8 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
 from simulate.traffic.collectives.sharp import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Order
-from simulate.traffic.tuner import ALGORITHMS as TUNED_ALGORITHMS
-from simulate.traffic.tuner import Tuned
+from simulate.traffic.tuner import TUNED_ALGORITHMS, Tuned
 from topo.errors import did_you_mean
 from topo.fabric import Role
 from topo.spec.base import JobName, ServerRole, SpecModel, mismatch

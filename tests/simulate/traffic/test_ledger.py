@@ -18,7 +18,7 @@ def points() -> list:
 
 
 def test_the_page_has_the_figures_that_are_computed(points: list, repository: Path) -> None:
-    page = (repository / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    page = (repository / "docs" / "validation" / "accuracy.md").read_text(encoding="utf-8")
     assert ledger.report(points) in page
     # Its first table says the same of the sources that were held back.
     for size in ("above 64 MiB", "to 64 KiB"):
@@ -90,7 +90,9 @@ def test_predictions_are_those_of_the_last_release_or_a_reason_is_recorded(point
 def test_what_is_played_is_that_of_the_last_release_and_of_the_page(repository: Path) -> None:
     played = ledger.played_points()
     refuse_changes(played, played=True)
-    assert ledger.played_report(played) in (repository / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    assert ledger.played_report(played) in (repository / "docs" / "validation" / "accuracy.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_change_without_a_reason_is_found() -> None:

@@ -15,7 +15,7 @@ from simulate.traffic.nccl import TunedCollective, nccl_collective
 from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 from simulate.traffic.placement import rails_of_hosts
-from simulate.traffic.tuner import ALGORITHMS, NVLS_EFFICIENCY, TREE_EFFICIENCY, Generation
+from simulate.traffic.tuner import NVLS_EFFICIENCY, TREE_EFFICIENCY, TUNED_ALGORITHMS, Generation
 from topo.cluster import parse
 from topo.errors import HeddleError
 
@@ -54,13 +54,13 @@ MACHINES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("collective", ALGORITHMS)
+@pytest.mark.parametrize("collective", TUNED_ALGORITHMS)
 @pytest.mark.parametrize(("name", "count"), MACHINES)
 def test_on_an_idle_network_the_flows_end_at_the_time_of_the_closed_form(
     name: str, count: int, collective: str
 ) -> None:
     servers = servers_of(name, count)
-    for algorithm in ("auto", *ALGORITHMS[collective]):
+    for algorithm in ("auto", *TUNED_ALGORITHMS[collective]):
         for size in (8.0, MIB, 8 * GB):
             try:
                 found = nccl_collective(servers, collective, size, algorithm, sharp=True, every_switch=True)
@@ -146,7 +146,7 @@ def test_other_traffic_takes_its_share() -> None:
 def test_the_order_of_servers_changes_nothing_on_equal_ways() -> None:
     servers = servers_of("dgx-h100", 5)
     turned = Servers(servers.model, servers.fabric, servers.ends[[3, 1, 4, 0, 2]])
-    for collective in ALGORITHMS:
+    for collective in TUNED_ALGORITHMS:
         times = [played(one, nccl_collective(one, collective, GB)).makespan_s for one in (servers, turned)]
         assert times[0] == pytest.approx(times[1], rel=1e-9)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers.clusters import CATALOG
 from helpers.strategies import examples
 from simulate.traffic.tuner import (
-    ALGORITHMS,
+    TUNED_ALGORITHMS,
     Choice,
     Generation,
     Protocol,
@@ -49,7 +49,7 @@ def tuners(draw: st.DrawFn) -> Tuner:
     )
 
 
-COLLECTIVES = st.sampled_from([*ALGORITHMS])
+COLLECTIVES = st.sampled_from([*TUNED_ALGORITHMS])
 SIZES = st.integers(1, 2**34)
 
 
