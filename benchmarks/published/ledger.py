@@ -168,12 +168,13 @@ def nccl_tests_points() -> list[Point]:
 
 def fire_flyer_points() -> list[Point]:
     """Fig. 7: allreduces on servers with eight A100 over PCIe and one adapter, with the figures of the catalog."""
-    figures = costmodel.published("hfreduce").values
+    figures, model = costmodel.published("hfreduce").values, load_catalog().node("pcie-a100")
+    inside, rail = (model.gpu_host_gbyte_per_s or 0) * 1e9, (model.gpu_adapter_gbyte_per_s or 0) * 1e9
     size = int(figures["IV-B1", "hfreduce", "size_mib"] * MIB)
     made = []
     for (table, name, gpus), gbytes_s in figures.items():
         if table == "Fig. 7":
-            tuner = Tuner(int(gpus) // 8, 8, Generation.AMPERE, 27e9, 1, 9.663676416e9, amd=True, nvlink=False)
+            tuner = Tuner(int(gpus) // 8, 8, Generation.AMPERE, inside, 1, rail, amd=True, nvlink=False)
             system = System(f"fire-flyer-{gpus}", FIRE_FLYER, "PCIe and InfiniBand", tuner, "version of NCCL")
             algorithm = "auto" if name == "nccl" else name
             made.append(Point(system, "allreduce", algorithm, size, size / gbytes_s * 1e-9))

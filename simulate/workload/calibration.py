@@ -3,7 +3,8 @@
 A line of nccl-tests has size, elements, type, operation, perhaps a root, then time in microseconds, algorithm and bus
 bandwidth, twice: out of place, which is taken, and in place. A line of perftest has size, iterations, the highest and
 the mean bandwidth, in MB/s of 2^20 bytes unless its heading says Gb/s, and the rate of messages. All else is passed
-over: launchers, libraries and people write between the lines.
+over: launchers, libraries and people write between the lines. The rank that ``srun -l`` (``3: ``) and ``mpirun
+--tag-output`` (``[1,3]<stdout>: ``) put before each line is taken off.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ NCCL_TESTS = re.compile(
     rf"\s*{SIZE}\s+\d+\s+[a-z]\w+\s+\w+\s+(?:-?\d+\s+)?{NUMBER}\s+{NUMBER}\s+{NUMBER}\s+\S+.*", re.ASCII
 )
 PERFTEST = re.compile(rf"\s*{SIZE}\s+\d+\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s*", re.ASCII)
+LAUNCHER = re.compile(r"\s*(?:\d{1,9}|\[\d{1,9},\d{1,9}\]<\w{1,9}>): ?", re.ASCII)
 HEADING = re.compile(r"\s*#bytes\s+#iterations\s+BW peak\[(.+?)\]")
 UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
 """Bytes a second of what perftest prints; its MB are 2^20 bytes."""
@@ -62,7 +64,7 @@ class Calibration(Shown):
     overhead_s: Estimate
     """Latency (alpha): time of an operation of size 0."""
     bus_gbytes_per_s: Estimate
-    """Asymptotic bus bandwidth (1 / beta)."""
+    """Asymptotic bus bandwidth (1 / beta); the highest that was measured, where the line ends below it."""
     half_bytes: float
     """Size at which half of the asymptotic bandwidth is reached (n 1/2)."""
     scatter: float
@@ -132,7 +134,11 @@ def calibrate(measurements: Sequence[Measurement], source: str = "measurements")
     if per_byte <= spread[1]:
         raise HeddleError("cannot tell the rate, as times scatter too much; expected more measurements, or larger ones")
     largest = float(factor[size.argmax()])
-    rates = [largest / slope / 1e9 for slope in (per_byte, per_byte + spread[1], per_byte - spread[1])]
+    reached = float((size / time_s).max())
+    rates = [
+        largest * max(1 / slope, least) / 1e9
+        for slope, least in ((per_byte, reached), (per_byte + spread[1], 0.0), (per_byte - spread[1], reached))
+    ]
     return Calibration(
         source=source,
         measurements=len(rows),
@@ -177,7 +183,7 @@ def parse_benchmark_log(lines: Iterable[str]) -> Iterable[Measurement]:
     """Yield the measurements of a log; lines of nothing and of no time are left out."""
     unit = UNITS["MB/sec"]
     for line in lines:
-        text = line[:400]
+        text = LAUNCHER.sub("", line[:400], count=1) if LAUNCHER.match(line) else line[:400]
         if heading := HEADING.match(text):
             unit = UNITS.get(heading.group(1), unit)
         elif match := NCCL_TESTS.fullmatch(text):

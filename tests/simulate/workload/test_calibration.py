@@ -62,6 +62,25 @@ def test_reads_both_kinds_of_logs_and_passes_over_the_rest() -> None:
 
 
 @pytest.mark.parametrize(
+    "prefix", ["0: ", " 3: ", "12:", "[1,0]<stdout>: ", "[1,0]<stdout>:", "[57012,3]<stdout>: "], ids=repr
+)
+def test_reads_what_launchers_put_a_rank_before(prefix: str) -> None:
+    tagged = [prefix + line for line in NCCL.splitlines()]
+    assert list(parse_benchmark_log(tagged)) == list(parse_benchmark_log(NCCL.splitlines()))
+    tagged = [prefix + line for line in PERFTEST.format(unit="Gb/sec", rate=196.5).splitlines()]
+    assert len(list(parse_benchmark_log(tagged))) == 1
+
+
+def test_the_rate_is_never_below_a_measured_one() -> None:
+    """A sweep whose protocol changes fits no line: the rate is the highest of the log, and so is the interval's end."""
+    times = np.where(SIZES < 2**20, 20e-6 + SIZES / 1e9, 500e-6 + SIZES / 20e9)
+    found = calibrate([Measurement(size, time, 1.0) for size, time in zip(SIZES, times, strict=True)])
+    highest = float((SIZES / times).max()) / 1e9
+    assert found.bus_gbytes_per_s.value >= highest
+    assert found.bus_gbytes_per_s.high >= found.bus_gbytes_per_s.value >= found.bus_gbytes_per_s.low
+
+
+@pytest.mark.parametrize(
     ("measured", "message"),
     [
         ([Measurement(1e3, 1e-5)] * 9, "found 1 size; expected three or more"),

@@ -51,7 +51,7 @@ def test_a_hot_port_leaves_an_idle_one_its_fair_share(buffer_packets: int) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(("gpus", "published"), [(16, 8.10), (64, 7.95), (128, 7.78)])
 def test_hfreduce_takes_what_was_published(gpus: int, published: float) -> None:
-    """Fig. 7a of arXiv 2408.14158; chunks and root port near the fits of docs/validation/fire-flyer.md, else defaults."""
+    """Fig. 7a of arXiv 2408.14158; chunks and root port near the fits of docs/validation/fire-flyer.md."""
     cluster = topo.preset("fire-flyer-2")
     model = replace(cluster.catalog.node("pcie-a100"), root_port_gbyte_per_s=33.0)
     fabric, size = cluster.fabric, 186 * 2**20
