@@ -33,7 +33,7 @@ PCIE = {"generation": AMPERE, "gpu_bytes_s": 27e9, "rails": 1, "rail_bytes_s": 9
 @st.composite
 def tuners(draw: st.DrawFn) -> Tuner:
     """Jobs of 1 to 64 servers of 1 to 16 GPUs, two GPUs or more."""
-    servers = draw(st.integers(1, 64))
+    servers = draw(st.sampled_from([1, 2, 3]) | st.integers(1, 64))  # the columns of the tables, and more
     nvlink = draw(st.booleans())
     return Tuner(
         servers,
@@ -197,6 +197,17 @@ def test_rings_and_trees_are_as_a_plain_implementation_has_them(tuner: Tuner, co
         if choice.algorithm in ("ring", "tree"):
             expected = plain_us(tuner, collective, size, int(choice.protocol), choice.algorithm)
             assert choice.time_s * 1e6 == pytest.approx(expected, rel=1e-9), choice
+
+
+@pytest.mark.parametrize("generation", Generation)
+@pytest.mark.parametrize("servers", [1, 2, 3])
+def test_what_a_channel_and_a_protocol_carry_bounds_fast_machines(servers: int, generation: Generation) -> None:
+    for amd in (False, True):
+        tuner = Tuner(servers, 8, generation, 5000 * GB, 8, 400 * GB, amd=amd)
+        for choice in tuner.choices("allreduce", GIB):
+            if choice.algorithm in ("ring", "tree"):
+                expected = plain_us(tuner, "allreduce", GIB, int(choice.protocol), choice.algorithm)
+                assert choice.time_s * 1e6 == pytest.approx(expected, rel=1e-9), choice
 
 
 @examples(200)
