@@ -87,7 +87,7 @@ _NAMES |= dict.fromkeys(("B200", "B300", "GB200", "GB300"), 3)
 BASE_US = {"tree": (6.8, 14.0, 8.4), "ring": (6.6, 14.0, 8.4)}
 """Start of a kernel, by protocol; none for what is not named."""
 NVLINK_US = {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4), "collnet": (3.7,) * 3, "nvls": (25.0,) * 3}
-PCIE_US = {"tree": (1.0, 1.9, 4.0), "ring": (1.0, 2.5, 5.7), "collnet": (3.7,) * 3, "nvls": (0.0,) * 3}
+PCIE_US = {"tree": (1.0, 1.9, 4.0), "ring": (1.0, 2.5, 5.7)}
 NETWORK_US = {"tree": (5.0, 8.5, 14.0), "ring": (2.7, 4.0, 14.0), "collnet": (31.0,) * 3, "nvls": (18.0,) * 3}
 NVLS_TREE_NETWORK_US = 20.9
 ARITY_US = 0.4
@@ -97,10 +97,15 @@ POST_US = 1.0
 PLATEAU = 1.4
 """Times the latency of a ring by Simple over several servers, from 64 bytes a channel and GPU on; 1.9 on Volta."""
 
-# GB/s in one server, in two and in more; rows are generations, those of LL_MAX between servers Intel and AMD.
-LL_MAX = ((39.0, 39.0, 20.4), (87.7, 22.5, 19.0), (141.0, 45.0, 35.0), (282.0, 90.0, 70.0))
-RING_LL128_MAX = ((20.0,) * 3, (20.0,) * 3, (36.7,) * 3, (40.0,) * 3)
-"""Of a channel, as what follows."""
+LL_MAX_INSIDE = (39.0, 87.7, 141.0, 282.0)
+"""GB/s of LL in one server, by generation."""
+LL_MAX_BETWEEN = ((39.0, 20.4), (22.5, 19.0))
+"""Likewise over two servers and over more, beside Intel's processors and beside AMD's."""
+
+RING_LL128_MAX = (20.0, 20.0, 36.7, 40.0)
+"""GB/s of a channel, by generation."""
+
+# Of a channel by generation, in one server, in two and in more.
 TREE_LL128_MAX = ((20.0,) * 3, (20.0,) * 3, (36.7, 36.7, 29.0), (55.6, 31.67, 20.0))
 TREE_MAX = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0))
 NVLS_EFFICIENCY = (0.0, 0.0, 0.85, 0.74)
@@ -346,7 +351,7 @@ class Tuner:
         return self.nvswitches and NVLS_EFFICIENCY[self.generation] > 0
 
     def raw_bytes_s(self, algorithm: TunedAlgorithm, collective: Tuned) -> float:
-        """Bytes of the buffer a second, before all factors: the table above."""
+        """Bytes of the buffer a second: the table above, with the efficiency of NVSwitches, before other factors."""
         n, g, inside, network = self.ranks, self.gpus, self.gpu_bytes_s, self.network_bytes_s
         if algorithm == "ring":
             return min(inside if g > 1 else inf, network) * n / _steps(collective, n)
@@ -363,13 +368,14 @@ class Tuner:
     def _used_bytes_s(self, algorithm: TunedAlgorithm, protocol: Protocol, collective: Tuned) -> float:
         """Bytes of the buffer a second after the factors of the protocol and the most of a channel."""
         raw, at = self.raw_bytes_s(algorithm, collective), min(self.servers, 3) - 1
-        ll_max = LL_MAX[self.generation if self.servers == 1 else int(self.amd)][at] * GBYTE
+        ll_max = LL_MAX_BETWEEN[self.amd][at - 1] if self.servers > 1 else LL_MAX_INSIDE[self.generation]
+        ll_max *= GBYTE
         channels, row = self.channels * GBYTE, self.generation
         if algorithm == "ring":
             bus = raw * _steps(collective, self.ranks) / self.ranks
             bus = (
                 min(bus / 2, ll_max),
-                min(bus * 0.92, channels * RING_LL128_MAX[row][at]),
+                min(bus * 0.92, channels * RING_LL128_MAX[row]),
                 bus,
             )[protocol]
             return bus * self.ranks / _steps(collective, self.ranks)
