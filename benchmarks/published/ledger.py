@@ -43,6 +43,8 @@ LARGE_ERROR, SMALL_FACTOR = 0.10, 1.5
 """What is aimed at: mean error of large messages, and the factor within which small ones are."""
 CHANGED = 0.01
 """Part by which a prediction may differ from the recorded one without a reason: rounding of the tables is below it."""
+CURVES = ("dgxc-h100-1x8", "aks-ndv4-a100-2x8", "abci-a100-16x8")
+"""Sweeps that are shown size by size: allreduces of 8, 16 and 128 GPUs."""
 FIRE_FLYER = "arXiv 2408.14158 v2"
 
 
@@ -293,6 +295,27 @@ def missed_table(chosen: Sequence[Point]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def curves(chosen: Sequence[Point]) -> str:
+    """Measured and predicted times of some allreduces, and what the tuner takes."""
+    lines = []
+    for name in CURVES:
+        mine = sorted((point for point in chosen if point.system.name == name), key=lambda point: point.size_bytes)
+        system = mine[0].system
+        lines += [
+            f"{system.tuner.ranks} GPUs, `{name}`, {system.split} ({system.source}):\n",
+            "| bytes | measured us | predicted us | ratio | by |",
+            "|---:|---:|---:|---:|---|",
+        ]
+        for point in mine:
+            choice = system.tuner.choose(point.collective, point.size_bytes, point.algorithm)
+            lines.append(
+                f"| {point.size_bytes:,} | {point.measured_s * 1e6:,.1f} | {point.predicted_s * 1e6:,.1f} "
+                f"| {point.ratio:.2f} | {choice.algorithm} ({choice.protocol.label}) |"
+            )
+        lines.append("")
+    return "\n".join(lines)
+
+
 def report(chosen: Sequence[Point]) -> str:
     """What the page has between its marks."""
     return "\n".join(
@@ -307,6 +330,8 @@ def report(chosen: Sequence[Point]) -> str:
                 ("split", "collective", "size"),
                 2,
             ),
+            "## Curves\n",
+            curves(chosen),
             "## Every miss\n",
             missed_table(chosen),
         ]
