@@ -29,7 +29,7 @@ NCCL_TESTS = re.compile(
     rf"\s*{SIZE}\s+\d+\s+[a-z]\w+\s+\w+\s+(?:-?\d+\s+)?{NUMBER}\s+{NUMBER}\s+{NUMBER}\s+\S+.*", re.ASCII
 )
 PERFTEST = re.compile(rf"\s*{SIZE}\s+\d+\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s*", re.ASCII)
-LAUNCHER = re.compile(r"\s*(?:\d{1,9}|\[\d{1,9},\d{1,9}\]<\w{1,9}>): ?", re.ASCII)
+LAUNCHER = re.compile(r"\A\s*(?:\d{1,9}|\[\d{1,9},\d{1,9}\]<\w{1,9}>): ?", re.ASCII)
 HEADING = re.compile(r"\s*#bytes\s+#iterations\s+BW peak\[(.+?)\]")
 UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
 """Bytes a second of what perftest prints; its MB are 2^20 bytes."""
@@ -183,7 +183,7 @@ def parse_benchmark_log(lines: Iterable[str]) -> Iterable[Measurement]:
     """Yield the measurements of a log; lines of nothing and of no time are left out."""
     unit = UNITS["MB/sec"]
     for line in lines:
-        text = LAUNCHER.sub("", line[:400], count=1) if LAUNCHER.match(line) else line[:400]
+        text = LAUNCHER.sub("", line[:400])
         if heading := HEADING.match(text):
             unit = UNITS.get(heading.group(1), unit)
         elif match := NCCL_TESTS.fullmatch(text):
