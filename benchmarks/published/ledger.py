@@ -28,6 +28,7 @@ from routing.routed import Routed
 from simulate import play
 from simulate.traffic.collectives.algorithms import bus_factor
 from simulate.traffic.hfreduce import HFReduce
+from simulate.traffic.latency import PUBLISHED
 from simulate.traffic.network import Network
 from simulate.traffic.tuner import Generation, Tuner, generation_named, generation_of
 from topo.catalog.load import load_catalog
@@ -43,6 +44,8 @@ LARGE_ERROR, SMALL_FACTOR = 0.10, 1.5
 """What is aimed at: mean error of large messages, and the factor within which small ones are."""
 CHANGED = 0.01
 """Part by which a prediction may differ from the recorded one without a reason: rounding of the tables is below it."""
+SWITCH_S = 0.2e-6
+"""A switch and two cables between two servers, as in `simulate/traffic/latency.py`; sources do not say how many."""
 CURVES = ("dgxc-h100-1x8", "aks-ndv4-a100-2x8", "abci-a100-16x8")
 """Sweeps that are shown size by size: allreduces of 8, 16 and 128 GPUs."""
 FIRE_FLYER = "arXiv 2408.14158 v2"
@@ -55,8 +58,10 @@ class System:
     name: str
     source: str
     network: str
-    """``NVLink`` of one server, ``InfiniBand or RoCE``, ``PCIe and InfiniBand``, or the transports of a ``cloud``."""
+    """``NVLink`` of one server, ``InfiniBand or RoCE``, ``PCIe and InfiniBand``, the transports of a ``cloud``, or
+    ``point to point``: a pair of GPUs, or of host memories, over one adapter each."""
     tuner: Tuner
+    """Of a pair only the rate of its adapters counts, and whether there are GPUs."""
     unknown: str
     """What the source does not say."""
 
@@ -83,6 +88,11 @@ class Point(NamedTuple):
         """In closed form, where there is one."""
         if self.played_s is not None:
             return self.played_s
+        if self.collective in ("send", "stream"):
+            # A message alone takes its latency; of many under way, the bytes count.
+            message_s = SWITCH_S + (PUBLISHED.gpu_s if self.system.tuner.gpus else PUBLISHED.host_s)
+            alone = self.collective == "send"
+            return (message_s if alone else 0.0) + self.size_bytes / self.system.tuner.rail_bytes_s
         return self.system.tuner.choose(self.collective, self.size_bytes, self.algorithm).time_s
 
     @property
@@ -112,15 +122,15 @@ def split_of(source: str) -> str:
 
 
 def systems() -> dict[str, System]:
-    """Read what was measured on."""
+    """Read what was measured on; the generation of a pair does not matter."""
     found = {}
     for row in _rows(FOLDER / "systems.csv"):
         rate = float(row["adapter_gbyte_per_s"] or 0)
         tuner = Tuner(
             int(row["servers"]),
             int(row["gpus"]),
-            generation_named(row["gpu"]),
-            float(row["gpu_gbyte_per_s"]) * 1e9,
+            generation_named(row["gpu"]) if row["gpu_gbyte_per_s"] else Generation.AMPERE,
+            float(row["gpu_gbyte_per_s"] or "inf") * 1e9,
             int(row["adapters"]),
             rate * 1e9,
             amd=row["cpu"] == "EPYC",
@@ -242,7 +252,8 @@ def grouped(chosen: Iterable[Point], by: Callable[[Point], tuple[str, ...]]) -> 
 
 def _place(word: str) -> tuple[int, str]:
     """Sizes from small to large, networks from near to far."""
-    order = [name for name, _ in SIZES] + ["NVLink", "InfiniBand or RoCE", "PCIe and InfiniBand", "cloud"]
+    networks = ["point to point", "NVLink", "InfiniBand or RoCE", "PCIe and InfiniBand", "cloud"]
+    order = [name for name, _ in SIZES] + networks
     return (order.index(word), "") if word in order else (-1, word)
 
 
