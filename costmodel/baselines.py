@@ -63,9 +63,9 @@ def published(source: str | Path = "fire-flyer-ai-hpc") -> Published:
     Parameters
     ----------
     source : str or Path
-        Name of a collection that ships with Heddle (``fire-flyer-ai-hpc``, ``hfreduce``, ``nccl-tests``, ``storage``,
-        ``training``), or the path of a CSV file with the columns ``model`` (the system), ``table``, ``figure``,
-        ``value``, and those of a citation.
+        Name of a collection that ships with Heddle (``collectives``, ``fire-flyer-ai-hpc``, ``hfreduce``,
+        ``nccl-tests``, ``storage``, ``training``), or the path of a CSV file with the columns ``model`` (the system),
+        ``table``, ``figure``, ``value``, and those of a citation.
 
     Returns
     -------

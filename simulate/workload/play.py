@@ -165,7 +165,9 @@ class Simulation(Shown):
         slowdown = [("slowdown", "slowdown", "", ".2f")] if any(job.alone_s is not None for job in self.jobs) else []
         bandwidths = (("algorithm_gbytes_per_s", "algbw", "GB/s", ".2f"), ("bus_gbytes_per_s", "busbw", "GB/s", ".2f"))
         time = ("time_s", "time", "s", "time")
-        return Table.of("jobs", self.jobs, ("name", "job"), "what", "ranks", time, *bandwidths, *slowdown)
+        tuned = any(job.closed_form_s is not None for job in self.jobs)
+        idle = [("closed_form_s", "closed form", "s", "time")] if tuned else []
+        return Table.of("jobs", self.jobs, ("name", "job"), "what", "ranks", time, *idle, *bandwidths, *slowdown)
 
     @property
     def flow_table(self) -> Table:

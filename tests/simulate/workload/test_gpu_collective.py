@@ -150,6 +150,7 @@ def test_the_tuner_chooses(keys: dict[str, object], collective: str, algorithm: 
     assert result.closed_form_s is not None
     assert result.time_s >= result.closed_form_s * (1 - 1e-6)
     assert (result.channels or 0) >= 1
+    assert "closed form" in [column.name for column in play(NETWORK, workload).table.columns]
 
 
 def test_auto_is_the_default_and_repeats_take_the_latency_each_time() -> None:
@@ -162,6 +163,7 @@ def test_others_have_no_tuner() -> None:
     (result,) = play(NETWORK, placed(job("sum", "nccl-ring", ranks=2))).jobs
     assert (result.protocol, result.channels, result.closed_form_s) == (None, None, None)
     assert result.what == "allreduce by nccl-ring"
+    assert "closed form" not in [column.name for column in play(NETWORK, placed(job("sum", "hfreduce"))).table.columns]
 
 
 RAIL = """
