@@ -122,7 +122,8 @@ def _judge(name: str, spec: dict[str, Any], needs: Needs, certified: Bisection) 
         played = min((_play_random(tables, jobs) for jobs in groups), default=(1.0, ""))
         figures.append((tables.tables.engine, proof.holds, quality.balance, quality.ebb, played))
         if certified.cut is not None and certified.cut.subnet == fabric.name:
-            concerned = next((jobs for jobs in groups if certified.worst in jobs), groups[0])
+            first = certified.worst.partition(", ")[0]  # of several jobs at once, which are one group
+            concerned = next((jobs for jobs in groups if first in jobs), groups[0])
             halves, why = play_worst_halves(tables, list(concerned.values()), certified)
     if not figures:
         raise HeddleError(f"{name} has no subnet that a subnet manager runs, and so no tables")

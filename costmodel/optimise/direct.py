@@ -33,7 +33,7 @@ class DirectNetwork:
         self.host_cost = problem.cost([], problem.host_links(option, self.rails), ends=1)
         self.spread = EvenSpread(problem, self.rails, option.speed)
         self._known: dict[tuple[int, bytes | None, CutKind], float] = {}
-        self.total = problem.demands([(rail, np.array([rail.count])) for rail in self.rails], option.speed)
+        self.total = problem.demands([(rail, np.zeros(rail.count, int)) for rail in self.rails], 1, option.speed)
 
     def suffices(self, switches: int, free_ports: int, limits: Sequence[Limit]) -> bool:
         """Return whether all adapters find a port, and no limit excludes the design; the first limit is of a switch."""

@@ -51,7 +51,10 @@ class CutProgram:
     It puts each switch on one side, and minimises gbps of the cut - share * what the jobs ask of it. If the minimum is
     not negative, no cut has a smaller quotient than the share. Equivalent switches are merged first: switches without
     adapters and with equal links, which take the same side; equal networks of such switches, likewise; and leaves with
-    equal adapters and links, of which the number on a side is one variable.
+    equal adapters and links, of which the number on a side is one variable, where all servers have one leaf.
+
+    What a job with servers on several switches asks is the largest sum of part * sends over its servers: ``part`` of
+    the adapters are on a side, ``sends`` is between -rate for one half and rate for the other, and sums to 0.
 
     Parameters
     ----------
@@ -74,7 +77,7 @@ class CutProgram:
 
     def __init__(self, gbps: Floats, jobs: BisectedJobs) -> None:
         self.jobs = jobs
-        self.gbps, self.alike = _merge_equivalent(gbps, jobs.on_switch)
+        self.gbps, self.alike = _merge_equivalent(gbps, jobs)
         self.links = [ends.tolist() for ends in np.nonzero(np.triu(self.gbps))]
         self.rates = float(self.gbps.sum() / 2 + jobs.half.sum())
         """Gb/s of all links and halves; the objective of a solution is wrong by `SOLVER_TOLERANCE` of it at most."""
@@ -82,7 +85,9 @@ class CutProgram:
     @property
     def solvable(self) -> bool:
         """Whether the program is small enough to be solved."""
-        return len(self.alike) <= MOST_VARIABLES and len(self.links[0]) + len(self.jobs.half) <= MOST_EDGES
+        products = np.count_nonzero(self.jobs.on_switch[len(self.jobs.half) :])
+        edges = len(self.links[0]) + len(self.jobs.half) + products
+        return len(self.alike) <= MOST_VARIABLES and edges <= MOST_EDGES
 
     def solve(self, share: float) -> tuple[Sides | None, bool]:
         """Search for a cut with a smaller quotient than a share.
@@ -102,14 +107,31 @@ class CutProgram:
             program += across >= inside[many] - all_in
             program += across >= all_in - inside[many]
             apart.append(float(self.gbps[one, other]) * across)
-        asked = []
-        for number, (row, total, half) in enumerate(
-            zip(self.jobs.on_switch, self.jobs.total, self.jobs.half, strict=True)
-        ):
+        asked, jobs = [], self.jobs
+        for number, half in enumerate(jobs.half.tolist()):
+            row, total = jobs.on_switch[number], float(jobs.total[number])
             mine = pulp.lpSum(float(row[v]) * count for v, count in inside.items() if row[v])
-            asked.append(program.add_variable(f"asked{number}", 0, float(half)))
-            program += asked[-1] <= mine
-            program += asked[-1] <= float(total) - mine
+            kinds = len(jobs.half) + np.flatnonzero(jobs.job == number)
+            asked.append(program.add_variable(f"asked{number}", 0, half))
+            if not len(kinds):
+                program += asked[-1] <= mine
+                program += asked[-1] <= total - mine
+                continue
+            sends, beyond = (program.add_variable(f"{name}{number}", -total, total) for name in ("sends", "beyond"))
+            for each, most in ((sends, mine), (beyond, total - mine)):
+                program += each <= most
+                program += -each <= most
+            balance, products = [sends, beyond], [sends]
+            for kind in kinds.tolist():
+                rate = float(jobs.total[kind])
+                balance.append(program.add_variable(f"sends{number}_{kind}", -rate, rate))
+                for v in np.flatnonzero(jobs.on_switch[kind]).tolist():
+                    product = program.add_variable(f"sends{number}_{kind}_{v}", -rate, rate)
+                    program += product <= rate * inside[v]
+                    program += product <= balance[-1] + rate - rate * inside[v]
+                    products.append(float(jobs.on_switch[kind, v]) / rate * product)
+            program += pulp.lpSum(balance) == 0
+            program += asked[-1] <= pulp.lpSum(products)
         program += pulp.lpSum(apart) - share * pulp.lpSum(asked)
         single = [v for v, of in self.alike.items() if len(of) == 1]
         if single:  # exchanging the sides gives the same cut
@@ -125,7 +147,7 @@ class CutProgram:
         return side & self.jobs.on_switch.any(axis=0), False
 
 
-def _merge_equivalent(gbps: Floats, on_switch: Floats) -> tuple[Floats, dict[int, NDArray[np.intp]]]:
+def _merge_equivalent(gbps: Floats, jobs: BisectedJobs) -> tuple[Floats, dict[int, NDArray[np.intp]]]:
     """Merge equivalent switches: see `CutProgram`.
 
     Returns
@@ -133,7 +155,8 @@ def _merge_equivalent(gbps: Floats, on_switch: Floats) -> tuple[Floats, dict[int
     tuple
         (n, n) Gb/s between the switches that are left, and for each of them the leaves that it stands for, or itself.
     """
-    gbps, used = gbps.copy(), np.asarray(on_switch.any(axis=0))
+    on_switch, gbps = jobs.on_switch, gbps.copy()
+    used, shared = np.asarray(on_switch.any(axis=0)), np.asarray(on_switch[len(jobs.half) :].any(axis=0))
     left = used | (gbps.sum(axis=1) > 0)
 
     def drop(switches: NDArray[np.intp]) -> None:
@@ -161,7 +184,7 @@ def _merge_equivalent(gbps: Floats, on_switch: Floats) -> tuple[Floats, dict[int
         gbps[np.ix_(one, one)] = among
         for each in more:
             drop(each)
-    alone = np.flatnonzero(left & used & ~gbps[:, used].any(axis=1))
+    alone = np.flatnonzero(left & used & ~shared & ~gbps[:, used].any(axis=1))
     alike = _equal_rows(np.concatenate([gbps, on_switch.T], axis=1), alone)
     for same in alike:
         drop(same[1:])
@@ -204,7 +227,8 @@ def spectral_share(gbps: Floats, jobs: BisectedJobs) -> float:
 
     With in Gb/s of all Gb/s of adapters on a side, a cut has at least lambda in (all - in) / all, where lambda is the
     second eigenvalue of the Laplacian that is normalised by the adapters (Fiedler 1973; Donath and Hoffman 1973). The
-    jobs ask at most min(in, all - in, half) of it, so the quotient is at least lambda (all - half) / all. Switches
+    jobs ask at most min(in, all - in, half) of it, so the quotient is at least lambda (all - half) / all; where servers
+    are divided over switches they ask less, and the bound is weak. Switches
     without adapters are eliminated by the Schur complement, which places them at the minimum of the quadratic form. The
     bound is exact for many grids, and weak for trees.
 
