@@ -286,7 +286,7 @@ def bisection(
     >>> print(found, found.cut.servers, found.cut.leaves_gbps)
     3.3% 600 4000.0
     """
-    hosts = _hosts(fabrics, Role.COMPUTE)
+    hosts = servers_of(fabrics, Role.COMPUTE)
     rank = {host: number for number, host in enumerate(hosts)}
     subnets = [Subnet(fabric, rank) for fabric in fabrics]
     worst = Bisection(1.0, 1.0)
@@ -364,7 +364,7 @@ def serving_gbps(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> float:
     >>> costmodel.serving_gbps(topo.preset("fire-flyer-2").fabrics) / 8_000  # TB/s
     9.0
     """
-    servers, compute = set(_hosts(fabrics, role)), set(_hosts(fabrics, Role.COMPUTE))
+    servers, compute = set(servers_of(fabrics, role)), set(servers_of(fabrics, Role.COMPUTE))
     return sum(flow_gbps(fabric, _adapters(fabric, servers), _adapters(fabric, compute)) for fabric in fabrics)
 
 
@@ -402,7 +402,7 @@ def serving_share(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> Bisec
     return worst
 
 
-def _hosts(fabrics: Sequence[Fabric], role: Role) -> list[str]:
+def servers_of(fabrics: Sequence[Fabric], role: Role) -> list[str]:
     """Names of the cabled servers of a role, sorted."""
     cabled = ((fabric, np.unique(fabric.port_node[fabric.links])) for fabric in fabrics)
     named = (fabric.hosts[fabric.host[n]] for fabric, nodes in cabled for n in nodes[fabric.role[nodes] == role])

@@ -293,7 +293,8 @@ class JobDemand:
         place = np.empty(len(order), int)
         place[order] = np.arange(len(order))
         by_place = np.lexsort((place[self.gbps.indices], self._row))
-        gbps, row = self.gbps.data[by_place], self._row
+        row = self._row
+        gbps: Floats = self.gbps.data[by_place]
         inside = _cumulative(gbps, self._spread)
         key, of = np.unique(self.job[row] * self.containers + place[self.gbps.indices[by_place]], return_inverse=True)
         job, place = np.divmod(key, self.containers)
@@ -301,7 +302,7 @@ class JobDemand:
         least = np.full(len(key), inf)
         for middle in np.arange(self.adapters + 1) / self.adapters:
             after, before = (np.abs(each - middle * self.weight[row]) for each in (inside, inside - gbps))
-            change = np.bincount(of.ravel(), after - before, len(key))
+            change: Floats = np.bincount(of.ravel(), after - before, len(key)).astype(np.float64)
             least = np.minimum(least, middle * self.total[job] + _cumulative(change, sizes))
         rise = np.diff(least, prepend=0.0)
         begins = np.diff(job, prepend=-1) != 0

@@ -85,7 +85,7 @@ class CutProgram:
     @property
     def solvable(self) -> bool:
         """Whether the program is small enough to be solved."""
-        products = np.count_nonzero(self.jobs.on_switch[len(self.jobs.half) :])
+        products = int(np.count_nonzero(self.jobs.on_switch[len(self.jobs.half) :]))
         edges = len(self.links[0]) + len(self.jobs.half) + products
         return len(self.alike) <= MOST_VARIABLES and edges <= MOST_EDGES
 

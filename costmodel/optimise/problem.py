@@ -238,6 +238,7 @@ class Problem:
         for rail, on in placement:
             if rail.count:
                 servers.setdefault((rail.name, rail.first, int(zones[on[0]])), []).append((rail, on))
+        steps = lcm(*map(len, servers.values()))
         compute = [adapters for adapters in servers.values() if adapters[0][0].role == Role.COMPUTE]
         storage = [(zone, each) for (_, _, zone), each in servers.items() if each[0][0].role == Role.STORAGE]
 
@@ -252,11 +253,12 @@ class Problem:
                 for zone_of, adapters in storage:
                     if zone_of in used:
                         every = np.array([[0, adapters[0][0].first + adapters[0][0].count]])
-                        job, *rest = _rows(adapters, 0, every, speed)
-                        rows.append((job + len(jobs) + int(np.searchsorted(used, zone_of)), *rest))
-            found.append(_job_demand(needs.job.bisection, rows, servers, leaves))
+                        job, row, leaf, gbps = _rows(adapters, 0, every, speed)
+                        number = len(jobs) + int(np.searchsorted(used, zone_of))
+                        rows.append((job + number, row, leaf, gbps))
+            found.append(_job_demand(needs.job.bisection, rows, leaves, steps))
         whole = needs.bandwidth.compute.share_of(self.full_gbps(Role.COMPUTE) / 2)
-        found.append(_job_demand(whole, placed(np.array([[0, total]])), servers, leaves))
+        found.append(_job_demand(whole, placed(np.array([[0, total]])), leaves, steps))
         return [jobs for jobs in found if jobs.share] + list(self._serving(placement, speed, leaves))
 
     def _serving(self, placement: Placement, speed: LinkSpeed, leaves: int) -> Iterator[Demand]:
@@ -379,10 +381,8 @@ def _rows(adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, sp
     return job[row], row, leaf, slower(rail.speed, speed).gbps * number[row]
 
 
-def _job_demand(
-    share: float, parts: Sequence[_Rows], servers: Mapping[object, Sequence[object]], leaves: int
-) -> JobDemand:
-    """Return the demand of jobs, given the rows of their servers."""
+def _job_demand(share: float, parts: Sequence[_Rows], leaves: int, adapters: int) -> JobDemand:
+    """Return the demand of jobs, given the rows of their servers, and the least common multiple of their adapters."""
     none = np.zeros(0, np.int64)
     before = np.cumsum([0, *(row.max(initial=-1) + 1 for _, row, _, _ in parts)])
     job, row, leaf = (
@@ -395,7 +395,7 @@ def _job_demand(
     on_leaves = coo_array((gbps, (row, leaf)), (row.max(initial=-1) + 1, leaves)).tocsr()
     job_of = np.zeros(on_leaves.shape[0], np.intp)
     job_of[row] = job
-    return JobDemand(on_leaves, job_of, share, lcm(*(len(adapters) for adapters in servers.values())))
+    return JobDemand(on_leaves, job_of, share, adapters)
 
 
 class EvenSpread:
