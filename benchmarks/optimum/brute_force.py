@@ -225,26 +225,36 @@ def hung(fabric: Fabric) -> list[tuple[int, int]]:
 def every_job_gets(
     share: float, fabrics: Sequence[Fabric], jobs: Sequence[Sequence[str]], *, with_storage: bool
 ) -> bool:
-    """Whether no cut has fewer links than the halves of jobs must send over it, for each server to get a share."""
+    """Whether no cut has fewer links than the halves of jobs must send over it, for each server to get a share.
+
+    The worst halves are the servers with the most adapters on a side and the others. The one has so many more there as
+    the sum of what all servers are off their median, which is the least such sum for any number of adapters.
+    """
     for fabric in fabrics:
         n = fabric.n_switches
-        rows: dict[object, np.ndarray] = {}
+        rows: dict[object, dict[str, np.ndarray]] = {}
         owner = {server: job for job, servers in enumerate(jobs) for server in servers}
         zone_of = fabric.zone if fabric.arrangement.startswith("levels") else np.zeros(fabric.n_nodes, int)
         used = set()
+
+        def count(job: object, server: str, at: int, rows: dict = rows, n: int = n) -> None:
+            rows.setdefault(job, {}).setdefault(server, np.zeros(n))[at] += 1
+
         for node, at in hung(fabric):
-            job = owner.get(fabric.hosts[fabric.host[node]])
-            if job is not None:
+            server = fabric.hosts[fabric.host[node]]
+            if server in owner:
                 used.add(int(zone_of[node]))
-                rows.setdefault(job, np.zeros(n))[at] += 1
+                count(owner[server], server, at)
         for node, at in hung(fabric):
             zone = int(zone_of[node])
             if with_storage and fabric.role[node] == Role.STORAGE and zone in used:
-                rows.setdefault(("storage", zone), np.zeros(n))[at] += 1
+                count(("storage", zone), fabric.hosts[fabric.host[node]], at)
         sets, links = sides(fabric)
-        for row in rows.values():
-            half, inside = row.sum() // 2, sets @ row
-            links = links - share * np.minimum(np.minimum(inside, row.sum() - inside), half)
+        for servers in rows.values():
+            kinds, number = np.unique(np.array(list(servers.values())), axis=0, return_counts=True)
+            inside = kinds @ sets.T
+            asked = [number @ np.abs(inside - middle) for middle in range(int(kinds.sum(axis=1).max()) + 1)]
+            links = links - share * np.min(asked, axis=0)
         if links.min() < -1e-9:
             return False
     return True

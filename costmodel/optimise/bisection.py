@@ -333,7 +333,7 @@ def _worst_cut(search: CutSearch) -> WorstCut:
 
 def _named(search: CutSearch, side: Sides, adapters: NDArray[np.intp]) -> WorstCut:
     """Name a cut of jobs."""
-    return _named_set(search.subnet, side, adapters, float(search.jobs.asked(search.jobs.on_switch @ side)))
+    return _named_set(search.subnet, side, adapters, float(search.jobs.asked(search.jobs.inside(side))))
 
 
 def _named_set(net: Subnet, side: Sides, adapters: NDArray[np.intp], asked_gbps: float) -> WorstCut:

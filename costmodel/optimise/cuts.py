@@ -207,13 +207,13 @@ class CutSearch:
     @property
     def divided(self) -> list[int]:
         """Numbers of the jobs that ask something of the worst cut, in order."""
-        asked = self.jobs.crossing(self.jobs.on_switch @ self.side)
+        asked = self.jobs.crossing(self.jobs.inside(self.side))
         asks = asked > GBPS_TOLERANCE
         return sorted(job for at in np.flatnonzero(asks).tolist() for job in self.jobs.numbers[at])
 
     def evaluate(self, side: Sides) -> bool:
         """Keep a cut if it is the worst so far, or as bad with fewer switches. Return whether it is worse."""
-        asked, gbps = float(self.jobs.asked(self.jobs.on_switch @ side)), self.subnet.leaving(side)
+        asked, gbps = float(self.jobs.asked(self.jobs.inside(side))), self.subnet.leaving(side)
         self.total = min(self.total, 1 - (asked - gbps) / float(self.jobs.half.sum()))
         worse = gbps < asked * (self.share - SOLVER_TOLERANCE)
         if worse or (gbps <= asked * self.share < asked and _fewer(side) < _fewer(self.side)):
@@ -344,7 +344,7 @@ class CutSearch:
         """
         net, jobs, share = self.subnet, self.jobs, self.share
         sign = np.where(side, 1.0, -1.0)
-        inside = jobs.on_switch @ side
+        inside = jobs.inside(side)
         free, total, best = np.ones(net.n, bool), 0.0, (0.0, side)
         gain = sign * (net.dense @ sign)  # Gb/s that moving a switch adds to the cut
         for _ in range(net.n):

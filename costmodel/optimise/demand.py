@@ -157,6 +157,15 @@ class BisectedJobs:
         rows = np.where(there, len(self.half) + first[:, None] + place, 0)
         return jobs, rows, np.where(there, self.total[rows], 0.0)
 
+    def inside(self, side: Sides) -> Floats:
+        """(J + K,) Gb/s on one side of a cut, which is (n,) bool."""
+        return np.asarray(self._sparse @ side.astype(np.float64))
+
+    @cached_property
+    def _sparse(self) -> csr_array:
+        """`on_switch`, of which most is 0: a server is on few switches."""
+        return csr_array(self.on_switch)
+
     def crossing(self, inside: Floats) -> Floats:
         """Gb/s that each job asks of a cut, given the Gb/s on one side; (J + K, ...) as `on_switch` to (J, ...)."""
         more = (1,) * (inside.ndim - 1)

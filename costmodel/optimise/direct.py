@@ -144,7 +144,7 @@ class DirectNetwork:
 
         def suffices(links: int) -> bool:
             limits = self._switch_limits(n, near + links)
-            limits += [(group * links, of, "out"), (group * links / (groups - 1), of, "mean")]
+            limits += [(group * links, of, "out"), (group * links / (groups - 1), of, "mesh")]
             return group * links % (groups - 1) == 0 and self.suffices(n, self.option.radix - near - links, limits)
 
         def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
@@ -169,7 +169,7 @@ class DirectNetwork:
 
         def suffices(links: int) -> bool:
             limits: list[Limit] = [(spines, None, "out"), (spines * links, of, "out")]
-            limits.append((spines * links / (groups - 1), of, "mean"))
+            limits.append((spines * links / (groups - 1), of, "mesh"))
             return spines * links % (groups - 1) == 0 and self.suffices(groups * leaves, hosts, limits)
 
         def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:

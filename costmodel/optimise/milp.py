@@ -223,14 +223,21 @@ def _colours(gbps: Floats, others: NDArray[np.intp], used: NDArray[np.bool_]) ->
 
 
 def spectral_share(gbps: Floats, jobs: BisectedJobs) -> float:
-    """Lower bound of the quotient of all cuts, by the second eigenvalue of the Laplacian.
+    """Lower bound of the quotient of all cuts, by an eigenvalue (Fiedler 1973; Donath and Hoffman 1973).
 
-    With in Gb/s of all Gb/s of adapters on a side, a cut has at least lambda in (all - in) / all, where lambda is the
-    second eigenvalue of the Laplacian that is normalised by the adapters (Fiedler 1973; Donath and Hoffman 1973). The
-    jobs ask at most min(in, all - in, half) of it, so the quotient is at least lambda (all - half) / all; where servers
-    are divided over switches they ask less, and the bound is weak. Switches
-    without adapters are eliminated by the Schur complement, which places them at the minimum of the quadratic form. The
-    bound is exact for many grids, and weak for trees.
+    With the part p of all Gb/s of a job on a side, and the part p_i of those of server i, whose rate is r_i of the sum
+    r of the job, a job asks of a cut at most
+
+        r (2 p (1 - p) - sum of r_i / r p_i (1 - p_i)),
+
+    Proof: this is r (p - 2 p^2 + v) with the mean v of p_i^2, and p <= 1/2 without loss of generality. With x = 0 for
+    the median the job asks at most r p, which is no more if v >= 2 p^2; with x = p at most r t, t^2 = v - p^2
+    (Cauchy-Schwarz), which is no more if t <= p, since (t - p) (t - (1 - p)) >= 0. Where each server is on one switch,
+    the 2 is r / (r - half), which is less for odd numbers.
+
+    The bound of all jobs is a quadratic form B of the sides, and the links of the cut are the Laplacian L, so that the
+    quotient is at least 1 / the largest eigenvalue of B relative to L. Switches without adapters are eliminated by the
+    Schur complement, which places them at the minimum of L. The bound is exact for many grids, and weak for trees.
 
     Examples
     --------
@@ -239,12 +246,21 @@ def spectral_share(gbps: Floats, jobs: BisectedJobs) -> float:
     >>> round(spectral_share(mesh, BisectedJobs.of(np.zeros(120, int), np.arange(120) % 6, np.full(120, 100.0), 6)), 6)
     0.15
     """
-    gbps_on = jobs.on_switch.sum(axis=0)
-    used, others = np.flatnonzero(gbps_on), np.flatnonzero(gbps_on == 0)
+    used = np.flatnonzero(jobs.on_switch.any(axis=0))
+    others = np.setdiff1d(np.arange(len(gbps)), used)
+    if len(set(connected_components(gbps > 0)[1][used].tolist())) > 1:
+        return 0.0
     laplacian = np.diag(gbps.sum(axis=1)) - gbps
     to = laplacian[np.ix_(used, others)]
     reduced = laplacian[np.ix_(used, used)] - to @ pinvh(laplacian[np.ix_(others, others)]) @ to.T
-    half, total = float(jobs.half.sum()), float(gbps_on.sum())
-    scale = np.sqrt(gbps_on[used])
-    second = float(eigh(reduced / np.outer(scale, scale), eigvals_only=True, subset_by_index=[1, 1])[0])
-    return min(max(second, 0.0) * (total - half) / total, 1.0)
+    n_jobs = len(jobs.half)
+    whole, kinds = jobs.on_switch[:n_jobs, used], jobs.on_switch[n_jobs:, used]
+    of_job = whole.copy()
+    np.add.at(of_job, jobs.job, kinds)
+    total = of_job.sum(axis=1)
+    factor = np.where(np.isin(np.arange(n_jobs), jobs.job), 2.0, total / (total - jobs.half))
+    asked = np.diag(factor @ of_job - kinds.sum(axis=0))
+    asked -= (of_job.T * (factor / total)) @ of_job - (kinds.T / kinds.sum(axis=1)) @ kinds
+    # both forms are 0 where all switches are on one side: there L gets a value of its own
+    links = reduced + max(float(np.trace(reduced)), 1.0) / len(used) ** 2
+    return min(1 / float(eigh(asked, links, eigvals_only=True, driver="gvd")[-1]), 1.0)
