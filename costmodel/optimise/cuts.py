@@ -5,7 +5,8 @@ With gbps(S) of the links that leave a set S of switches, and what the jobs ask 
     share = min over S of  gbps(S) / asked(S), at most 1.
 
 A cut that is found is an upper bound of the share. Lower bounds are, in this order: a routing up and down a tree
-(`spread_share`), all cuts where few switches differ, the second eigenvalue of the Laplacian, and an integer program.
+(`spread_share`), all cuts where few switches differ, an eigenvalue of the Laplacian, an integer program, and the worst
+cut of halves that may take servers apart.
 """
 
 from __future__ import annotations
@@ -161,14 +162,17 @@ class CutSearch:
         The switches and adapters.
     job : (A,) int
         Job of each adapter, -1 for none.
+    apart : bool
+        Whether the halves may take the adapters of a server apart.
     """
 
-    def __init__(self, subnet: Subnet, job: Ints) -> None:
+    def __init__(self, subnet: Subnet, job: Ints, *, apart: bool = False) -> None:
         self.subnet, self.job = subnet, job
         self.members = np.flatnonzero(job >= 0)
         """Adapters of the jobs."""
         at = self.members
-        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n, subnet.host[at])
+        server = np.arange(len(at)) if apart else subnet.host[at]
+        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n, server)
         self.gbps = float(subnet.rate[at].sum()) / 2
         """Full rate of one half of all jobs."""
         self.share, self.least, self.total = 1.0, 0.0, 1.0
@@ -203,6 +207,10 @@ class CutSearch:
             self._descend_all(descents, need)
             if prove and net.n <= MOST_PROVEN and self.share >= need:
                 self._prove(need)
+                if len(self.jobs.job) and self.share > self.least:  # halves of servers are halves of adapters too
+                    adapters = CutSearch(net, self.job, apart=True)
+                    adapters.run(descents, need, prove=True)
+                    self._raise(adapters.least)
 
     @property
     def divided(self) -> list[int]:
