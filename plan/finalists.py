@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from math import inf
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -184,7 +185,8 @@ def play_worst_halves(tables: Routed, jobs: Sequence[Ends], certified: Bisection
     one, other = (np.concatenate([half[side] for half in halves]) for side in (0, 1))
     apart = np.concatenate([np.arange(len(half[0])) < half[2] for half in halves])
     rate = _rates(fabric, one, other)
-    most = cut.leaves_gbps / float(rate[apart].sum())
+    parted = float(rate[apart].sum())
+    most = cut.leaves_gbps / parted if parted else inf
     share, loads = _both_ways(tables, one, other)
     if share > most * (1 + ROUNDING):
         raise RuntimeError(f"played {share:.6f} of the rate over a cut that carries {most:.6f}: {cut}")
@@ -192,7 +194,7 @@ def play_worst_halves(tables: Routed, jobs: Sequence[Ends], certified: Bisection
         return share, ""
     channels = cut.channels(fabric)
     fullest = int(channels[np.argmax(loads[channels] / fabric.rate_gbps[channels])])
-    mean = float(rate[apart].sum()) / cut.leaves_gbps
+    mean = parted / cut.leaves_gbps
     load = float(loads[fullest]) / BYTES_PER_GBPS / float(fabric.rate_gbps[fullest])
     given = {tables.tables.engine: share}
     for engine in OTHERS:

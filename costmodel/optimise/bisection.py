@@ -90,9 +90,10 @@ class WorstCut(Brief):
         on_set = self._inside(fabric)[switch]
         _, server, adapters = np.unique(fabric.host[fabric.end_node[ends]], return_inverse=True, return_counts=True)
         order = np.lexsort((np.arange(len(adapters)), -np.bincount(server, on_set) / adapters))
-        half, far = len(adapters) // 2, np.empty(len(adapters), np.int64)
-        far[order] = np.arange(len(adapters))
-        one, other = np.flatnonzero(far[server] < half), np.flatnonzero(far[server] >= len(adapters) - half)
+        far = np.empty(len(adapters), np.int64)
+        far[order] = np.cumsum(adapters[order])
+        half = len(ends) / 2  # the server in the middle is in no half
+        one, other = np.flatnonzero(far[server] <= half), np.flatnonzero((far - adapters)[server] >= half)
         first, second = [], []
         for place in (switch, on_set, np.zeros_like(switch)):  # pairs on one switch, then on one side, then the rest
             mine, theirs = _pair(place[one], place[other])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import costmodel
 import routing
 import topo
-from helpers.networks import HDR, Plain, plain
+from helpers.networks import HDR, Plain, plain, plain_wide
 from helpers.strategies import examples
 from plan.finalists import judge_finalists, play_worst_halves
 
@@ -33,6 +33,24 @@ def test_tables_give_the_worst_halves_no_more_than_the_cut(seed: int, engine: st
         share, why = play_worst_halves(routing.route(fabric, engine), [fabric.ends()], found)
         assert 0 < share <= found.share * (1 + 1e-6)
         assert bool(why) == (share < found.share * (1 - 1e-6))
+
+
+@pytest.mark.slow
+@given(st.integers(0, 100_000))
+@examples(20)
+def test_servers_with_several_adapters_get_no_more_over_the_halves_that_are_named(seed: int) -> None:
+    network = plain_wide(seed)
+    fabric = network.fabric()
+    found = costmodel.bisection([fabric])
+    if not 0 < found.share < 1:
+        return
+    one, other, apart = found.cut.halves(fabric, fabric.ends())
+    first, second = (set(fabric.host[fabric.end_node[half]].tolist()) for half in (one, other))
+    assert not first & second
+    if len({len(switches) for switches in network.wide}) == 1 and not any(network.hosts):
+        assert 200 * apart == pytest.approx(found.cut.asked_gbps)
+        share, _ = play_worst_halves(routing.route(fabric, "minhop"), [fabric.ends()], found)
+        assert 0 < share <= found.share * (1 + 1e-6)
 
 
 def two_leaves() -> tuple[topo.Fabric, costmodel.Bisection]:
