@@ -83,6 +83,18 @@ def test_tables_that_use_one_of_two_cables_are_told_apart_from_the_cut() -> None
 
 
 @pytest.mark.slow
+def test_random_halves_of_a_job_on_one_unit_of_rails_send_within_their_rails() -> None:
+    """The halves are of servers, and the first adapter sends to the first of the partner: on leaves that both have."""
+    nodes = {"gpu": {"model": "dgx-h100", "count": 14}}
+    asked = {"name": "unit", "nodes": nodes, "job": {"nodes": 14}, "switches": ["QM9700"], "families": ["rail"]}
+    needs = costmodel.Needs.model_validate({**asked, "currency": "USD", "quotes": {"QM9700": 30_000, "4xNDR": 900}})
+    found = costmodel.optimise(needs)
+    assert (found.winner.name, found.winner.price) == ("rails, 1 units of 14: 2 spines x 1 of QM9700", 415_200)
+    (finalist,) = judge_finalists([found.winner], needs)
+    assert (finalist.jobs, finalist.worst_halves) == (pytest.approx(1.0), None)
+
+
+@pytest.mark.slow
 def test_a_finalist_is_held_against_its_own_cut() -> None:
     needs = costmodel.Needs.model_validate(NEEDS)
     winner = costmodel.optimise(needs).winner
