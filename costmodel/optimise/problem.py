@@ -25,7 +25,7 @@ from topo.cluster_spec import ClusterSpec
 from topo.errors import DesignError
 from topo.fabric import Role
 from topo.floor.racks import make_device
-from topo.shapes.base import HostGroup, SwitchPorts, each_adapter, place_hosts
+from topo.shapes.base import HostGroup, SwitchPorts, each_adapter, place_adapters
 from topo.shapes.fat_tree import FatTree
 from topo.speeds import LinkSpeed, slower
 
@@ -423,9 +423,9 @@ class EvenSpread:
 
 
 def place(rails: Sequence[HostGroup], free_ports: Ints, placed: Sequence[Ints] | None = None) -> Placement | None:
-    """Place adapters on leaves as `place_hosts` of the compiler; None where the free ports do not suffice."""
+    """Place adapters on leaves as `place_adapters` of the compiler; None where the free ports do not suffice."""
     try:
-        return list(zip(rails, place_hosts(rails, free_ports, placed), strict=True))
+        return list(zip(rails, place_adapters(rails, free_ports, placed), strict=True))
     except DesignError:
         return None
 

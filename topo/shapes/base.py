@@ -247,12 +247,12 @@ def attach_hosts(
     *,
     placed: Sequence[NDArray[np.int64]] | None = None,
 ) -> None:
-    """Attach servers to leaves (keys in the builder), from port 1 up, where `place_hosts` places them.
+    """Attach servers to leaves (keys in the builder), from port 1 up, where `place_adapters` places them.
 
-    ``free`` is (leaves,) the ports that servers may take, ``speed`` the fastest of these; see `place_hosts`.
+    ``free`` is (leaves,) the ports that servers may take, ``speed`` the fastest of these; see `place_adapters`.
     """
     next_port = np.ones(len(leaves), np.int64)
-    for group, on in zip(groups, place_hosts(groups, free, placed), strict=True):
+    for group, on in zip(groups, place_adapters(groups, free, placed), strict=True):
         link_speed = slower(group.speed, speed)
         for name, leaf in zip(group.hosts, on.tolist(), strict=True):
             key = builder.adapter(
@@ -267,7 +267,7 @@ def attach_hosts(
             next_port[leaf] += 1
 
 
-def place_hosts(
+def place_adapters(
     groups: Sequence[HostGroup], free: NDArray[np.int64], placed: Sequence[NDArray[np.int64]] | None = None
 ) -> list[NDArray[np.int64]]:
     """Return for each group the (count,) leaf of each server.

@@ -57,7 +57,7 @@ def test_jobs_of_servers_with_several_adapters_have_the_least_quotient_of_all_se
     for inside in (np.array(side, float) for side in product([0, 1], repeat=network.n)):
         leaving = (inside @ network.gbps * (1 - inside)).sum()
         asked = sum(max((abs((one - other) @ inside) for one, other in halves_of(each)), default=0.0) for each in jobs)
-        least = min(least, leaving / asked if asked else 1.0)
+        least = min(least, leaving / asked if asked > 1e-6 else 1.0)  # of fractions of rates
     assert share(network, job=job) == pytest.approx(least)
 
 
@@ -114,6 +114,14 @@ def test_a_bound_above_a_cut_is_an_error_of_heddle() -> None:
         patch.setattr(cuts, "spread_share", lambda *_: 0.5)
         with pytest.raises(RuntimeError, match="contradict each other"):
             bisection([tree(99, leaves=3, spines=2, parallel=1)])
+
+
+def test_a_bound_below_the_worst_cut_leaves_an_interval() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts, "MOST_ENUMERATED", -1)
+        patch.setattr(cuts, "spread_share", lambda *_: 0.04)
+        found = bisection([tree(99, leaves=3, spines=2, parallel=1)], prove=False)
+    assert (found.least, found.share, found.exact) == (0.04, 2 / 33, False)
 
 
 def test_a_cut_that_every_server_feels_is_not_paid_for_by_pairs_on_one_leaf() -> None:
