@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from time import process_time
 from types import MappingProxyType
 from typing import Any
@@ -196,12 +196,14 @@ def holds(fabrics: Sequence[Fabric], needs: Needs) -> bool:
 
 
 def whole_without(fabric: Fabric, gone: int) -> bool:
-    """Whether servers that are not on a switch stay linked without it."""
-    ends = fabric.port_node[fabric.links]
+    """Whether each two servers that have a cable left without a switch have adapters that stay linked."""
+    ends = np.sort(fabric.port_node[fabric.links], axis=1)
     kept = ends[(ends != gone).all(axis=1)]
     _, part = connected_components(coo_array((np.ones(len(kept)), kept.T), shape=(fabric.n_nodes,) * 2), directed=False)
-    hung = kept[:, 1][fabric.kind[kept[:, 1]] == Kind.HCA]
-    return len(set(part[hung])) <= 1
+    parts: dict[int, set[int]] = {}
+    for node in kept[:, 1][fabric.kind[kept[:, 1]] == Kind.HCA].tolist():
+        parts.setdefault(int(fabric.host[node]), set()).add(int(part[node]))
+    return all(one & other for one, other in combinations({frozenset(each) for each in parts.values()}, 2))
 
 
 def sides(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:

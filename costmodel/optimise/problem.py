@@ -78,8 +78,10 @@ class Problem:
         """The cluster with the servers after growth; its network is a placeholder."""
         self.groups = resolve_groups(self.spec, self.catalog)
         self._bought = {name: needs.nodes[name].count / group.count for name, group in nodes.items()}
-        self.redundancy = 2 if needs.survives_a_switch else 1
-        """Least number of switches wherever all traffic depends on them."""
+        single = any(group.adapters == 1 and group.count > 1 for group in self.groups)
+        self.redundancy = 2 if needs.survives_a_switch and single else 1
+        """Least number of switches wherever all traffic depends on them. Servers with several adapters may still have a
+        leaf in common without them."""
         self.unpriced: set[str] = set()
         """Items without a price that some design needed."""
         self._each: dict[tuple[str, int], tuple[float, float]] = {}

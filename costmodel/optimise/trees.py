@@ -339,7 +339,7 @@ class _ZonedTree(_Tree):
                 yield self.joints(number + 1)
 
         fewest = -(-self.ports // (self.leaf.radix - 1))
-        return self.zoned_branch(fewest, self.problem.redundancy, 1, number, expand=expand)
+        return self.zoned_branch(fewest, 1, 1, number, expand=expand)
 
     def rows(self, joints: int) -> Iterator[Branch]:
         """Yield the rows with so many joints; 0 means direct cables."""
@@ -350,7 +350,8 @@ class _ZonedTree(_Tree):
         fewest = round_up(factor)
         if not fewest or (joints and z * fewest > joints * self.joint.radix):
             return
-        for spines in range(self.problem.redundancy, self.leaf.radix):
+        # Without its spine a leaf with a port to another zone still reaches all through that zone.
+        for spines in range(1 if self.placement == "spread" else self.problem.redundancy, self.leaf.radix):
             for parallel in range(1, (self.leaf.radix - 1) // spines + 1):
                 leaves = self.min_zone_leaves(spines * parallel, bool(joints))
                 if leaves * parallel <= self.spine.radix:
