@@ -23,7 +23,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from costmodel.optimise.needs import Needs
-from costmodel.optimise.search import optimise
+from costmodel.optimise.search import FAMILIES, optimise
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Price, PricePoint, Source, SwitchModel
 from topo.cluster import Cluster
@@ -77,6 +77,8 @@ def draw(rng: np.random.Generator) -> tuple[Needs, int]:
             "bandwidth": bandwidth,
             "survives_a_switch": bool(rng.integers(2)),
             "switches": ["S"],
+            # Of all families a few planes of one switch would always win.
+            "families": [str(rng.choice(sorted(FAMILIES)))] if many and rng.random() < 0.7 else [],
         }
     )
     return needs, radix
@@ -136,6 +138,19 @@ def shapes(k: int, most: int, hosts: int, rails: int) -> Iterator[tuple[int, dic
     for side, parallel in product(range(1, most // 2 + 1), range(1, k)):
         if 2 * side * (k - side * parallel) >= hosts:
             yield side * side * parallel, {"shape": "bigraph", "side": side, "parallel": parallel}
+
+
+def searched(shape: dict[str, Any], needs: Needs) -> bool:
+    """Whether a network is of the families of needs. Two families have it otherwise: a ring of three is a HyperX, and
+    zones have several leaves."""
+    if (
+        shape["shape"] == "torus"
+        and max(shape["sizes"]) <= 3
+        or shape["shape"] == "zones"
+        and shape["tree"]["leaves"] < 2
+    ):
+        return False
+    return not needs.families or shape["shape"] in needs.families
 
 
 def two_levels(k: int, most: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -319,7 +334,8 @@ def main() -> None:
             wrong += not holds(Cluster(found.winner.spec, hardware).fabrics, needs)
         most = options.most if found.winner is None else min(found.winner.switches - 1, options.most)
         rails = 8 if ports(needs) == 8 * needs.nodes["gpu"].count else 1
-        designs = sorted(shapes(radix, most, ports(needs), rails), key=lambda design: -design[0])
+        every = shapes(radix, most, ports(needs), rails)
+        designs = sorted((each for each in every if searched(each[1], needs)), key=lambda design: -design[0])
         begin, tried, better = process_time(), 0, ""
         for _, shape in designs:
             if process_time() > begin + options.seconds:
