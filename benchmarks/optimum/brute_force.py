@@ -143,11 +143,8 @@ def shapes(k: int, most: int, hosts: int, rails: int) -> Iterator[tuple[int, dic
 def searched(shape: dict[str, Any], needs: Needs) -> bool:
     """Whether a network is of the families of needs. Two families have it otherwise: a ring of three is a HyperX, and
     zones have several leaves."""
-    if (
-        shape["shape"] == "torus"
-        and max(shape["sizes"]) <= 3
-        or shape["shape"] == "zones"
-        and shape["tree"]["leaves"] < 2
+    if (shape["shape"] == "torus" and max(shape["sizes"]) <= 3) or (
+        shape["shape"] == "zones" and shape["tree"]["leaves"] < 2
     ):
         return False
     return not needs.families or shape["shape"] in needs.families
@@ -211,14 +208,16 @@ def holds(fabrics: Sequence[Fabric], needs: Needs) -> bool:
 
 
 def whole_without(fabric: Fabric, gone: int) -> bool:
-    """Whether each two servers that have a cable left without a switch have adapters that stay linked."""
+    """Whether servers that have a cable left without a switch stay linked: compute servers to each other server."""
     ends = np.sort(fabric.port_node[fabric.links], axis=1)
     kept = ends[(ends != gone).all(axis=1)]
     _, part = connected_components(coo_array((np.ones(len(kept)), kept.T), shape=(fabric.n_nodes,) * 2), directed=False)
-    parts: dict[int, set[int]] = {}
+    parts: dict[tuple[bool, int], set[int]] = {}
     for node in kept[:, 1][fabric.kind[kept[:, 1]] == Kind.HCA].tolist():
-        parts.setdefault(int(fabric.host[node]), set()).add(int(part[node]))
-    return all(one & other for one, other in combinations({frozenset(each) for each in parts.values()}, 2))
+        compute = fabric.role[node] == Role.COMPUTE
+        parts.setdefault((bool(compute), int(fabric.host[node])), set()).add(int(part[node]))
+    kinds = {(compute, frozenset(each)) for (compute, _), each in parts.items()}
+    return all(a[1] & b[1] for a, b in combinations(kinds, 2) if a[0] or b[0])
 
 
 def sides(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
