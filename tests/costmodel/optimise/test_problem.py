@@ -151,3 +151,12 @@ def test_no_placement_leaves_less_than_the_bound_on_all_leaves(given_problem, mo
     for bound, demand in zip(together, problem.demands(placement, leaves, speed), strict=True):
         leaving = sum(across(demand, np.arange(leaves) == leaf) for leaf in range(leaves))
         assert bound.leaving(max(fullest, most * speed.gbps)) <= leaving + 1e-6
+
+
+def test_the_leaves_of_a_unit_stand_together_where_units_are_cut() -> None:
+    """Two units of two rails, leaves by rail: a unit sends all out, a rail nothing."""
+    units = JobDemand(csr_array(np.array([[30.0, 0.0, 30.0, 0.0], [0.0, 30.0, 0.0, 30.0]])), np.zeros(2, int), 1.0, 2)
+    assert units.crossing(np.array([0, 2, 1, 3])).tolist() == [30.0, 60.0, 30.0, 0.0]
+    assert units.crossing(np.array([0, 1, 2, 3])).tolist() == [30.0, 0.0, 30.0, 0.0]
+    assert required_factor([units], 1.0, cut="mesh") == 60 / 4
+    assert units.leaving(30.0) == 120.0 and units.leaving(31.0) == 0.0
