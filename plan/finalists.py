@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from costmodel import Bisection, Needs, jobs_at_once
 from topo import Check, Cluster, Fabric, HeddleError, RoutingError, Table, Verdict
 
 if TYPE_CHECKING:
-    from costmodel import Design
+    from costmodel import Design, WorstCut
     from routing import Proof, Routed
     from routing.quality import Quality
 
@@ -122,14 +124,19 @@ def _judge(name: str, spec: dict[str, Any], needs: Needs, certified: Bisection) 
         played = min((_play_random(tables, jobs) for jobs in groups), default=(1.0, ""))
         figures.append((tables.tables.engine, proof.holds, quality.balance, quality.ebb, played))
         if certified.cut is not None and certified.cut.subnet == fabric.name:
-            concerned = next((jobs for jobs in groups if certified.worst in jobs), groups[0])
-            halves, why = play_worst_halves(tables, list(concerned.values()), certified)
+            jobs = max((list(group.values()) for group in groups), key=partial(_pairs_apart, certified.cut, fabric))
+            halves, why = play_worst_halves(tables, jobs, certified)
     if not figures:
         raise HeddleError(f"{name} has no subnet that a subnet manager runs, and so no tables")
     engines, proven, balance, ebb, played_shares = zip(*figures, strict=True)
     engine = ", ".join(dict.fromkeys(engines))
     share, worst = min(played_shares)
     return Finalist(name, engine, all(proven), max(balance), min(ebb), share, worst, halves, why)
+
+
+def _pairs_apart(cut: WorstCut, fabric: Fabric, jobs: Sequence[Ends]) -> int:
+    """Return how many pairs of partners a cut parts, of the halves of jobs that it divides worst."""
+    return sum(cut.halves(fabric, ends)[2] for ends in jobs)
 
 
 def _jobs(fabric: Fabric, needs: Needs) -> list[dict[str, Ends]]:
@@ -147,7 +154,7 @@ def _jobs(fabric: Fabric, needs: Needs) -> list[dict[str, Ends]]:
 
 def _play_random(tables: Routed, jobs: dict[str, Ends]) -> tuple[float, str]:
     """Play random halves of jobs at once. Return the share of the pair that gets least, and its job."""
-    pairs = [*_random_halves(jobs)]
+    pairs = [*_random_halves(tables.fabric, jobs)]
     src, dst, names = (np.concatenate(side) for side in zip(*pairs, strict=True))
     if not len(src):
         return 1.0, ""
@@ -155,15 +162,23 @@ def _play_random(tables: Routed, jobs: dict[str, Ends]) -> tuple[float, str]:
     return float(share.min()), str(names[share.argmin()])
 
 
-def _random_halves(jobs: dict[str, Ends]) -> Iterator[tuple[Ends, Ends, NDArray[np.str_]]]:
-    """Yield senders, receivers and the name of the job: the halves of each at random, each adapter with a partner."""
+def _random_halves(fabric: Fabric, jobs: dict[str, Ends]) -> Iterator[tuple[Ends, Ends, NDArray[np.str_]]]:
+    """Yield senders, receivers and the name of the job: halves of the servers at random, each server with a partner.
+
+    The first adapter of a server sends to the first of its partner, the second to the second, as jobs do on rails.
+    """
     draw = np.random.default_rng(0)
     for name, ends in jobs.items():
-        mine = draw.permutation(ends)
-        half = len(mine) // 2
-        names = np.full(half, name)
-        yield mine[:half], mine[half : 2 * half], names
-        yield mine[half : 2 * half], mine[:half], names
+        servers, server = np.unique(fabric.host[fabric.end_node[ends]], return_inverse=True)
+        order = draw.permutation(len(servers))
+        adapters = [ends[server == number] for number in order.tolist()]
+        half = len(adapters) // 2
+        partners = list(zip(adapters[:half], adapters[half : 2 * half], strict=True))
+        one = np.concatenate([ends[:0], *(mine[: len(theirs)] for mine, theirs in partners)])
+        other = np.concatenate([ends[:0], *(theirs[: len(mine)] for mine, theirs in partners)])
+        names = np.full(len(one), name)
+        yield one, other, names
+        yield other, one, names
 
 
 def play_worst_halves(tables: Routed, jobs: Sequence[Ends], certified: Bisection) -> tuple[float, str]:
@@ -183,7 +198,8 @@ def play_worst_halves(tables: Routed, jobs: Sequence[Ends], certified: Bisection
     one, other = (np.concatenate([half[side] for half in halves]) for side in (0, 1))
     apart = np.concatenate([np.arange(len(half[0])) < half[2] for half in halves])
     rate = _rates(fabric, one, other)
-    most = cut.leaves_gbps / float(rate[apart].sum())
+    parted = float(rate[apart].sum())
+    most = cut.leaves_gbps / parted if parted else inf
     share, loads = _both_ways(tables, one, other)
     if share > most * (1 + ROUNDING):
         raise RuntimeError(f"played {share:.6f} of the rate over a cut that carries {most:.6f}: {cut}")
@@ -191,7 +207,7 @@ def play_worst_halves(tables: Routed, jobs: Sequence[Ends], certified: Bisection
         return share, ""
     channels = cut.channels(fabric)
     fullest = int(channels[np.argmax(loads[channels] / fabric.rate_gbps[channels])])
-    mean = float(rate[apart].sum()) / cut.leaves_gbps
+    mean = parted / cut.leaves_gbps
     load = float(loads[fullest]) / BYTES_PER_GBPS / float(fabric.rate_gbps[fullest])
     given = {tables.tables.engine: share}
     for engine in OTHERS:

@@ -138,7 +138,9 @@ SUBJECTS = {
         ),
         (
             M("the odd node of a job is divided", "// 2 * most, total / 2)", "/ 2 * most, total / 2)"),
-            M("more than half of a job is asked", "np.minimum(inside, total - inside), half))", "inside, half))"),
+            M("more than half of a job is asked", "np.asarray(np.minimum(within, beyond))", "np.asarray(within + 0.0)"),
+            M("the median is of the kinds, not of servers", "np.argsort(part, axis=1)", "np.argsort(0 * part, axis=1)"),
+            M("servers of several leaves do not balance", "np.arange(self.adapters + 1) / self.adapters", "range(2)"),
             M("a leaf keeps half of a job", "2 * np.maximum(self.total", "np.maximum(self.total"),
         ),
     ),

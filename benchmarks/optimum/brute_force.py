@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from time import process_time
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +23,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from costmodel.optimise.needs import Needs
-from costmodel.optimise.search import optimise
+from costmodel.optimise.search import FAMILIES, optimise
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Price, PricePoint, Source, SwitchModel
 from topo.cluster import Cluster
@@ -77,6 +77,8 @@ def draw(rng: np.random.Generator) -> tuple[Needs, int]:
             "bandwidth": bandwidth,
             "survives_a_switch": bool(rng.integers(2)),
             "switches": ["S"],
+            # Of all families a few planes of one switch would always win.
+            "families": [str(rng.choice(sorted(FAMILIES)))] if many and rng.random() < 0.7 else [],
         }
     )
     return needs, radix
@@ -138,6 +140,16 @@ def shapes(k: int, most: int, hosts: int, rails: int) -> Iterator[tuple[int, dic
             yield side * side * parallel, {"shape": "bigraph", "side": side, "parallel": parallel}
 
 
+def searched(shape: dict[str, Any], needs: Needs) -> bool:
+    """Whether a network is of the families of needs. Two families have it otherwise: a ring of three is a HyperX, and
+    zones have several leaves."""
+    if (shape["shape"] == "torus" and max(shape["sizes"]) <= 3) or (
+        shape["shape"] == "zones" and shape["tree"]["leaves"] < 2
+    ):
+        return False
+    return not needs.families or shape["shape"] in needs.families
+
+
 def two_levels(k: int, most: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield every tree of two levels."""
     for spines in range(1, min(most, k)):
@@ -196,12 +208,16 @@ def holds(fabrics: Sequence[Fabric], needs: Needs) -> bool:
 
 
 def whole_without(fabric: Fabric, gone: int) -> bool:
-    """Whether servers that are not on a switch stay linked without it."""
-    ends = fabric.port_node[fabric.links]
+    """Whether servers that have a cable left without a switch stay linked: compute servers to each other server."""
+    ends = np.sort(fabric.port_node[fabric.links], axis=1)
     kept = ends[(ends != gone).all(axis=1)]
     _, part = connected_components(coo_array((np.ones(len(kept)), kept.T), shape=(fabric.n_nodes,) * 2), directed=False)
-    hung = kept[:, 1][fabric.kind[kept[:, 1]] == Kind.HCA]
-    return len(set(part[hung])) <= 1
+    parts: dict[tuple[bool, int], set[int]] = {}
+    for node in kept[:, 1][fabric.kind[kept[:, 1]] == Kind.HCA].tolist():
+        compute = fabric.role[node] == Role.COMPUTE
+        parts.setdefault((bool(compute), int(fabric.host[node])), set()).add(int(part[node]))
+    kinds = {(compute, frozenset(each)) for (compute, _), each in parts.items()}
+    return all(a[1] & b[1] for a, b in combinations(kinds, 2) if a[0] or b[0])
 
 
 def sides(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
@@ -225,26 +241,36 @@ def hung(fabric: Fabric) -> list[tuple[int, int]]:
 def every_job_gets(
     share: float, fabrics: Sequence[Fabric], jobs: Sequence[Sequence[str]], *, with_storage: bool
 ) -> bool:
-    """Whether no cut has fewer links than the halves of jobs must send over it, for each server to get a share."""
+    """Whether no cut has fewer links than the halves of jobs must send over it, for each server to get a share.
+
+    The worst halves are the servers with the most adapters on a side and the others. The one has so many more there as
+    the sum of what all servers are off their median, which is the least such sum for any number of adapters.
+    """
     for fabric in fabrics:
         n = fabric.n_switches
-        rows: dict[object, np.ndarray] = {}
+        rows: dict[object, dict[str, np.ndarray]] = {}
         owner = {server: job for job, servers in enumerate(jobs) for server in servers}
         zone_of = fabric.zone if fabric.arrangement.startswith("levels") else np.zeros(fabric.n_nodes, int)
         used = set()
+
+        def count(job: object, server: str, at: int, rows: dict = rows, n: int = n) -> None:
+            rows.setdefault(job, {}).setdefault(server, np.zeros(n))[at] += 1
+
         for node, at in hung(fabric):
-            job = owner.get(fabric.hosts[fabric.host[node]])
-            if job is not None:
+            server = fabric.hosts[fabric.host[node]]
+            if server in owner:
                 used.add(int(zone_of[node]))
-                rows.setdefault(job, np.zeros(n))[at] += 1
+                count(owner[server], server, at)
         for node, at in hung(fabric):
             zone = int(zone_of[node])
             if with_storage and fabric.role[node] == Role.STORAGE and zone in used:
-                rows.setdefault(("storage", zone), np.zeros(n))[at] += 1
+                count(("storage", zone), fabric.hosts[fabric.host[node]], at)
         sets, links = sides(fabric)
-        for row in rows.values():
-            half, inside = row.sum() // 2, sets @ row
-            links = links - share * np.minimum(np.minimum(inside, row.sum() - inside), half)
+        for servers in rows.values():
+            kinds, number = np.unique(np.array(list(servers.values())), axis=0, return_counts=True)
+            inside = kinds @ sets.T
+            asked = [number @ np.abs(inside - middle) for middle in range(int(kinds.sum(axis=1).max()) + 1)]
+            links = links - share * np.min(asked, axis=0)
         if links.min() < -1e-9:
             return False
     return True
@@ -307,7 +333,8 @@ def main() -> None:
             wrong += not holds(Cluster(found.winner.spec, hardware).fabrics, needs)
         most = options.most if found.winner is None else min(found.winner.switches - 1, options.most)
         rails = 8 if ports(needs) == 8 * needs.nodes["gpu"].count else 1
-        designs = sorted(shapes(radix, most, ports(needs), rails), key=lambda design: -design[0])
+        every = shapes(radix, most, ports(needs), rails)
+        designs = sorted((each for each in every if searched(each[1], needs)), key=lambda design: -design[0])
         begin, tried, better = process_time(), 0, ""
         for _, shape in designs:
             if process_time() > begin + options.seconds:

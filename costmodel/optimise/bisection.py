@@ -20,6 +20,8 @@ from topo.graphs import max_flow_gbps
 from topo.hostlist import compress, natural_order
 from topo.table import Brief
 
+MOST_JOBS_NAMED = 2
+"""Jobs that a worst cut names; of more it says how many others it divides."""
 MOST_SHOWN = 60
 """Characters of a hostlist of switches; of longer ones the first few switches are named."""
 
@@ -33,6 +35,8 @@ class WorstCut(Brief):
     >>> from costmodel import WorstCut
     >>> print(WorstCut("pod", ("leaf0",), ("leaf0",), servers=33, leaves_gbps=400.0, asked_gbps=6_600.0))
     leaf0 (33 servers, 6,600 Gb/s) has 400 Gb/s to the rest
+    >>> print(WorstCut("pod", ("leaf0",), ("leaf0",), servers=33, leaves_gbps=400.0, asked_gbps=6_600.0, alike=3))
+    leaf0 (33 servers, 6,600 Gb/s) has 400 Gb/s to the rest, as each of 3 such sets
     """
 
     subnet: str
@@ -41,13 +45,15 @@ class WorstCut(Brief):
     with_servers: tuple[str, ...]
     """Those of them that have servers of the jobs that the cut divides."""
     servers: int
-    """Servers of these jobs on them."""
+    """Servers of these jobs with an adapter on them."""
     leaves_gbps: float
     """Gb/s of the links that leave the set, in each direction."""
     asked_gbps: float
     """Gb/s that these jobs ask of the links, each at full rate and bisected as badly as possible."""
     taken_gbps: float = 0.0
     """Gb/s that compute nodes on the set take of what it sends: only of servers that send to them, such as storage."""
+    alike: int = 1
+    """Switches, pods or zones with servers, this set among them, with the same links and the same that is asked."""
 
     def _brief(self) -> str:
         return str(self)
@@ -59,10 +65,14 @@ class WorstCut(Brief):
         more = f" with {plural(others, 'more switch', 'more switches')}" if others else ""
         about = f"{plural(self.servers, 'server')}, {self.asked_gbps:,.0f} Gb/s"
         own = f" and {self.taken_gbps:,.0f} Gb/s to compute nodes on it" if self.taken_gbps else ""
-        return f"{names}{more} ({about}) has {self.leaves_gbps:,.0f} Gb/s to the rest{own}"
+        alike = f", as each of {self.alike} such sets" if self.alike > 1 else ""
+        return f"{names}{more} ({about}) has {self.leaves_gbps:,.0f} Gb/s to the rest{own}{alike}"
 
     def halves(self, fabric: Fabric, ends: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer], int]:
         """Return the halves of a job that this cut divides worst, as partners, and how many pairs it parts.
+
+        The servers with the most on the set are one half. Their partners are on the same switch as far as there are
+        any, then on the same side.
 
         Parameters
         ----------
@@ -74,13 +84,26 @@ class WorstCut(Brief):
         Returns
         -------
         tuple
-            (E // 2,) end ports of each half; the first pairs have one end on the set and the other elsewhere.
+            End ports of each half, as many of each; the first pairs have one end on the set and the other elsewhere.
         """
-        on_set = self._inside(fabric)[fabric.end_switch[ends]]
-        inside, outside, half = ends[on_set], ends[~on_set], len(ends) // 2
-        apart = min(len(inside), len(outside), half)
-        rest = np.concatenate([inside[apart:], outside[apart:]])[: 2 * (half - apart)].reshape(2, -1)
-        return np.concatenate([inside[:apart], rest[0]]), np.concatenate([outside[:apart], rest[1]]), apart
+        switch = fabric.end_switch[ends]
+        on_set = self._inside(fabric)[switch]
+        _, server, adapters = np.unique(fabric.host[fabric.end_node[ends]], return_inverse=True, return_counts=True)
+        order = np.lexsort((np.arange(len(adapters)), -np.bincount(server, on_set) / adapters))
+        far = np.empty(len(adapters), np.int64)
+        far[order] = np.cumsum(adapters[order])
+        half = len(ends) / 2  # the server in the middle is in no half
+        one, other = np.flatnonzero(far[server] <= half), np.flatnonzero((far - adapters)[server] >= half)
+        first, second = [], []
+        for place in (switch, on_set, np.zeros_like(switch)):  # pairs on one switch, then on one side, then the rest
+            mine, theirs = _pair(place[one], place[other])
+            first.append(one[mine])
+            second.append(other[theirs])
+            one, other = np.delete(one, mine), np.delete(other, theirs)
+        pairs = np.stack([np.concatenate(first), np.concatenate(second)])
+        apart = on_set[pairs[0]] != on_set[pairs[1]]
+        pairs = pairs[:, np.argsort(~apart, kind="stable")]
+        return ends[pairs[0]], ends[pairs[1]], int(np.count_nonzero(apart))
 
     def _inside(self, fabric: Fabric) -> Sides:
         """(S,) bool: switches of the set."""
@@ -98,6 +121,18 @@ class WorstCut(Brief):
     def to_dict(self) -> dict[str, Any]:
         """Return the set as plain values."""
         return {**vars(self), "switches": list(self.switches), "with_servers": list(self.with_servers)}
+
+
+def _pair(one: NDArray[np.integer], other: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return as many indices of two arrays as there are pairs of equal values."""
+    keys = []
+    for values in (one, other):
+        order, ordered = np.argsort(values, kind="stable"), np.sort(values)
+        rank = np.empty(len(values), np.int64)
+        rank[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
+        keys.append(values.astype(np.int64) * (len(one) + len(other)) + rank)
+    _, mine, theirs = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    return mine, theirs
 
 
 @dataclass(frozen=True)
@@ -118,7 +153,7 @@ class Bisection(Brief):
     least: float = 0.0
     """Lower bound of the share for all choices; 0 where none is known."""
     worst: str = field(default="", compare=False)
-    """The job that gets this share, where there are several."""
+    """The jobs that ask something of the worst cut, where there are several jobs."""
     gbps: float = field(default=0.0, compare=False)
     """Full rate of one half of all jobs, in Gb/s."""
     cut: WorstCut | None = field(default=None, compare=False)
@@ -207,14 +242,15 @@ def bisection(
     """Share of its rate that every server of a bisected job gets, for the worst choice of the halves.
 
     Compute nodes are divided into jobs of ``job`` nodes in the order of the spec, which is also their order on the
-    leaves. In each subnet the adapters of each job, and of the storage, are divided into two halves. Every adapter of
-    one half sends, and every adapter of the other half receives, the same share of its rate, with partners that suit
-    the network best. The worst halves are decided by the worst cut, which `costmodel.optimise.cuts` finds:
+    leaves. In each subnet the servers of each job, and those of the storage, are divided into two halves. Every server
+    of one half sends, and every server of the other half receives, the same share of its rate over all its adapters,
+    with partners that suit the network best. The worst halves are decided by the worst cut, which
+    `costmodel.optimise.cuts` finds:
 
         share = min over sets of switches of  Gb/s of the links that leave the set / what the jobs ask of them
 
     For one job this is exactly what the best routing can reach; for several at once it is an upper bound. A job of one
-    node has share 1. If the adapters of a job have several rates, a half is half of their sum. Of several subnets the
+    node has share 1. If the servers of a job have several rates, a half is half of their sum. Of several subnets the
     least counts.
 
     Parameters
@@ -251,7 +287,7 @@ def bisection(
     >>> print(found, found.cut.servers, found.cut.leaves_gbps)
     3.3% 600 4000.0
     """
-    hosts = _hosts(fabrics, Role.COMPUTE)
+    hosts = servers_of(fabrics, Role.COMPUTE)
     rank = {host: number for number, host in enumerate(hosts)}
     subnets = [Subnet(fabric, rank) for fabric in fabrics]
     worst = Bisection(1.0, 1.0)
@@ -268,7 +304,8 @@ def bisection(
         low = min(found, key=lambda search: search.share)
         if low.share < worst.share:
             shares = {search.subnet.fabric.name: search.share for search in found}
-            name = _job_name(low.worst, at_once, hosts) if sum(map(len, groups)) > 1 else ""
+            names = [_job_name(job, at_once, hosts) for job in low.divided] if sum(map(len, groups)) > 1 else []
+            name = listed(dict.fromkeys(names), MOST_JOBS_NAMED)
             worst = replace(worst, share=low.share, worst=name, cut=_worst_cut(low), subnets=shares)
         total = sum(search.gbps * search.total for search in found) / gbps
         worst = replace(worst, least=min(worst.least, least), gbps=max(worst.gbps, gbps), total=min(worst.total, total))
@@ -279,19 +316,28 @@ def bisection(
 
 def _worst_cut(search: CutSearch) -> WorstCut:
     """Name the worst cut by its side with fewer servers of the jobs that it divides; of equal ones, fewer switches."""
-    net, job = search.subnet, search.job
-    inside = search.side[net.leaf]
-    divided = np.intersect1d(job[inside & (job >= 0)], job[~inside & (job >= 0)])
-    adapters = np.flatnonzero(np.isin(job, divided))
+    net = search.subnet
+    adapters = np.flatnonzero(np.isin(search.job, search.divided))
 
     def size(side: Sides) -> tuple[int, int]:
         return len(np.unique(net.host[adapters][side[net.leaf[adapters]]])), int(np.count_nonzero(side))
 
     side = min((search.side, ~search.side), key=size)
-    return _named(net, side, adapters, float(search.jobs.asked(search.jobs.on_switch @ side)), net.leaving(side))
+    cut = _named(search, side, adapters)
+    if not any(np.array_equal(side, each) for each in net.containers):
+        return cut
+    same = [each for each in net.containers if net.leaving(each) == cut.leaves_gbps]
+    named = [_named(search, each, adapters) for each in same]
+    alike = sum(each.servers == cut.servers and np.isclose(each.asked_gbps, cut.asked_gbps) for each in named)
+    return replace(cut, alike=int(alike))
 
 
-def _named(net: Subnet, side: Sides, adapters: NDArray[np.intp], asked_gbps: float, leaves_gbps: float) -> WorstCut:
+def _named(search: CutSearch, side: Sides, adapters: NDArray[np.intp]) -> WorstCut:
+    """Name a cut of jobs."""
+    return _named_set(search.subnet, side, adapters, float(search.jobs.asked(search.jobs.inside(side))))
+
+
+def _named_set(net: Subnet, side: Sides, adapters: NDArray[np.intp], asked_gbps: float) -> WorstCut:
     """Name a set of switches, and count the servers of these adapters on it."""
     inside = adapters[side[net.leaf[adapters]]]
     names, leaves = (
@@ -299,7 +345,7 @@ def _named(net: Subnet, side: Sides, adapters: NDArray[np.intp], asked_gbps: flo
         for switches in (np.flatnonzero(side), np.unique(net.leaf[inside]))
     )
     servers = len(np.unique(net.host[inside]))
-    return WorstCut(net.fabric.name, names, leaves, servers, leaves_gbps, asked_gbps)
+    return WorstCut(net.fabric.name, names, leaves, servers, net.leaving(side), asked_gbps)
 
 
 def _job_name(job: int, windows: Ints, hosts: Sequence[str]) -> str:
@@ -319,7 +365,7 @@ def serving_gbps(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> float:
     >>> costmodel.serving_gbps(topo.preset("fire-flyer-2").fabrics) / 8_000  # TB/s
     9.0
     """
-    servers, compute = set(_hosts(fabrics, role)), set(_hosts(fabrics, Role.COMPUTE))
+    servers, compute = set(servers_of(fabrics, role)), set(servers_of(fabrics, Role.COMPUTE))
     return sum(flow_gbps(fabric, _adapters(fabric, servers), _adapters(fabric, compute)) for fabric in fabrics)
 
 
@@ -349,7 +395,7 @@ def serving_share(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> Bisec
             if leaves + taken >= share * sent * (1 - ROUNDING):
                 break
             share = (leaves + taken) / sent
-            cut = replace(_named(net, side, np.flatnonzero(net.role == role), sent, leaves), taken_gbps=taken)
+            cut = replace(_named_set(net, side, np.flatnonzero(net.role == role), sent), taken_gbps=taken)
         if gives.any():
             worst = replace(worst, subnets={**worst.subnets, fabric.name: share})
         if share < worst.share:
@@ -357,7 +403,7 @@ def serving_share(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> Bisec
     return worst
 
 
-def _hosts(fabrics: Sequence[Fabric], role: Role) -> list[str]:
+def servers_of(fabrics: Sequence[Fabric], role: Role) -> list[str]:
     """Names of the cabled servers of a role, sorted."""
     cabled = ((fabric, np.unique(fabric.port_node[fabric.links])) for fabric in fabrics)
     named = (fabric.hosts[fabric.host[n]] for fabric, nodes in cabled for n in nodes[fabric.role[nodes] == role])

@@ -124,9 +124,9 @@ def bound_price(
     program = pulp.LpProblem("models", pulp.LpMinimize)
     ports = sum(rail.count for rail in rails)
     budget = problem.needs.budget
-    together = [(rail, np.array([rail.count])) for rail in rails]
+    together = [(rail, np.zeros(rail.count, int)) for rail in rails]
     leaving = {
-        option: least_leaving_gbps(problem.demands(together, option.speed), (option.radix - 1) * option.speed.gbps)
+        option: least_leaving_gbps(problem.demands(together, 1, option.speed), (option.radix - 1) * option.speed.gbps)
         if uplinks_carry_all
         else 0.0
         for option in levels[0]

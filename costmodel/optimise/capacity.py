@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from costmodel.optimise.bisection import Bisection, bisection, serving_gbps, serving_share
+from costmodel.optimise.bisection import Bisection, bisection, servers_of, serving_gbps, serving_share
 from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.needs import Amount
-from costmodel.optimise.problem import SERVING, Problem
+from costmodel.optimise.problem import SERVING, Problem, job_windows
 from topo.amounts import Check, Verdict
 from topo.fabric import Fabric, Role
 from topo.failures.losses import find_parting_switch
@@ -53,12 +53,18 @@ def measure_capacity(fabrics: Sequence[Fabric], problem: Problem, installed: flo
         Share of the servers that are installed; rates that are required of all servers are reduced in proportion.
     """
     job, bandwidth = problem.needs.job, problem.needs.bandwidth
-    cut = partial(bisection, fabrics, job.sizes, with_storage=job.with_storage, alone=job.alone, need=job.bisection)
+    nodes = len(servers_of(fabrics, Role.COMPUTE))
+    storage = job.with_storage and bool(servers_of(fabrics, Role.STORAGE))
+    one_job = not storage and job_windows(nodes, job.sizes).tolist() == [[0, nodes]]
+    need = max(job.bisection, bandwidth.compute.share) if one_job else job.bisection
+    cut = partial(bisection, fabrics, job.sizes, with_storage=job.with_storage, alone=job.alone, need=need)
     job_bisection = cut(descents=QUICK, prove=False)
-    if job_bisection.against(job.bisection) is not Verdict.EXCEEDED and not job_bisection.exact:
+    if job_bisection.against(need) is not Verdict.EXCEEDED and not job_bisection.exact:
         job_bisection = cut(descents=THOROUGH)
-    met = job_bisection.against(job.bisection) is not Verdict.EXCEEDED
-    whole = bisection(fabrics, descents=QUICK, need=bandwidth.compute.share, prove=met)
+    met = job_bisection.against(need) is not Verdict.EXCEEDED
+    whole = job_bisection  # the same question has one answer, also where it is an interval
+    if not one_job:
+        whole = bisection(fabrics, descents=QUICK, need=bandwidth.compute.share, prove=met)
     serving = {role: serving_gbps(fabrics, role) for role in bandwidth.asked if role in SERVING}
     capacity = Capacity(job_bisection, whole, serving)
     return replace(capacity, checks=tuple(_checks(capacity, fabrics, problem, installed)))

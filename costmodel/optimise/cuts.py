@@ -5,7 +5,8 @@ With gbps(S) of the links that leave a set S of switches, and what the jobs ask 
     share = min over S of  gbps(S) / asked(S), at most 1.
 
 A cut that is found is an upper bound of the share. Lower bounds are, in this order: a routing up and down a tree
-(`spread_share`), all cuts where few switches differ, the second eigenvalue of the Laplacian, and an integer program.
+(`spread_share`), all cuts where few switches differ, an eigenvalue of the Laplacian, an integer program, and the worst
+cut of halves that may take servers apart.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_ENUMERATED = 1 << 16
 GBPS_TOLERANCE = 1e-6
 """Rates that differ by less are equal: they are multiples of 0.02 Gb/s (`STEPS_PER_GBPS`), so the rest is rounding."""
 MOST_MOVED = 400
-"""Switches up to which the local search moves single switches."""
+"""Switches, and kinds of servers, up to which the local search moves single switches."""
 MOST_SPECTRAL = 3_000
 """Switches up to which eigenvectors are computed."""
 MOST_ALONE = 8
@@ -40,6 +41,8 @@ WIDTH = 1 / 16
 Further below the worst cut it closes sooner."""
 MOST_PROVEN = 2_000
 """Switches up to which cuts are enumerated, and an eigenvalue and a program give a lower bound."""
+ENUMERATED_TOGETHER = 1 << 22
+"""Gb/s of rows of jobs beside cuts that are enumerated at a time: 32 MiB."""
 
 
 class Subnet:
@@ -159,14 +162,17 @@ class CutSearch:
         The switches and adapters.
     job : (A,) int
         Job of each adapter, -1 for none.
+    apart : bool
+        Whether the halves may take the adapters of a server apart.
     """
 
-    def __init__(self, subnet: Subnet, job: Ints) -> None:
+    def __init__(self, subnet: Subnet, job: Ints, *, apart: bool = False) -> None:
         self.subnet, self.job = subnet, job
         self.members = np.flatnonzero(job >= 0)
         """Adapters of the jobs."""
         at = self.members
-        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n)
+        server = np.arange(len(at)) if apart else subnet.host[at]
+        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n, server)
         self.gbps = float(subnet.rate[at].sum()) / 2
         """Full rate of one half of all jobs."""
         self.share, self.least, self.total = 1.0, 0.0, 1.0
@@ -201,16 +207,21 @@ class CutSearch:
             self._descend_all(descents, need)
             if prove and net.n <= MOST_PROVEN and self.share >= need:
                 self._prove(need)
+                if len(self.jobs.job) and self.share > self.least:  # halves of servers are halves of adapters too
+                    adapters = CutSearch(net, self.job, apart=True)
+                    adapters.run(descents, need, prove=True)
+                    self._raise(adapters.least)
 
     @property
-    def worst(self) -> int:
-        """Number of the job that the worst cut divides most."""
-        crossing = self.jobs.crossing(self.jobs.on_switch @ self.side) / self.jobs.half
-        return int(self.jobs.number[crossing.argmax()])
+    def divided(self) -> list[int]:
+        """Numbers of the jobs that ask something of the worst cut, in order."""
+        asked = self.jobs.crossing(self.jobs.inside(self.side))
+        asks = asked > GBPS_TOLERANCE
+        return sorted(job for at in np.flatnonzero(asks).tolist() for job in self.jobs.numbers[at])
 
     def evaluate(self, side: Sides) -> bool:
         """Keep a cut if it is the worst so far, or as bad with fewer switches. Return whether it is worse."""
-        asked, gbps = float(self.jobs.asked(self.jobs.on_switch @ side)), self.subnet.leaving(side)
+        asked, gbps = float(self.jobs.asked(self.jobs.inside(side))), self.subnet.leaving(side)
         self.total = min(self.total, 1 - (asked - gbps) / float(self.jobs.half.sum()))
         worse = gbps < asked * (self.share - SOLVER_TOLERANCE)
         if worse or (gbps <= asked * self.share < asked and _fewer(side) < _fewer(self.side)):
@@ -267,10 +278,9 @@ class CutSearch:
         up = counts @ links
         beyond = size @ links - up
         cut += np.minimum(up, beyond) @ times
-        asked = np.zeros(len(counts))
-        for row, half in zip(jobs.on_switch[:, first], jobs.half, strict=True):
-            inside = counts @ row
-            asked += np.minimum(np.minimum(inside, size @ row - inside), half)
+        on_kind = jobs.on_switch[:, first]
+        parts = np.array_split(counts, -(-len(counts) * len(on_kind) // ENUMERATED_TOGETHER))
+        asked = np.concatenate([jobs.asked(on_kind @ part.T) for part in parts])
         quotient = np.divide(cut, asked, out=np.full(len(counts), inf), where=asked > 0)
         for at in (int(quotient.argmin()), int((cut - asked).argmin())):
             side = np.zeros(net.n, bool)
@@ -288,9 +298,9 @@ class CutSearch:
             if self.share < need:
                 return
         some = np.unique(np.linspace(0, len(self.jobs.half) - 1, MOST_ALONE).astype(int))
-        for job in self.jobs.number[some] if len(self.jobs.half) > 1 else ():  # one job that others may starve
-            self._descend(np.flatnonzero(self.job == job), np.arange(net.n, dtype=np.float64))
-        draw, moved = np.random.default_rng(1), net.n <= MOST_MOVED
+        for at in some.tolist() if len(self.jobs.half) > 1 else ():  # one job that others may starve
+            self._descend(np.flatnonzero(self.job == self.jobs.numbers[at][0]), np.arange(net.n, dtype=np.float64))
+        draw, moved = np.random.default_rng(1), net.n + len(self.jobs.job) <= MOST_MOVED
         for turn in range(4 * descents if moved else descents):
             near = self.side ^ (draw.random(net.n) < draw.choice([0.0, 0.1, 0.3]) * (turn > 0))
             if moved:
@@ -303,29 +313,36 @@ class CutSearch:
     def _descend(self, members: NDArray[np.intp], key: Floats) -> None:
         """Alternate between the minimum cut of two halves and the halves that fit this cut best, while it gets smaller.
 
-        ``members`` are the adapters of the jobs. Initially the first half of each job is on the switches with the
-        lowest ``key``. The halves send at the share over the worst cut so far: a minimum cut below what they send has a
-        smaller quotient (Dinkelbach 1967).
+        ``members`` are the adapters of the jobs. Initially the first half of each job is the servers whose switches
+        have the lowest ``key``. The halves send at the share over the worst cut so far: a minimum cut below what they
+        send has a smaller quotient (Dinkelbach 1967).
         """
         net, share = self.subnet, self.share
         leaf, rate = net.leaf[members], net.rate[members]
-        _, job = np.unique(self.job[members], return_inverse=True)
-        order = np.lexsort((key[leaf], job))
-        total = np.bincount(job, rate)
+        _, first_of, server = np.unique(
+            np.stack([self.job[members], net.host[members]]), axis=1, return_index=True, return_inverse=True
+        )
+        server = server.ravel()
+        gbps = np.bincount(server, rate)
+        _, job = np.unique(self.job[members][first_of], return_inverse=True)
+        order = np.lexsort((np.bincount(server, rate * key[leaf]) / gbps, job))
+        total = np.bincount(job, gbps)
         before = (np.cumsum(total) - total)[job[order]]
         total = total[job[order]]
         best = inf
         while True:
-            far = np.cumsum(rate[order]) - before
-            first = order[far <= total / 2 + GBPS_TOLERANCE]
-            second = order[far - rate[order] >= total / 2 - GBPS_TOLERANCE]
-            sends, receives = (np.bincount(leaf[half], rate[half], net.n).astype(float) for half in (first, second))
+            far = np.cumsum(gbps[order]) - before
+            halves = far <= total / 2 + GBPS_TOLERANCE, far - gbps[order] >= total / 2 - GBPS_TOLERANCE
+            sends, receives = (
+                np.bincount(leaf, rate * np.isin(server, order[half]), net.n).astype(float) for half in halves
+            )
             flow, side = net.cut(share * sends, share * receives)
             self.evaluate(side)
             if not flow or flow >= best:
                 return
             best = flow
-            order = order[np.lexsort((~side[leaf[order]], job[order]))]
+            off_side = np.bincount(server, rate * ~side[leaf]) / gbps
+            order = order[np.lexsort((off_side[order], job[order]))]
 
     def _improve(self, side: Sides) -> Sides:
         """Make one pass of Fiduccia and Mattheyses (1982), and return the best sides on the way.
@@ -335,7 +352,7 @@ class CutSearch:
         """
         net, jobs, share = self.subnet, self.jobs, self.share
         sign = np.where(side, 1.0, -1.0)
-        inside = jobs.on_switch @ side
+        inside = jobs.inside(side)
         free, total, best = np.ones(net.n, bool), 0.0, (0.0, side)
         gain = sign * (net.dense @ sign)  # Gb/s that moving a switch adds to the cut
         for _ in range(net.n):

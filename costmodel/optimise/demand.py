@@ -1,15 +1,21 @@
 """Demand across cuts: what bisected jobs, and the servers of a role, ask of the links between two sides.
 
-A cut divides switches, or containers of adapters such as leaves, pods and zones, into two sides. A job is bisected: one
-half of its adapters sends to the other half. The halves may be chosen as badly as possible, so a job at full rate asks
+A cut divides switches, or containers of adapters such as leaves, pods and zones, into two sides. A job is bisected: the
+servers of one half send to those of the other, each from all its adapters in the subnet, and any adapter to any of the
+other half. With a_i Gb/s of the adapters of server i on one side of a cut, halves A and B send a(A) - a(B) across it
+beyond what they can exchange on the sides. The worst halves are the servers with the most on that side, and the others:
 
-    min(rate on side A, rate on side B, half of the job)
+    asked = max over halves A, B of a(A) - a(B) = min over x of sum over servers of |a_i - x|
 
-of the cut. If every server gets the same share of its rate, none gets more than gbps of the cut / sum of what the jobs
-ask: a quotient cut, also called sparsest cut. For one job, the least quotient over all cuts is that share (max-flow
-min-cut, Ford and Fulkerson 1956); for several at once it is an upper bound. `BisectedJobs` measures it on the switches
-of a compiled fabric. `JobDemand` and `ServingDemand` state before a design is compiled how much must cross at least,
-and `required_factor` compares it with the links of the design; most designs are excluded by this comparison.
+where the minimum is at the median, for servers of one rate. For servers of several rates r_i halves are half of the sum
+of rates, a server may belong to both in part, and asked = min over x of sum r_i |a_i / r_i - x|. Where each server is
+on one side as a whole, this is min(rate on side A, rate on side B).
+
+If every server gets the same share of its rate, none gets more than gbps of the cut / sum of what the jobs ask: a
+quotient cut, also called sparsest cut. For one job, the least quotient over all cuts is that share (max-flow min-cut,
+Ford and Fulkerson 1956); for several at once it is an upper bound. `BisectedJobs` measures it on the switches of a
+compiled fabric. `JobDemand` and `ServingDemand` state before a design is compiled how much must cross at least, and
+`required_factor` compares it with the links of the design; most designs are excluded by this comparison.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 ROUNDING = 1e-9
 """Relative error of figures that are sums and quotients of at most a million rates. Each operation in double precision
@@ -40,20 +46,31 @@ CutKind = Literal["out", "mesh", "mean", "line"]
 class BisectedJobs:
     """Jobs on the n switches of a subnet, each of J jobs bisected.
 
-    The jobs get the share s of their rate when every adapter of one half sends, and every adapter of the other half
-    receives, s times its rate. A job that lies on one side asks nothing of the cut.
+    The jobs get the share s of their rate when every server of one half sends, and every server of the other half
+    receives, s times its rate. A job that lies on one side asks nothing of the cut. Servers of a job whose adapters are
+    divided over the same switches in the same proportions are one *kind*.
     """
 
     on_switch: Floats
-    """(J, n) Gb/s of the adapters of each job on each switch."""
+    """(J + K, n) Gb/s on each switch: of the servers of each job with all adapters on one switch; then of each of K
+    kinds of servers with adapters on several, in the order of their jobs."""
+    job: NDArray[np.intp]
+    """(K,) row of the job of each kind."""
     half: Floats
-    """(J,) Gb/s of one half: whole adapters where all adapters of a job have one rate, else half of their sum."""
-    number: NDArray[np.intp]
-    """(J,) number of each job. Jobs with equal rows are added up in one row, which has the number of the first."""
+    """(J,) Gb/s of one half: whole servers where all servers of a job have one rate, else half of their sum."""
+    numbers: tuple[tuple[int, ...], ...]
+    """(J,) the numbers of the jobs that each row stands for. Equal jobs are added up."""
 
     @classmethod
-    def of(cls, job: NDArray[np.integer], switch: NDArray[np.integer], gbps: Floats, n: int) -> BisectedJobs:
-        """Add up adapters by job and switch. Jobs on a single switch are omitted: no cut divides them.
+    def of(
+        cls,
+        job: NDArray[np.integer],
+        switch: NDArray[np.integer],
+        gbps: Floats,
+        n: int,
+        server: NDArray[np.integer] | None = None,
+    ) -> BisectedJobs:
+        """Add up adapters by job and switch. Jobs that no cut divides are omitted: on one switch, or of one kind.
 
         Parameters
         ----------
@@ -63,6 +80,8 @@ class BisectedJobs:
             Rate of each adapter, in Gb/s.
         n : int
             Number of switches.
+        server : (A,) int, optional
+            Server of each adapter; each adapter is a server of its own when omitted.
 
         Examples
         --------
@@ -72,33 +91,104 @@ class BisectedJobs:
         ([[300.0, 100.0]], [200.0])
         >>> jobs.crossing(jobs.on_switch[:, 0]).tolist()  # no half has more on both switches
         [100.0]
+
+        Two servers with an adapter on each of the two switches send on each switch, and ask nothing of the cut; a third
+        has both on switch 0, and asks for what the others would have to send from switch 1 to balance it:
+
+        >>> switch, server = np.array([0, 1, 0, 1, 0, 0]), np.array([0, 0, 1, 1, 2, 2])
+        >>> jobs = BisectedJobs.of(np.zeros(6, int), switch, np.full(6, 100.0), 2, server)
+        >>> jobs.on_switch.tolist()
+        [[200.0, 0.0], [200.0, 200.0]]
+        >>> jobs.crossing(jobs.on_switch[:, 0]).tolist()
+        [100.0]
         """
-        number, row = np.unique(job, return_inverse=True)
-        on_switch = np.zeros((len(number), n))
-        np.add.at(on_switch, (row, switch), gbps)
+        owner = np.arange(len(job)) if server is None else server
+        keys, at = np.unique(np.stack([job, owner, switch]), axis=1, return_inverse=True)
+        rate = np.bincount(at.ravel(), gbps, keys.shape[1])
+        begins = np.append(True, (np.diff(keys[:2]) != 0).any(axis=0))[: keys.shape[1]]
+        first = np.flatnonzero(begins)
+        of, spread = np.cumsum(begins) - 1, np.diff(np.append(first, keys.shape[1]))
+        server_job, server_gbps = keys[0, first], np.bincount(of, rate, len(first))
+        number, row = np.unique(server_job, return_inverse=True)
+        whole = np.zeros((len(number), n))
+        alone = spread[of] == 1
+        np.add.at(whole, (row[of[alone]], keys[2, alone]), rate[alone])
+        divided = np.flatnonzero(spread > 1)
+        place = np.arange(len(of)) - first[of]
+        padded = np.full((len(first), 1 + 2 * int(spread.max(initial=0))), -1.0)
+        padded[:, 0] = row
+        padded[of, 1 + 2 * place], padded[of, 2 + 2 * place] = keys[2], rate
+        kinds, times = np.unique(padded[divided], axis=0, return_counts=True)
+        split = np.zeros((len(kinds), n))
+        kind, entry = np.nonzero(kinds[:, 1::2] >= 0)
+        split[kind, kinds[kind, 1 + 2 * entry].astype(int)] = (kinds[kind, 2 + 2 * entry].T * times[kind]).T
+        kind_job = kinds[:, 0].astype(np.intp)
         least, most = np.full(len(number), np.inf), np.zeros(len(number))
-        np.minimum.at(least, row, gbps)
-        np.maximum.at(most, row, gbps)
-        total = on_switch.sum(axis=1)
+        np.minimum.at(least, row, server_gbps)
+        np.maximum.at(most, row, server_gbps)
+        total = np.bincount(row, server_gbps, len(number))
         half = np.where(least == most, np.rint(total / np.maximum(most, 1e-9)) // 2 * most, total / 2)
-        apart = (np.count_nonzero(on_switch, axis=1) > 1) & (half > 0)
-        rows, first, times = np.unique(on_switch[apart], axis=0, return_index=True, return_counts=True)
-        order = np.argsort(first)
-        rows, first, times = rows[order], first[order], times[order]
-        return cls(rows * times[:, None], half[apart][first] * times, number[apart][first])
+        places = np.count_nonzero(whole, axis=1) + np.bincount(kind_job, minlength=len(number))
+        like: dict[bytes, list[int]] = {}
+        for each in np.flatnonzero((places > 1) & (half > 0)).tolist():
+            like.setdefault(whole[each].tobytes() + split[kind_job == each].tobytes(), []).append(each)
+        firsts, times = [same[0] for same in like.values()], np.array([len(same) for same in like.values()])
+        own = [np.flatnonzero(kind_job == each) for each in firsts]
+        jobs = np.repeat(np.arange(len(own)), [len(each) for each in own])
+        rows = np.concatenate([*own, np.zeros(0, np.intp)]).astype(np.intp)
+        return cls(
+            np.concatenate([whole[firsts] * times[:, None], split[rows] * times[jobs][:, None]]),
+            jobs,
+            half[firsts] * times,
+            tuple(tuple(number[same].tolist()) for same in like.values()),
+        )
 
     @cached_property
     def total(self) -> Floats:
-        """(J,) Gb/s of all adapters of each job."""
+        """(J + K,) Gb/s of all adapters of each row of `on_switch`."""
         return np.asarray(self.on_switch.sum(axis=1))
 
+    @cached_property
+    def _kinds(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+        """(D,) the jobs with servers of several kinds; (D, P) the rows of these; (D, P) Gb/s, 0 where there is none."""
+        jobs, first, count = np.unique(self.job, return_index=True, return_counts=True)
+        place = np.arange(count.max(initial=0))
+        there = place < count[:, None]
+        rows = np.where(there, len(self.half) + first[:, None] + place, 0)
+        return jobs, rows, np.where(there, self.total[rows], 0.0)
+
+    def inside(self, side: Sides) -> Floats:
+        """(J + K,) Gb/s on one side of a cut, which is (n,) bool."""
+        return np.asarray(self._sparse @ side.astype(np.float64))
+
+    @cached_property
+    def _sparse(self) -> csr_array:
+        """`on_switch`, of which most is 0: a server is on few switches."""
+        return csr_array(self.on_switch)
+
     def crossing(self, inside: Floats) -> Floats:
-        """Gb/s of each job that can be forced across a cut, given its Gb/s on one side; the first axis is the job."""
-        total, half = self.total.reshape(-1, *[1] * (inside.ndim - 1)), self.half.reshape(-1, *[1] * (inside.ndim - 1))
-        return np.asarray(np.minimum(np.minimum(inside, total - inside), half))
+        """Gb/s that each job asks of a cut, given the Gb/s on one side; (J + K, ...) as `on_switch` to (J, ...)."""
+        more = (1,) * (inside.ndim - 1)
+        within = inside[: len(self.half)]
+        beyond = self.total[: len(self.half)].reshape(-1, *more) - within
+        crossing = np.asarray(np.minimum(within, beyond))
+        if not len(self.job):
+            return crossing
+        jobs, rows, gbps = self._kinds
+        within, beyond, weight = within[jobs], beyond[jobs], gbps.reshape(*gbps.shape, *more)
+        part = np.divide(inside[rows], weight, out=np.zeros((*rows.shape, *inside.shape[1:])), where=weight > 0)
+        order = np.argsort(part, axis=1)
+        below = beyond[:, None] + np.cumsum(np.take_along_axis(np.broadcast_to(weight, part.shape), order, 1), axis=1)
+        middle = (below[:, -1] + within) / 2 * (1 - ROUNDING)
+        at = np.minimum(np.count_nonzero(below < middle[:, None], axis=1), rows.shape[1] - 1)
+        median = np.take_along_axis(np.take_along_axis(part, order, 1), at[:, None], 1)[:, 0]
+        median = np.where(beyond >= middle, 0.0, np.where(below[:, -1] < middle, 1.0, median))
+        apart = (weight * np.abs(part - median[:, None])).sum(axis=1)
+        crossing[jobs] = within * (1 - median) + beyond * median + apart
+        return crossing
 
     def asked(self, inside: Floats) -> Floats:
-        """Gb/s that all jobs together ask of cuts at full rate, given their Gb/s on one side; (J, ...) to (...)."""
+        """Gb/s that all jobs together ask of cuts, given the Gb/s on one side; (J + K, ...) to (...)."""
         return np.asarray(self.crossing(inside).sum(axis=0))
 
 
@@ -113,8 +203,8 @@ class Demand(Protocol):
         """Return the demand of larger containers; ``of`` is the larger container of each."""
 
     @property
-    def worst_order(self) -> NDArray[np.intp]:
-        """An order of the containers whose first ones need much from the others."""
+    def worst_orders(self) -> Sequence[NDArray[np.intp]]:
+        """Orders of the containers whose first ones need much from the others."""
 
     def crossing(self, order: NDArray[np.intp]) -> Floats:
         """(containers,) Gb/s that must cross between the first k containers of an order and the others."""
@@ -132,16 +222,34 @@ class JobDemand:
     """What one half of each of J jobs must be able to send to the other half, all jobs at once."""
 
     gbps: csr_array
-    """(J, containers) of the adapters of each job in each container. Most small jobs are in one or two."""
-    half: Floats
-    """(J,) of the adapters of one half."""
+    """(rows, containers) of the adapters in each container. A row is servers of a job that are placed alike; the rows
+    of a job follow one another."""
+    job: NDArray[np.intp]
+    """(rows,) job of each row, from 0."""
     share: float
-    """Share of its rate that every adapter must get."""
+    """Share of its rate that every server must get."""
+    adapters: int = 1
+    """Least common multiple of the adapters of a server, which have one rate: on a side are k / adapters of it."""
+
+    @cached_property
+    def _row(self) -> NDArray[np.intp]:
+        """Row of each entry of `gbps`."""
+        return np.repeat(np.arange(self.gbps.shape[0]), self._spread)
+
+    @cached_property
+    def _spread(self) -> NDArray[np.intp]:
+        """(rows,) containers of each row."""
+        return np.asarray(np.diff(self.gbps.indptr))
+
+    @cached_property
+    def weight(self) -> Floats:
+        """(rows,) Gb/s of all adapters of each row."""
+        return np.asarray(np.bincount(self._row, self.gbps.data, self.gbps.shape[0]))
 
     @cached_property
     def total(self) -> Floats:
-        """(J,) of all adapters of each job."""
-        return np.asarray(np.bincount(_rows(self.gbps), self.gbps.data, len(self.half)))
+        """(J,) Gb/s of all adapters of each job."""
+        return np.asarray(np.bincount(self.job, self.weight))
 
     @property
     def containers(self) -> int:
@@ -150,77 +258,93 @@ class JobDemand:
 
     def aggregate(self, of: Ints) -> JobDemand:
         """Return the demand of larger containers; ``of`` is the larger container of each."""
-        n, jobs = int(of.max(initial=-1)) + 1, np.arange(self.gbps.shape[0] + 1)
-        keys, where = np.unique(_rows(self.gbps) * n + of[self.gbps.indices], return_inverse=True)
-        parts = np.bincount(where, self.gbps.data, len(keys)), keys % max(n, 1), np.searchsorted(keys, jobs * n)
-        return JobDemand(csr_array(parts, (self.gbps.shape[0], n)), self.half, self.share)
+        shape = self.gbps.shape[0], int(of.max(initial=-1)) + 1
+        joined = coo_array((self.gbps.data, (self._row, of[self.gbps.indices])), shape).tocsr()
+        return JobDemand(joined, self.job, self.share, self.adapters)
+
+    @cached_property
+    def by_job(self) -> csr_array:
+        """(J, containers) Gb/s of the adapters of each job in each container."""
+        shape = (len(self.total), self.containers)
+        return coo_array((self.gbps.data, (self.job[self._row], self.gbps.indices)), shape).tocsr()
 
     @property
-    def worst_order(self) -> NDArray[np.intp]:
-        """Containers interleaved over the jobs in proportion to their number, the fullest of each job first."""
-        jobs, n = self.gbps.shape
-        total = np.bincount(self.gbps.indices, self.gbps.data, n)
+    def worst_orders(self) -> list[NDArray[np.intp]]:
+        """Containers interleaved over the jobs in proportion to their number, the fullest of each job first.
+
+        Where servers are divided over containers, also those together that share servers.
+        """
+        (jobs, n), entries = self.by_job.shape, self.by_job
+        total = np.bincount(entries.indices, entries.data, n)
         if jobs == 1:
-            return np.argsort(-total, kind="stable")
-        row = _rows(self.gbps)
-        fullest = np.lexsort((row, -self.gbps.data, self.gbps.indices))
-        columns, at = np.unique(self.gbps.indices[fullest], return_index=True)
-        job = np.zeros(n, int)
-        job[columns] = row[fullest[at]]
-        order = np.lexsort((-total, job))
-        sizes = np.bincount(job, minlength=jobs)
-        rank = np.arange(n) - (np.cumsum(sizes) - sizes)[job[order]]
-        return order[np.argsort((rank + 0.5) / sizes[job[order]], kind="stable")]
+            orders = [np.argsort(-total, kind="stable")]
+        else:
+            row = np.repeat(np.arange(jobs), np.diff(entries.indptr))
+            fullest = np.lexsort((row, -entries.data, entries.indices))
+            columns, at = np.unique(entries.indices[fullest], return_index=True)
+            job = np.zeros(n, int)
+            job[columns] = row[fullest[at]]
+            order = np.lexsort((-total, job))
+            sizes = np.bincount(job, minlength=jobs)
+            rank = np.arange(n) - (np.cumsum(sizes) - sizes)[job[order]]
+            orders = [order[np.argsort((rank + 0.5) / sizes[job[order]], kind="stable")]]
+        if (self._spread > 1).any():
+            mean_row = np.bincount(self.gbps.indices, self.gbps.data * self._row, n) / np.maximum(total, 1e-9)
+            orders.append(np.argsort(mean_row, kind="stable"))
+        return orders
 
     def crossing(self, order: NDArray[np.intp]) -> Floats:
-        """(containers,) Gb/s that must cross between the first k containers of an order and the others."""
+        """(containers,) Gb/s that must cross between the first k containers of an order and the others.
+
+        What a job asks is min over x of sum weight |part - x|, and x needs to be k / adapters only. Both the sum and
+        its minimum change only at the places where a job has adapters, so the changes are added up.
+        """
         place = np.empty(len(order), int)
         place[order] = np.arange(len(order))
-        by_place = np.lexsort((place[self.gbps.indices], _rows(self.gbps)))
-        gbps: Floats = self.gbps.data
-        return self._crossing(gbps[by_place], place[self.gbps.indices[by_place]])
+        by_place = np.lexsort((place[self.gbps.indices], self._row))
+        row = self._row
+        gbps: Floats = self.gbps.data[by_place]
+        inside = _cumulative(gbps, self._spread)
+        key, of = np.unique(self.job[row] * self.containers + place[self.gbps.indices[by_place]], return_inverse=True)
+        job, place = np.divmod(key, self.containers)
+        sizes = np.bincount(job, minlength=len(self.total))
+        least = np.full(len(key), inf)
+        for middle in np.arange(self.adapters + 1) / self.adapters:
+            after, before = (np.abs(each - middle * self.weight[row]) for each in (inside, inside - gbps))
+            change: Floats = np.bincount(of.ravel(), after - before, len(key)).astype(np.float64)
+            least = np.minimum(least, middle * self.total[job] + _cumulative(change, sizes))
+        rise = np.diff(least, prepend=0.0)
+        begins = np.diff(job, prepend=-1) != 0
+        rise[begins] = least[begins]
+        return np.asarray(self.share * np.maximum(np.cumsum(np.bincount(place, rise, self.containers)), 0.0))
 
     @property
     def least_crossing(self) -> Floats:
         """(containers,) lower bound for any k containers: each job with its own choice of them.
 
-        What a job asks of a cut rises with its rate on a side up to a half, and falls beyond. Of n containers its
-        max(k, n - k) fullest hold at least a half, and no choice of k or of n - k is further from it.
+        What a job asks of a cut rises with its rate on a side up to a half, and falls beyond. Of n containers the
+        min(k, n - k) emptiest hold at most a half, and no choice of k or of n - k asks for less. Jobs with servers that
+        are divided over containers count 0, since these may balance each other.
         """
-        n = self.containers
+        n, entries = self.containers, self.by_job
+        whole = ~np.isin(np.arange(len(self.total)), self.job[self._spread > 1])
+        row = np.repeat(np.arange(len(self.total)), np.diff(entries.indptr))
+        rank = np.arange(entries.nnz) - np.repeat(entries.indptr[:-1], np.diff(entries.indptr))
+        fullest = entries.data[np.lexsort((-entries.data, row))] * whole[row]
+        beyond = float(self.total[whole].sum()) - np.cumsum(np.bincount(rank, fullest, n))
         k = np.arange(1, n + 1)
-        place = np.arange(self.gbps.nnz) - np.repeat(self.gbps.indptr[:-1], np.diff(self.gbps.indptr))
-        gbps: Floats = self.gbps.data
-        least = self._crossing(gbps[np.lexsort((-gbps, _rows(self.gbps)))], place)
-        more: Ints = np.maximum(k, n - k)
-        return least[more - 1]
+        return np.asarray(self.share * np.maximum(beyond[np.maximum(k, n - k) - 1], 0.0))
 
     def leaving(self, leaf_gbps: float) -> float:
-        """Lower bound of the Gb/s that leave all leaves: share sum(min(total, 2 max(total - leaf_gbps, 0))).
+        """Lower bound of the Gb/s that leave all leaves.
 
-        A leaf with at most half of a job sends out all that it has of it. If one leaf has more, it sends out as much as
-        the other leaves have, and so do these.
+        A leaf that reaches at most half of the servers of a job sends out all that it has of it, since the other half
+        has nothing there. Where servers have one adapter and one leaf has more than half of them, it sends out as much
+        as the other leaves have, and so do these: 2 max(total - leaf_gbps, 0).
         """
-        others = 2 * np.maximum(self.total - leaf_gbps, 0.0)
-        least = np.where(leaf_gbps <= self.half, self.total, np.minimum(self.total, others))
+        others = 2 * np.maximum(self.total - leaf_gbps, 0.0) if self.adapters == 1 else np.zeros(len(self.total))
+        least = np.where(leaf_gbps * self.adapters <= self.total / 2, self.total, np.minimum(self.total, others))
         return self.share * float(least.sum())
-
-    def _crossing(self, gbps: Floats, place: NDArray[np.intp]) -> Floats:
-        """Gb/s that must cross between the first k places and the others, each job with its own order of containers.
-
-        ``gbps`` are the entries of each row in its order, ``place`` their places. The sum over jobs changes only at the
-        places where a job has adapters, so the changes are added up.
-        """
-        sizes = np.diff(self.gbps.indptr)
-        total, half = np.repeat(self.total, sizes), np.repeat(self.half, sizes)
-        before = np.cumsum(gbps) - gbps
-        before -= np.repeat(np.append(before, 0.0)[self.gbps.indptr[:-1]], sizes)
-
-        def crossing(inside: Floats) -> Floats:
-            return np.maximum(np.minimum(np.minimum(inside, total - inside), half), 0.0)
-
-        change = np.bincount(place, crossing(before + gbps) - crossing(before), self.containers)
-        return np.asarray(self.share * np.cumsum(change))
 
 
 @dataclass(frozen=True)
@@ -247,9 +371,9 @@ class ServingDemand:
         return ServingDemand(gives, takes, self.need)
 
     @property
-    def worst_order(self) -> NDArray[np.intp]:
+    def worst_orders(self) -> list[NDArray[np.intp]]:
         """Containers by surplus, gives - takes, the largest first: of all choices of k the first k need the most."""
-        return np.argsort(self.takes - self.gives, kind="stable")
+        return [np.argsort(self.takes - self.gives, kind="stable")]
 
     def crossing(self, order: NDArray[np.intp]) -> Floats:
         """(containers,) Gb/s that must cross between the first k containers of an order and the others."""
@@ -260,7 +384,7 @@ class ServingDemand:
     @property
     def least_crossing(self) -> Floats:
         """(containers,) lower bound for any k containers: those with the least surplus, or all others."""
-        order = self.worst_order[::-1]
+        order = self.worst_orders[0][::-1]
         among = np.append(0.0, np.cumsum((self.takes - self.gives)[order])) + self.gives.sum()
         return np.asarray(np.maximum(self.need - np.maximum(among[1:], among[-2::-1]), 0.0))
 
@@ -304,9 +428,8 @@ def required_factor(
     Examples
     --------
     >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> half = np.array([40.0])
-    >>> job = JobDemand(csr_array(np.full((1, 4), 20.0)), half, share=1.0)  # on four leaves
+    >>> from scipy.sparse import coo_array, csr_array
+    >>> job = JobDemand(csr_array(np.diag([20.0] * 4)), np.zeros(4, int), share=1.0)  # on four leaves
     >>> required_factor([job], 1.0), required_factor([job], 1.0, cut="mesh")
     (20.0, 10.0)
     >>> required_factor([job], 1.0, np.array([0, 0, 1, 1]))  # two pods
@@ -317,19 +440,19 @@ def required_factor(
         demand = each if of is None else each.aggregate(of)
         n = demand.containers
         k = np.arange(1, n + 1)
-        order = k - 1 if cut == "line" else demand.worst_order
-        crossing = demand.least_crossing if cut == "mean" else demand.crossing(order)
-        if cut == "line":
-            leaving = np.asarray(out)
-        elif isinstance(out, np.ndarray):
-            leaving = np.cumsum(out[order])
-            leaving = np.minimum(leaving, out.sum() - leaving)
-        else:
-            leaving = out * (np.minimum(k, n - k) if cut == "out" else k * (n - k))
-        lacking = crossing > ROUNDING * max(float(crossing.max(initial=0.0)), 1.0)
-        if (leaving[lacking] <= 0).any():
-            return inf
-        worst = max(worst, float((crossing[lacking] / leaving[lacking]).max(initial=0.0)))
+        for order in [k - 1] if cut in ("line", "mean") else demand.worst_orders:
+            crossing = demand.least_crossing if cut == "mean" else demand.crossing(order)
+            if cut == "line":
+                leaving = np.asarray(out)
+            elif isinstance(out, np.ndarray):
+                leaving = np.cumsum(out[order])
+                leaving = np.minimum(leaving, out.sum() - leaving)
+            else:
+                leaving = out * (np.minimum(k, n - k) if cut == "out" else k * (n - k))
+            lacking = crossing > ROUNDING * max(float(crossing.max(initial=0.0)), 1.0)
+            if (leaving[lacking] <= 0).any():
+                return inf
+            worst = max(worst, float((crossing[lacking] / leaving[lacking]).max(initial=0.0)))
     return worst
 
 
@@ -338,6 +461,8 @@ def cuts_suffice(demand: Demand, order: NDArray[np.intp], cut: Floats) -> bool:
     return bool((cut >= demand.crossing(order) * (1 - ROUNDING) - ROUNDING).all())
 
 
-def _rows(entries: csr_array) -> NDArray[np.intp]:
-    """Row of each entry."""
-    return np.repeat(np.arange(entries.shape[0]), np.diff(entries.indptr))
+def _cumulative(values: Floats, sizes: NDArray[np.integer]) -> Floats:
+    """Cumulative sums within consecutive segments of these sizes."""
+    sums = np.cumsum(values)
+    before = np.append(0.0, sums)[np.cumsum(sizes) - sizes]
+    return np.asarray(sums - np.repeat(before, sizes))

@@ -33,7 +33,7 @@ class DirectNetwork:
         self.host_cost = problem.cost([], problem.host_links(option, self.rails), ends=1)
         self.spread = EvenSpread(problem, self.rails, option.speed)
         self._known: dict[tuple[int, bytes | None, CutKind], float] = {}
-        self.total = problem.demands([(rail, np.array([rail.count])) for rail in self.rails], option.speed)
+        self.total = problem.demands([(rail, np.zeros(rail.count, int)) for rail in self.rails], 1, option.speed)
 
     def suffices(self, switches: int, free_ports: int, limits: Sequence[Limit]) -> bool:
         """Return whether all adapters find a port, and no limit excludes the design; the first limit is of a switch."""
@@ -144,7 +144,7 @@ class DirectNetwork:
 
         def suffices(links: int) -> bool:
             limits = self._switch_limits(n, near + links)
-            limits += [(group * links, of, "out"), (group * links / (groups - 1), of, "mean")]
+            limits += [(group * links, of, "out"), (group * links / (groups - 1), of, "mesh")]
             return group * links % (groups - 1) == 0 and self.suffices(n, self.option.radix - near - links, limits)
 
         def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
@@ -169,7 +169,7 @@ class DirectNetwork:
 
         def suffices(links: int) -> bool:
             limits: list[Limit] = [(spines, None, "out"), (spines * links, of, "out")]
-            limits.append((spines * links / (groups - 1), of, "mean"))
+            limits.append((spines * links / (groups - 1), of, "mesh"))
             return spines * links % (groups - 1) == 0 and self.suffices(groups * leaves, hosts, limits)
 
         def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from math import inf
+from math import lcm
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -25,7 +25,7 @@ from topo.cluster_spec import ClusterSpec
 from topo.errors import DesignError
 from topo.fabric import Role
 from topo.floor.racks import make_device
-from topo.shapes.base import HostGroup, SwitchPorts, apportion, each_adapter
+from topo.shapes.base import HostGroup, SwitchPorts, each_adapter, place_adapters
 from topo.shapes.fat_tree import FatTree
 from topo.speeds import LinkSpeed, slower
 
@@ -38,7 +38,7 @@ IRRELEVANT = ("name", "part_number", "sources", "managed", "power_typical_w", "p
 """Fields of a model of switch that no design depends on, apart from its price."""
 
 Placement = Sequence[tuple[HostGroup, Ints]]
-"""For each adapter number of each group of servers, how many of these adapters are on each leaf: (leaves,) int64."""
+"""For each adapter number of each group of servers, the leaf of each server: (count,) int64."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,10 @@ class Problem:
         """The cluster with the servers after growth; its network is a placeholder."""
         self.groups = resolve_groups(self.spec, self.catalog)
         self._bought = {name: needs.nodes[name].count / group.count for name, group in nodes.items()}
-        self.redundancy = 2 if needs.survives_a_switch else 1
-        """Least number of switches wherever all traffic depends on them."""
+        single = any(group.adapters == 1 and group.count > 1 for group in self.groups)
+        self.redundancy = 2 if needs.survives_a_switch and single else 1
+        """Least number of switches wherever all traffic depends on them. Servers with several adapters may still have a
+        leaf in common without them."""
         self.unpriced: set[str] = set()
         """Items without a price that some design needed."""
         self._each: dict[tuple[str, int], tuple[float, float]] = {}
@@ -217,54 +219,58 @@ class Problem:
             found[item] = found.get(item, 0.0) + rail.count * self._bought[rail.name]
         return list(found.items())
 
-    def demands(self, placement: Placement, speed: LinkSpeed, zone: Ints | None = None) -> list[Demand]:
+    def demands(self, placement: Placement, leaves: int, speed: LinkSpeed, zone: Ints | None = None) -> list[Demand]:
         """Return the demands of the needs: of the jobs, of all compute servers, and of each role that serves them.
 
         Parameters
         ----------
-        placement : sequence of (HostGroup, (leaves,) int64)
+        placement : sequence of (HostGroup, (count,) int64)
             The adapters on the leaves of one subnet.
+        leaves : int
+            Number of leaves.
         speed : LinkSpeed
             Speed of the ports of leaves.
         zone : (leaves,) int64, optional
             Zone of each leaf, where there are several.
         """
-        needs, first = self.needs, self._first_node
+        needs = self.needs
         total = sum(group.count for group in self.groups if group.role == Role.COMPUTE)
-        leaves = len(placement[0][1]) if placement else 0
         zones = np.zeros(leaves, np.int64) if zone is None else zone
-        ends = [
-            (rail, first[rail.name] + rail.first + np.cumsum(counts), counts)
-            for rail, counts in placement
-            if rail.role == Role.COMPUTE
-        ]
+        servers: dict[tuple[str, int, int], list[tuple[HostGroup, Ints]]] = {}
+        for rail, on in placement:
+            if rail.count:
+                servers.setdefault((rail.name, rail.first, int(zones[on[0]])), []).append((rail, on))
+        steps = lcm(*map(len, servers.values()))
+        compute = [adapters for adapters in servers.values() if adapters[0][0].role == Role.COMPUTE]
+        storage = [(zone, each) for (_, _, zone), each in servers.items() if each[0][0].role == Role.STORAGE]
 
-        def placed(jobs: Ints) -> list[_JobsOnLeaves]:
-            return [_jobs_on_leaves(rail, last, counts, jobs) for rail, last, counts in ends]
+        def placed(jobs: Ints) -> list[_Rows]:
+            return [_rows(adapters, self._first_node[adapters[0][0].name], jobs, speed) for adapters in compute]
 
         found = []
         for jobs in jobs_at_once(total, needs.job.sizes, alone=needs.job.alone):
-            parts, rows = placed(jobs), len(jobs)
+            rows = placed(jobs)
             if needs.job.with_storage:
-                used = np.unique(zones[np.concatenate([leaf for _, _, leaf, _ in parts] or [np.zeros(0, int)])])
-                for rail, counts in placement:
-                    if rail.role == Role.STORAGE:
-                        leaf = np.flatnonzero(counts * np.isin(zones, used))
-                        parts.append((rail, rows + np.searchsorted(used, zones[leaf]), leaf, counts[leaf]))
-                rows += len(used)
-            found.append(_job_demand(needs.job.bisection, parts, speed, rows, leaves))
+                used = np.unique(zones[np.concatenate([leaf for *_, leaf, _ in rows] or [np.zeros(0, int)])])
+                for zone_of, adapters in storage:
+                    if zone_of in used:
+                        every = np.array([[0, adapters[0][0].first + adapters[0][0].count]])
+                        job, row, leaf, gbps = _rows(adapters, 0, every, speed)
+                        number = len(jobs) + int(np.searchsorted(used, zone_of))
+                        rows.append((job + number, row, leaf, gbps))
+            found.append(_job_demand(needs.job.bisection, rows, leaves, steps))
         whole = needs.bandwidth.compute.share_of(self.full_gbps(Role.COMPUTE) / 2)
-        found.append(_job_demand(whole, placed(np.array([[0, total]])), speed, 1, leaves))
+        found.append(_job_demand(whole, placed(np.array([[0, total]])), leaves, steps))
         return [jobs for jobs in found if jobs.share] + list(self._serving(placement, speed, leaves))
 
     def _serving(self, placement: Placement, speed: LinkSpeed, leaves: int) -> Iterator[Demand]:
         """Yield the demand of each serving role; a rate in proportion to its adapters in this subnet."""
         here: dict[Role, Floats] = {role: np.zeros(leaves) for role in (*SERVING, Role.COMPUTE)}
-        for rail, counts in placement:
-            here[rail.role] += slower(rail.speed, speed).gbps * counts
+        for rail, on in placement:
+            here[rail.role] += slower(rail.speed, speed).gbps * np.bincount(on, minlength=leaves)
         for role in SERVING:
             wanted, full = self.needs.bandwidth.of(role), self.full_gbps(role)
-            part = sum(rail.speed.gbps * float(counts.sum()) for rail, counts in placement if rail.role == role)
+            part = sum(rail.speed.gbps * rail.count for rail, _ in placement if rail.role == role)
             if wanted.gbps and part:
                 yield ServingDemand(here[role], here[Role.COMPUTE], wanted.gbps * part / full)
             elif wanted and part:
@@ -356,35 +362,42 @@ def jobs_at_once(nodes: int, job: int | Mapping[int, float], *, alone: bool = Fa
     return list(windows[np.unique(np.linspace(0, len(windows) - 1, min(len(windows), MOST_JOBS)).astype(int))][:, None])
 
 
-_JobsOnLeaves = tuple[HostGroup, Ints, Ints, Ints]
-"""One adapter number of a group: entries of job, leaf, and number of adapters of that job on that leaf."""
+_Rows = tuple[Ints, Ints, Ints, Floats]
+"""Entries of servers on leaves: job, number of the row within these servers, leaf, and Gb/s."""
 
 
-def _jobs_on_leaves(rail: HostGroup, last: Ints, counts: Ints, jobs: Ints) -> _JobsOnLeaves:
-    """Return the adapters of jobs on leaves; leaf i has the servers of ranks last[i] - counts[i] to last[i] - 1."""
-    edges = np.unique(np.concatenate([last - counts, last, jobs.ravel()]))
+def _rows(adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, speed: LinkSpeed) -> _Rows:
+    """Return what consecutive servers of a job with the same leaves have on each of them; ``first`` is their rank."""
+    rail, on = adapters[0][0], np.stack([on for _, on in adapters])
+    first += rail.first
+    moves = first + 1 + np.flatnonzero((np.diff(on) != 0).any(axis=0))
+    edges = np.unique(np.concatenate([[first, first + rail.count], moves, jobs.ravel()]))
+    edges = edges[(edges >= first) & (edges <= first + rail.count)]
     low, number = edges[:-1], np.diff(edges)
-    leaf = np.searchsorted(last, low, side="right")
     job = np.searchsorted(jobs[:, 0], low, side="right") - 1
-    both = (leaf < len(last)) & (job >= 0)
-    both[both] &= (low >= (last - counts)[leaf % len(last)])[both] & (low < jobs[job, 1])[both]
-    return rail, job[both], leaf[both], number[both]
+    mine = job >= 0
+    mine[mine] = low[mine] < jobs[job[mine], 1]
+    low, number, job = low[mine], number[mine], job[mine]
+    row = np.tile(np.arange(len(low)), len(on))
+    leaf = on[:, low - first].ravel()
+    return job[row], row, leaf, slower(rail.speed, speed).gbps * number[row]
 
 
-def _job_demand(share: float, parts: Sequence[_JobsOnLeaves], speed: LinkSpeed, jobs: int, leaves: int) -> JobDemand:
-    """Return the demand of jobs, given their adapters on leaves."""
-    least, most, sums = np.full(jobs, inf), np.zeros(jobs), np.zeros(jobs)
-    for rail, job, _, number in parts:
-        rate = slower(rail.speed, speed).gbps
-        least[job], most[job] = np.minimum(least[job], rate), np.maximum(most[job], rate)
-        sums += np.bincount(job, rate * number, jobs)
-    one_rate = least == most  # a half then has whole adapters
-    half: Floats = sums / 2
-    half[one_rate] = np.round(sums[one_rate] / most[one_rate]) // 2 * most[one_rate]
-    gbps = [slower(rail.speed, speed).gbps * number for rail, _, _, number in parts]
-    places = [np.concatenate([part[at] for part in parts] or [np.zeros(0, int)]) for at in (1, 2)]
-    on_leaves = coo_array((np.concatenate([*gbps, np.zeros(0)]), (places[0], places[1])), (jobs, leaves)).tocsr()
-    return JobDemand(on_leaves, half, share)
+def _job_demand(share: float, parts: Sequence[_Rows], leaves: int, adapters: int) -> JobDemand:
+    """Return the demand of jobs, given the rows of their servers, and the least common multiple of their adapters."""
+    none = np.zeros(0, np.int64)
+    before = np.cumsum([0, *(row.max(initial=-1) + 1 for _, row, _, _ in parts)])
+    job, row, leaf = (
+        np.concatenate([none, *(part[at] + (before[number] if at == 1 else 0) for number, part in enumerate(parts))])
+        for at in range(3)
+    )
+    gbps = np.concatenate([none, *(part[3] for part in parts)]).astype(np.float64)
+    _, job = np.unique(job, return_inverse=True)
+    _, row = np.unique(job * (before[-1] + 1) + row, return_inverse=True)  # the rows of a job follow one another
+    on_leaves = coo_array((gbps, (row, leaf)), (row.max(initial=-1) + 1, leaves)).tocsr()
+    job_of = np.zeros(on_leaves.shape[0], np.intp)
+    job_of[row] = job
+    return JobDemand(on_leaves, job_of, share, adapters)
 
 
 class EvenSpread:
@@ -402,25 +415,21 @@ class EvenSpread:
             return None
         if leaves not in self._fullest:
             unlimited = place(self.rails, np.full(leaves, self.ports + 1)) or []
-            self._fullest[leaves] = int(np.sum([counts for _, counts in unlimited], axis=0).max())
-            self._known[leaves, self.ports] = self.problem.demands(unlimited, self.speed)
+            self._fullest[leaves] = int(np.bincount(np.concatenate([on for _, on in unlimited])).max())
+            self._known[leaves, self.ports] = self.problem.demands(unlimited, leaves, self.speed)
         key = (leaves, self.ports if self._fullest[leaves] < free_ports else free_ports)
         if key not in self._known:
             placement = place(self.rails, np.full(leaves, free_ports))
-            self._known[key] = None if placement is None else self.problem.demands(placement, self.speed)
+            self._known[key] = None if placement is None else self.problem.demands(placement, leaves, self.speed)
         return self._known[key]
 
 
-def place(rails: Sequence[HostGroup], free_ports: Ints) -> Placement | None:
-    """Place adapters on leaves as the compiler does; None where the free ports do not suffice."""
-    placement = []
-    for rail in rails:
-        if rail.count > free_ports.sum():
-            return None
-        counts = apportion(rail.count, free_ports)
-        free_ports = free_ports - counts
-        placement.append((rail, counts))
-    return placement
+def place(rails: Sequence[HostGroup], free_ports: Ints, placed: Sequence[Ints] | None = None) -> Placement | None:
+    """Place adapters on leaves as `place_adapters` of the compiler; None where the free ports do not suffice."""
+    try:
+        return list(zip(rails, place_adapters(rails, free_ports, placed), strict=True))
+    except DesignError:
+        return None
 
 
 def by_zone(groups: Sequence[HostGroup], zones: int, shared: Sequence[str]) -> Iterator[list[HostGroup]]:

@@ -14,8 +14,9 @@ def spread_share(gbps: csr_array, level: NDArray[np.integer], jobs: BisectedJobs
     """Lower bound of the share that every job gets over any cut, by a routing up and down a tree.
 
     A *container* is a connected set of switches up to a level: a leaf, a pod, the whole tree. Its *tops* are its
-    switches of that level; without them it falls apart into smaller containers. Servers are paired within the smallest
-    container that holds both, so of a job at most min(inside, outside, half) leaves a container, in each direction.
+    switches of that level; without them it falls apart into smaller containers. Adapters are paired within the smallest
+    container that holds both, so of a job the surplus of the senders leaves a container, or that of the receivers
+    enters it: at most what the job asks of this cut.
     What meets in a container is spread over its tops in proportions w that are the same for all containers below, and
     goes down as it would have come up. With c(D, t) the Gb/s from the container D below to the top t, and out(D) what
     leaves D at full rate, the links carry

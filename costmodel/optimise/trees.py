@@ -6,6 +6,7 @@ A *row* is the branch of all designs with the same spines and links and at least
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from math import ceil, inf
 from typing import Any
@@ -15,10 +16,11 @@ import numpy as np
 from costmodel.optimise.branches import Branch, branch_on_models, round_up, smallest
 from costmodel.optimise.demand import ROUNDING, Demand, Ints, cuts_suffice, least_leaving_gbps, required_factor
 from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption, by_zone, place
+from topo.errors import DesignError
 from topo.fabric import Role
 from topo.shapes.base import HostGroup, ShapeModel, each_adapter
 from topo.shapes.fat_tree import FatTree
-from topo.shapes.rail import Planes, Rail
+from topo.shapes.rail import Planes, Rail, place_beside, place_units
 from topo.shapes.zones import Zones
 
 MOST_ZONES = 8
@@ -47,7 +49,7 @@ class _Tree:
         self.up_gbps, self.core_gbps = self.leaf.rate(self.spine), self.spine.rate(self.core)
         self.demands = EvenSpread(problem, rails, self.leaf.speed).demands
         self.uplinks = cache(self._uplinks)
-        self.total = problem.demands([(rail, np.array([rail.count])) for rail in rails], self.leaf.speed)
+        self.total = problem.demands([(rail, np.zeros(rail.count, int)) for rail in rails], 1, self.leaf.speed)
 
     def _uplinks(self, leaves: int, down: int) -> float:
         """Return the least number of uplinks of a leaf, as a fraction; infinite where the ports do not suffice."""
@@ -157,7 +159,7 @@ class _Tree:
         of = np.arange(leaves) // pod
         size = np.bincount(of)
         for demand in demands:
-            for order in (np.arange(leaves), demand.worst_order):
+            for order in (np.arange(leaves), *demand.worst_orders):
                 inside = np.cumsum(of[order][:, None] == np.arange(len(size)), axis=0)
                 below = parallel * self.up_gbps * np.stack([size - inside, inside])
                 above = spine_up * self.core_gbps
@@ -325,9 +327,8 @@ class _ZonedTree(_Tree):
         self.host_cost = problem.cost([], problem.host_links(self.leaf, rails), ends=1)
         self.min_zone_leaves = cache(self._min_zone_leaves)
         self.suffices = cache(self._suffices)
-        own = np.eye(self.copies, dtype=int)
-        on_zones = [(rail, own[zone] * rail.count) for zone, rails in enumerate(joined) for rail in rails]
-        self.between = problem.demands(on_zones, self.leaf.speed, np.arange(self.copies))
+        on_zones = [(rail, np.full(rail.count, zone)) for zone, rails in enumerate(joined) for rail in rails]
+        self.between = problem.demands(on_zones, self.copies, self.leaf.speed, np.arange(self.copies))
 
     def joints(self, number: int) -> Branch:
         """Return the branch of all designs with at least so many joints."""
@@ -338,7 +339,7 @@ class _ZonedTree(_Tree):
                 yield self.joints(number + 1)
 
         fewest = -(-self.ports // (self.leaf.radix - 1))
-        return self.zoned_branch(fewest, self.problem.redundancy, 1, number, expand=expand)
+        return self.zoned_branch(fewest, 1, 1, number, expand=expand)
 
     def rows(self, joints: int) -> Iterator[Branch]:
         """Yield the rows with so many joints; 0 means direct cables."""
@@ -349,7 +350,8 @@ class _ZonedTree(_Tree):
         fewest = round_up(factor)
         if not fewest or (joints and z * fewest > joints * self.joint.radix):
             return
-        for spines in range(self.problem.redundancy, self.leaf.radix):
+        # Without its spine a leaf with a port to another zone still reaches all through that zone.
+        for spines in range(1 if self.placement == "spread" else self.problem.redundancy, self.leaf.radix):
             for parallel in range(1, (self.leaf.radix - 1) // spines + 1):
                 leaves = self.min_zone_leaves(spines * parallel, bool(joints))
                 if leaves * parallel <= self.spine.radix:
@@ -414,7 +416,7 @@ class _ZonedTree(_Tree):
 
     def _suffices(self, leaves: int, up: int, ports: int, joints: bool) -> bool:
         """Return whether all adapters find a port beside so many ports to others, and no cut excludes the design."""
-        down = self.leaf.radix - up
+        z, down = self.copies, self.leaf.radix - up
         reserved = self._reserved(leaves, down, ports)
         if self.problem.redundancy > np.count_nonzero(reserved) or reserved.max() > down:
             return False
@@ -423,22 +425,18 @@ class _ZonedTree(_Tree):
             placed = place(rails, down - reserved)
             if placed is None:
                 return False
-            for rail, counts in placed:
-                wide = np.zeros(leaves * self.copies, int)
-                wide[zone * leaves : (zone + 1) * leaves] = counts
-                on_leaves.append((rail, wide))
+            on_leaves += [(rail, zone * leaves + on) for rail, on in placed]
         # How the ports are distributed over border leaves is not known: each has at most all of them.
         used = reserved if self.placement == "spread" else np.where(reserved, ports, 0)
         rate = self.leaf.rate(self.joint) if joints else self.leaf.speed.gbps
         out = np.tile(up * self.up_gbps + used * rate, self.copies)
         zone_of = np.repeat(np.arange(self.copies), leaves)
-        demands = self.problem.demands(on_leaves, self.leaf.speed, zone_of)
+        demands = self.problem.demands(on_leaves, z * leaves, self.leaf.speed, zone_of)
         if required_factor(demands, out) > 1 + ROUNDING:
             return False
         if joints:
             return True
         # Cables join leaves of the same number, except for the remainder of a leaf's ports over the other zones.
-        z = self.copies
         same_number = z * (up * self.up_gbps + (0 if z == 2 else 2 * (z - 1) * rate))
         return required_factor(demands, same_number, np.tile(np.arange(leaves), z)) <= 1 + ROUNDING
 
@@ -504,19 +502,17 @@ class _RailTree(_Tree):
 
     def _placed(self, up: int) -> list[Demand] | None:
         """Return the demands on leaves with so many uplinks; None where servers other than compute find no ports."""
-        taken = np.clip(sum(group.count for group in self.compute) - np.arange(self.units) * self.unit, 0, self.unit)
-        placed: list[tuple[HostGroup, Ints]] = []
-        left = np.full(self.units, self.unit)
-        for group in self.compute:
-            mine = np.clip(group.count - (np.cumsum(left) - left), 0, left)
-            left = left - mine
-            for rail in each_adapter([group]):
-                wide = np.zeros((self.number, self.units), int)
-                wide[rail.device] = mine
-                placed.append((rail, wide.ravel()))
+        rails = range(self.number)
+        on_rails = [replace(group, device=group.device + rail) for rail in rails for group in self.compute]
         beside = each_adapter([group for group in self.problem.groups if group.role != Role.COMPUTE])
-        others = place(beside, self.leaf.radix - up - np.tile(taken, self.number))
-        return None if others is None else self.problem.demands([*placed, *others], self.leaf.speed)
+        placed = place_units(self.compute, self.number, self.units, self.unit)
+        free = np.full(self.n_leaves, self.leaf.radix - up)
+        try:
+            placed += place_beside(beside, free - np.sum(placed, axis=0))
+        except DesignError:
+            return None
+        on = place([*on_rails, *beside], free, placed)
+        return None if on is None else self.problem.demands(on, self.n_leaves, self.leaf.speed)
 
     def row(self, spines: int, parallel: int, pod: int = 0) -> Branch:
         """Return the branch of trees with so many spines, in each pod where ``pod`` is the leaves of a pod."""

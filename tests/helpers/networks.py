@@ -1,8 +1,9 @@
 """Small networks in plain words, with what they carry found without any of the product: by linear programs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 from scipy.optimize import linprog
@@ -24,6 +25,8 @@ class Plain:
     """Compute servers of one adapter each, at 200 Gb/s, on each switch."""
     storage: tuple[int, ...] = ()
     levels: tuple[int, ...] = ()
+    wide: tuple[tuple[int, ...], ...] = ()
+    """Further compute servers, after the others: the switches of their adapters at 200 Gb/s."""
 
     def fabric(self, order: tuple[int, ...] = ()) -> Fabric:
         """Build it, the switches in another order if asked."""
@@ -51,7 +54,19 @@ class Plain:
                     )
                     builder.link(adapter, 1, *free(switch), HDR)
                     number += 1
+        for number, switches in enumerate(self.wide):
+            for device, switch in enumerate(switches):
+                adapter = builder.adapter(
+                    f"wide{number:02d}", f"mlx5_{device}", model="hca", host_model="server", role=Role.COMPUTE
+                )
+                builder.link(adapter, 1, *free(switch), HDR)
         return builder.build()
+
+    @property
+    def servers(self) -> np.ndarray:
+        """(servers, n) Gb/s of each compute server on each switch, in the order of their names."""
+        each = [(switch,) for switch, count in enumerate(self.hosts) for _ in range(count)] + list(self.wide)
+        return np.array([np.bincount(switches, minlength=self.n) * 200.0 for switches in each]).reshape(-1, self.n)
 
     @cached_property
     def gbps(self) -> np.ndarray:
@@ -83,16 +98,26 @@ class Plain:
 
     def worst_share(self) -> float:
         """Return the least share over all halves of the servers, with the best routing for each: one program each."""
-        half = sum(self.hosts) // 2
-        counts = [range(count + 1) for count in self.hosts]
-        least = 1.0
-        for first in product(*counts):
-            if sum(first) != half:
-                continue
-            for second in product(*(range(count - used + 1) for count, used in zip(self.hosts, first, strict=True))):
-                if sum(second) == half and first <= second:
-                    least = min(least, self.carried(200.0 * np.array(first), 200.0 * np.array(second)))
-        return least
+        return min((self.carried(*halves) for halves in halves_of(self.servers)), default=1.0)
+
+
+def halves_of(servers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield what both halves have on each switch, for all halves of equal rate; one server may belong to both.
+
+    Other halves are mixtures of these, and a mixture asks no more of a cut than one of its parts. Each part is yielded
+    once, and so are the halves that are another's in exchange.
+    """
+    rates, seen = servers.sum(axis=1), set()
+    for count in range(len(rates) + 1):
+        for chosen in combinations(range(len(rates)), count):
+            lacking = rates.sum() / 2 - rates[list(chosen)].sum()
+            for at in set(range(len(rates))) - set(chosen):
+                if 0 <= lacking < rates[at]:
+                    one = servers[list(chosen)].sum(axis=0) + servers[at] * lacking / rates[at]
+                    other = servers.sum(axis=0) - one
+                    if other.tobytes() not in seen and one.tobytes() not in seen:
+                        seen.add(one.tobytes())
+                        yield one, other
 
 
 def plain(seed: int, *, most_switches: int = 5, most_hosts: int = 8) -> Plain:
@@ -128,3 +153,21 @@ def plain_tree(seed: int) -> Plain:
     hosts[0] += sum(hosts) < 2
     hosts[0] += sum(hosts) < 2
     return Plain(len(levels), tuple(cables), tuple(hosts), levels=tuple(levels))
+
+
+def plain_wide(seed: int) -> Plain:
+    """Return a few switches linked at random, with a few servers of several adapters, and some of one."""
+    draw = np.random.default_rng(seed)
+    n, count, most = int(draw.integers(2, 6)), int(draw.integers(3, 7)), int(draw.integers(2, 5))
+    cables = [(int(draw.integers(0, b)), b, HDR) for b in range(1, n)]
+    for _ in range(int(draw.integers(0, n))):
+        a, b = draw.choice(n, 2, replace=False).tolist()
+        cables.append((a, b, HDR))
+    alike = draw.random() < 0.7
+    wide = tuple(
+        tuple(draw.integers(0, n, most if alike else int(draw.integers(1, most + 1))).tolist()) for _ in range(count)
+    )
+    if draw.random() < 0.3:  # rails
+        wide = tuple(tuple((np.arange(most) % n).tolist()) for _ in range(count - 1)) + wide[:1]
+    hosts = tuple(np.bincount(draw.integers(0, n, int(draw.integers(0, 3))), minlength=n).tolist())
+    return Plain(n, tuple(cables), hosts if not alike else (0,) * n, wide=wide)

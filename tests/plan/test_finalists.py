@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import costmodel
 import routing
 import topo
-from helpers.networks import HDR, Plain, plain
+from helpers.networks import HDR, Plain, plain, plain_wide
 from helpers.strategies import examples
 from plan.finalists import judge_finalists, play_worst_halves
 
@@ -33,6 +33,24 @@ def test_tables_give_the_worst_halves_no_more_than_the_cut(seed: int, engine: st
         share, why = play_worst_halves(routing.route(fabric, engine), [fabric.ends()], found)
         assert 0 < share <= found.share * (1 + 1e-6)
         assert bool(why) == (share < found.share * (1 - 1e-6))
+
+
+@pytest.mark.slow
+@given(st.integers(0, 100_000))
+@examples(20)
+def test_servers_with_several_adapters_get_no_more_over_the_halves_that_are_named(seed: int) -> None:
+    network = plain_wide(seed)
+    fabric = network.fabric()
+    found = costmodel.bisection([fabric])
+    if not 0 < found.share < 1:
+        return
+    one, other, apart = found.cut.halves(fabric, fabric.ends())
+    first, second = (set(fabric.host[fabric.end_node[half]].tolist()) for half in (one, other))
+    assert not first & second
+    if len({len(switches) for switches in network.wide}) == 1 and not any(network.hosts):
+        assert 200 * apart == pytest.approx(found.cut.asked_gbps)
+        share, _ = play_worst_halves(routing.route(fabric, "minhop"), [fabric.ends()], found)
+        assert 0 < share <= found.share * (1 + 1e-6)
 
 
 def two_leaves() -> tuple[topo.Fabric, costmodel.Bisection]:
@@ -62,6 +80,18 @@ def test_tables_that_use_one_of_two_cables_are_told_apart_from_the_cut() -> None
     assert "where the cut allows 50.0%" in why
     assert ":1 would have to carry 4.0 times its rate, and 2.0 times if all links of the cut" in why
     assert "`balanced` 50.0%" in why
+
+
+@pytest.mark.slow
+def test_random_halves_of_a_job_on_one_unit_of_rails_send_within_their_rails() -> None:
+    """The halves are of servers, and the first adapter sends to the first of the partner: on leaves that both have."""
+    nodes = {"gpu": {"model": "dgx-h100", "count": 14}}
+    asked = {"name": "unit", "nodes": nodes, "job": {"nodes": 14}, "switches": ["QM9700"], "families": ["rail"]}
+    needs = costmodel.Needs.model_validate({**asked, "currency": "USD", "quotes": {"QM9700": 30_000, "4xNDR": 900}})
+    found = costmodel.optimise(needs)
+    assert (found.winner.name, found.winner.price) == ("rails, 1 units of 14: 1 spines x 1 of QM9700", 378_000)
+    (finalist,) = judge_finalists([found.winner], needs)
+    assert (finalist.jobs, finalist.worst_halves) == (pytest.approx(1.0), None)
 
 
 @pytest.mark.slow

@@ -184,11 +184,14 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
 
 
 def find_parting_switch(reach: Reach) -> str:
-    """Return a switch whose failure separates servers that are still connected to others; "" for none."""
+    """Return a switch whose failure separates servers, other than those with no adapter elsewhere; "" for none."""
+    adapters = sum(np.bincount(plugs[:, 0], minlength=len(reach.names)) for plugs in reach.plugs)
     for subnet, cuts in enumerate(reach.cuts):
+        plugs = reach.plugs[subnet]
         for switch in sorted(cuts):
             left = reach.without(Failed(switches={subnet: (switch,)}))
-            if left.pairs < reach.whole.pairs and left.pairs < reach.between(left.alone):
+            here = np.bincount(plugs[plugs[:, 1] == switch, 0], minlength=len(reach.names))
+            if left.pairs < reach.between((here == adapters) & (here > 0)):
                 return reach.fabrics[subnet].label(switch)
     return ""
 

@@ -247,21 +247,13 @@ def attach_hosts(
     *,
     placed: Sequence[NDArray[np.int64]] | None = None,
 ) -> None:
-    """Attach servers to leaves (keys in the builder), from port 1 up.
+    """Attach servers to leaves (keys in the builder), from port 1 up, where `place_adapters` places them.
 
-    Each group is spread evenly over the leaves in order, so that consecutive servers share a leaf, or as ``placed``
-    says: for each group (leaves,) servers. ``free`` is (leaves,) the ports that servers may take, ``speed`` the fastest
-    of these. The adapters of a server hang on different leaves, as far as there are enough, so that the failure of one
-    leaf cuts off no server.
+    ``free`` is (leaves,) the ports that servers may take, ``speed`` the fastest of these; see `place_adapters`.
     """
-    next_port, taken = np.ones(len(leaves), np.int64), dict[str, list[NDArray[np.int64]]]()
-    for index, group in enumerate(groups):
-        counts = apportion(group.count, free) if placed is None else placed[index]
+    next_port = np.ones(len(leaves), np.int64)
+    for group, on in zip(groups, place_adapters(groups, free, placed), strict=True):
         link_speed = slower(group.speed, speed)
-        others = taken.setdefault(group.name, [])
-        on = _apart(np.repeat(np.arange(len(leaves)), counts), others, free if placed is None else counts)
-        free = free - np.bincount(on, minlength=len(leaves))
-        others.append(on)
         for name, leaf in zip(group.hosts, on.tolist(), strict=True):
             key = builder.adapter(
                 name,
@@ -273,6 +265,27 @@ def attach_hosts(
             )
             builder.link(key, 1, leaves[leaf], int(next_port[leaf]), link_speed)
             next_port[leaf] += 1
+
+
+def place_adapters(
+    groups: Sequence[HostGroup], free: NDArray[np.int64], placed: Sequence[NDArray[np.int64]] | None = None
+) -> list[NDArray[np.int64]]:
+    """Return for each group the (count,) leaf of each server.
+
+    Each group is spread evenly over the leaves in order, so that consecutive servers share a leaf, or as ``placed``
+    says: for each group (leaves,) servers. The adapters of a server hang on different leaves, as far as there are
+    enough, so that the failure of one leaf cuts off no server. DesignError if the (leaves,) ``free`` ports do not
+    suffice.
+    """
+    places, taken = [], dict[str, list[NDArray[np.int64]]]()
+    for index, group in enumerate(groups):
+        counts = apportion(group.count, free) if placed is None else placed[index]
+        others = taken.setdefault(group.name, [])
+        on = _apart(np.repeat(np.arange(len(free)), counts), others, free if placed is None else counts)
+        free = free - np.bincount(on, minlength=len(free))
+        others.append(on)
+        places.append(on)
+    return places
 
 
 def _apart(on: NDArray[np.int64], others: Sequence[NDArray[np.int64]], most: NDArray[np.int64]) -> NDArray[np.int64]:

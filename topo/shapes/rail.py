@@ -144,14 +144,7 @@ class Rail(ShapeModel):
                 f"{size.down}",
                 "unit_nodes",
             )
-        placed: list[NDArray[np.int64]] = []
-        for rail in range(rails):
-            left = np.full(units, self.unit_nodes)
-            for group in nodes:
-                counts = np.zeros((rails, units), np.int64)
-                counts[rail] = _fill_in_order(left, group.count)
-                left -= counts[rail]
-                placed.append(counts.ravel())
+        placed = place_units(nodes, rails, units, self.unit_nodes)
         free = size.down - np.sum(placed, axis=0)
         left_over = int(free.sum())
         wanted, count = sum(group.count for group in beside), sum(group.count for group in nodes)
@@ -165,10 +158,7 @@ class Rail(ShapeModel):
             f"Take units of {fits} nodes, with more leaves, or give the storage a network of its own (`networks`)",
             "more ports",
         )
-        for group in beside:
-            turn = group.device  # few servers begin with another leaf for each of their adapters
-            placed.append(np.roll(apportion(group.count, np.roll(free, -turn)), turn))
-            free = free - placed[-1]
+        placed += place_beside(beside, free)
         builder = self.builder(name)
         on_rails = [replace(group, device=group.device + rail) for rail in range(rails) for group in nodes]
         add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed)
@@ -189,8 +179,24 @@ def _pod_size(tree: FatTree, units: int, catalog: Catalog) -> int:
     return max(part for part in range(1, units + 1) if units % part == 0 and part <= fits)
 
 
-def _fill_in_order(free: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return how many of ``count`` nodes each unit takes, filling one after the other."""
-    before = np.cumsum(free) - free
-    taken: NDArray[np.int64] = np.clip(count - before, 0, free)
-    return taken
+def place_units(nodes: Sequence[HostGroup], rails: int, units: int, unit_nodes: int) -> list[NDArray[np.int64]]:
+    """Return the (rails x units,) servers on each leaf, for each rail and group: one unit is filled after the other."""
+    placed: list[NDArray[np.int64]] = []
+    for rail in range(rails):
+        left = np.full(units, unit_nodes)
+        for group in nodes:
+            counts = np.zeros((rails, units), np.int64)
+            counts[rail] = np.clip(group.count - (np.cumsum(left) - left), 0, left)
+            left -= counts[rail]
+            placed.append(counts.ravel())
+    return placed
+
+
+def place_beside(beside: Sequence[HostGroup], free: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the (leaves,) servers of each group on the ports that are left; DesignError where they do not suffice."""
+    placed: list[NDArray[np.int64]] = []
+    for group in beside:
+        turn = group.device  # few servers begin with another leaf for each of their adapters
+        placed.append(np.roll(apportion(group.count, np.roll(free, -turn)), turn))
+        free = free - placed[-1]
+    return placed

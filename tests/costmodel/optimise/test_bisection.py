@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import topo
 from costmodel.optimise import cuts
 from costmodel.optimise.bisection import Bisection, bisection, flow_gbps, serving_gbps
 from helpers.clusters import tree, zoned
-from helpers.networks import plain
+from helpers.networks import HDR, Plain, plain
 from helpers.strategies import examples, fabrics
 from topo.fabric import Fabric, Kind
 from topo.speeds import SPEEDS
@@ -104,6 +105,36 @@ def test_the_worst_of_the_jobs_counts() -> None:
         assert found.share == 1 / 4
         assert found.worst == "gpu16 to gpu31"
         assert found.cut.servers == 4
+
+
+def test_all_jobs_that_a_cut_divides_are_named() -> None:
+    """Two jobs of two servers, each with a server at either end of one cable; and five jobs of them."""
+    two, five = (Plain(2, ((0, 1, HDR),), (0, 0), wide=((0,), (1,)) * jobs).fabric() for jobs in (2, 5))
+    assert bisection([two], 2).worst == "wide00 to wide01, wide02 to wide03"
+    assert bisection([two], 2, alone=True) == Bisection(1.0, 1.0)
+    assert bisection([five], 2).worst == "wide00 to wide01, wide02 to wide03 and 3 more"
+    assert bisection([five], 2).share == 1 / 5
+
+
+def test_sets_that_are_cut_as_badly_are_counted() -> None:
+    even, uneven = (Plain(4, ((0, 3, HDR), (1, 3, HDR), (2, 3, HDR)), (3, 3, last, 0)) for last in (3, 2))
+    assert str(bisection([even.fabric()]).cut).endswith(
+        "s0 (3 servers, 600 Gb/s) has 200 Gb/s to the rest, as each of 3 such sets"
+    )
+    assert bisection([uneven.fabric()]).cut.alike == 2
+    other = Plain(2, ((0, 1, HDR),), (5, 3)).fabric()  # the other side of the same cut is no second set
+    assert (bisection([other]).cut.servers, bisection([other]).cut.alike) == (3, 1)
+
+
+def test_a_job_on_one_unit_of_rails_needs_no_uplink() -> None:
+    """14 servers, 8 leaves: each has an adapter on each leaf, and sends to its partner over every leaf."""
+    rail = {"shape": "rail", "unit_nodes": 14, "tree": {"levels": 2, "switch": "QM9700", "spines": 1, "parallel": 1}}
+    spec = {"name": "r", "nodes": {"gpu": {"model": "dgx-h100", "count": 14}}, "network": rail}
+    assert bisection(topo.parse(spec).fabrics) == Bisection(1.0, 1.0)
+    two = {**spec, "nodes": {"gpu": {"model": "dgx-h100", "count": 28}}}  # two units: 14 adapters on a leaf, 1 uplink
+    found = bisection(topo.parse(two).fabrics)
+    assert found == Bisection(1 / 14, 1 / 14)
+    assert (found.cut.servers, found.cut.alike) == (14, 16)  # 14 of 28 servers have an adapter on a leaf
 
 
 def test_a_bandwidth_between_its_bounds_is_neither_proven_nor_refuted() -> None:

@@ -1,6 +1,7 @@
 """The worst cut beside linear programs over all halves, and the laws that a share of every server obeys."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import costmodel
 from costmodel import bisection
 from costmodel.optimise import cuts
 from helpers.clusters import tree
-from helpers.networks import HDR, NDR, Plain, plain, plain_tree
+from helpers.networks import HDR, NDR, Plain, halves_of, plain, plain_tree, plain_wide
 from helpers.strategies import examples
 
 SEEDS = st.integers(0, 1_000_000)
@@ -31,6 +32,46 @@ def test_every_server_of_a_half_gets_what_a_linear_program_gives_the_worst_halve
     found = bisection([network.fabric()])
     assert found.exact
     assert found.share == pytest.approx(network.worst_share(), abs=1e-7)
+
+
+@pytest.mark.slow
+@given(SEEDS)
+@examples(100)
+def test_halves_are_halves_of_servers_where_these_have_several_adapters(seed: int) -> None:
+    """A linear program for each pair of halves: any adapter of one half sends to any adapter of the other."""
+    network = plain_wide(seed)
+    found = bisection([network.fabric()])
+    assert found.exact
+    assert found.share == pytest.approx(network.worst_share(), abs=1e-7)
+    apart = replace(network, wide=tuple((switch,) for server in network.wide for switch in server))
+    assert share(apart) <= found.share + 1e-9  # halves of adapters are more halves
+
+
+@given(SEEDS, st.sampled_from([2, 3]))
+@examples(40)
+def test_jobs_of_servers_with_several_adapters_have_the_least_quotient_of_all_sets(seed: int, job: int) -> None:
+    network = plain_wide(seed)
+    servers = network.servers
+    jobs = [servers[first : first + job] for first in range(0, len(servers) - job + 1, job)]
+    least = 1.0
+    for inside in (np.array(side, float) for side in product([0, 1], repeat=network.n)):
+        leaving = (inside @ network.gbps * (1 - inside)).sum()
+        asked = sum(max((abs((one - other) @ inside) for one, other in halves_of(each)), default=0.0) for each in jobs)
+        least = min(least, leaving / asked if asked > 1e-6 else 1.0)  # of fractions of rates
+    assert share(network, job=job) == pytest.approx(least)
+
+
+@pytest.mark.slow
+@given(SEEDS, st.sampled_from([None, 3]))
+@examples(40)
+def test_search_and_program_enclose_the_share_of_servers_with_several_adapters(seed: int, job: int | None) -> None:
+    network = plain_wide(seed)
+    exact = bisection([network.fabric()], job).share
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts, "MOST_ENUMERATED", -1)
+        found, proven = bisection([network.fabric()], job, prove=False), bisection([network.fabric()], job)
+    assert found.least - 1e-9 <= exact <= found.share + 1e-9
+    assert (proven.share, proven.least) == (pytest.approx(exact), pytest.approx(exact, abs=1e-5))
 
 
 @pytest.mark.slow
@@ -75,6 +116,14 @@ def test_a_bound_above_a_cut_is_an_error_of_heddle() -> None:
             bisection([tree(99, leaves=3, spines=2, parallel=1)])
 
 
+def test_a_bound_below_the_worst_cut_leaves_an_interval() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts, "MOST_ENUMERATED", -1)
+        patch.setattr(cuts, "spread_share", lambda *_: 0.04)
+        found = bisection([tree(99, leaves=3, spines=2, parallel=1)], prove=False)
+    assert (found.least, found.share, found.exact) == (0.04, 2 / 33, False)
+
+
 def test_a_cut_that_every_server_feels_is_not_paid_for_by_pairs_on_one_leaf() -> None:
     """Three leaves of 33 servers with a cable to each of two spines: a total flow of 36.7 % is 6.06 % for each."""
     network = Plain(
@@ -86,7 +135,7 @@ def test_a_cut_that_every_server_feels_is_not_paid_for_by_pairs_on_one_leaf() ->
     found = bisection([network.fabric()])
     assert found.share == found.least == 2 / 33
     assert found.total == pytest.approx((49 - 33 + 2) / 49)
-    assert found.text == "6.1%: s0 (33 servers, 6,600 Gb/s) has 400 Gb/s to the rest"
+    assert found.text == "6.1%: s0 (33 servers, 6,600 Gb/s) has 400 Gb/s to the rest, as each of 3 such sets"
 
 
 @given(SEEDS)

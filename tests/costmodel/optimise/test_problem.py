@@ -36,52 +36,58 @@ def problems(draw):
     leaves = draw(st.integers(2, 6))
     free = np.array(draw(st.lists(st.integers(0, 300), min_size=leaves, max_size=leaves)))
     free[0] += max(problem.ports - free.sum(), 0)
-    return problem, place(each_adapter(problem.groups), free)
+    return problem, place(each_adapter(problem.groups), free), leaves
 
 
 def across(demand, inside):
     """Gb/s that must cross between a part of the containers and the others."""
     if isinstance(demand, JobDemand):
-        gbps = demand.gbps.toarray()
-        within = gbps[:, inside].sum(axis=1)
-        return sum(
-            demand.share * min(a, b, half)
-            for a, b, half in zip(within, gbps.sum(axis=1) - within, demand.half, strict=True)
-        )
+        asked = 0.0
+        for job in range(demand.job.max(initial=-1) + 1):
+            rows = demand.gbps.toarray()[demand.job == job]
+            on, rate = rows[:, inside].sum(axis=1), rows.sum(axis=1)
+            asked += min((rate * abs(on / rate - middle)).sum() for middle in [0.0, 1.0, *(on / rate)])
+        return demand.share * asked
     out, back = demand.takes[inside].sum() + demand.gives[~inside].sum(), demand.gives[inside].sum()
     return max(demand.need - min(out, back + demand.takes[~inside].sum()), 0.0)
 
 
 @given(problems())
-def test_the_demand_of_jobs_is_that_of_their_adapters(given_problem):
-    problem, placement = given_problem
+def test_the_demand_of_jobs_is_that_of_their_servers(given_problem):
+    """Server by server: the halves with the most and the least on a set of leaves."""
+    problem, placement, leaves = given_problem
     speed, nodes = problem.options[0].speed, problem.needs.job.nodes
-    leaf_of = {}  # of each adapter, by the number of its server
-    for rail, counts in placement:
-        for number, leaf in enumerate(np.repeat(np.arange(len(counts)), counts).tolist()):
-            leaf_of[rail.name, rail.device, rail.first + number] = leaf, slower(rail.speed, speed).gbps
-    jobs = [range(start, start + nodes) for start in range(0, problem.groups[0].count - nodes + 1, nodes)]
-    rows = np.zeros((len(jobs), len(placement[0][1])))
-    for (group, _, number), (leaf, gbps) in leaf_of.items():
-        for row, job in enumerate(jobs):
-            rows[row, leaf] += gbps if group == "gpu" and number in job else 0
-    expected = rows[rows.sum(axis=1) > 0] if nodes > 1 else rows[:0]
-    found = problem.demands(placement, speed)
-    if not problem.needs.job.alone and len(found) > 1:
-        assert np.array_equal(found[0].gbps.toarray()[: len(expected)], expected)
-    for demand in (each for each in found if isinstance(each, JobDemand)):
-        assert np.allclose(demand.half, demand.gbps.sum(axis=1) / 2, atol=100)  # of one adapter
-        assert 0 < demand.share <= 1
+    servers = {}  # Gb/s of each on the leaves, by group and number
+    for rail, on in placement:
+        for number, leaf in enumerate(on.tolist()):
+            row = servers.setdefault((rail.name, rail.first + number), np.zeros(leaves))
+            row[leaf] += slower(rail.speed, speed).gbps
+    count = problem.groups[0].count
+    starts = range(0, count - nodes + 1, nodes) if nodes > 1 else ()
+    jobs = [np.array([servers["gpu", number] for number in range(first, first + nodes)]) for first in starts]
+    if problem.needs.job.with_storage and problem.needs.nodes.get("storage") and jobs:
+        jobs.append(np.array([row for (group, _), row in servers.items() if group == "storage"]))
+    found = problem.demands(placement, leaves, speed)
+    if problem.needs.job.alone or not jobs:
+        return
+    for inside in combinations(range(leaves), leaves // 2):
+        asked = 0.0
+        for job in jobs:
+            on = np.sort(job[:, list(inside)].sum(axis=1))
+            half = len(on) // 2
+            asked += on[len(on) - half :].sum() - on[:half].sum()
+        assert across(found[0], np.isin(np.arange(leaves), inside)) == pytest.approx(asked)
+        order = np.array([*inside, *sorted(set(range(leaves)) - set(inside))])
+        assert found[0].crossing(order)[leaves // 2 - 1] == pytest.approx(asked)
 
 
 @given(problems(), st.booleans())
 def test_no_cut_is_missed_and_none_is_made_up(given_problem, in_pairs):
     """The factor is that of some cut, and no cut requires a larger one."""
-    problem, placement = given_problem
-    leaves = len(placement[0][1])
+    problem, placement, leaves = given_problem
     of = np.arange(leaves) // 2 if in_pairs else np.arange(leaves)
     n = int(of.max()) + 1
-    for demand in problem.demands(placement, problem.options[0].speed):
+    for demand in problem.demands(placement, leaves, problem.options[0].speed):
         parts = demand.aggregate(of)
         cuts = [
             (k, across(parts, np.isin(np.arange(n), chosen)))
@@ -105,9 +111,10 @@ def test_no_cut_is_missed_and_none_is_made_up(given_problem, in_pairs):
 
 @given(problems())
 def test_containers_are_ordered_once_each(given_problem):
-    problem, placement = given_problem
-    for demand in problem.demands(placement, problem.options[0].speed):
-        assert sorted(demand.worst_order) == list(range(demand.containers))
+    problem, placement, leaves = given_problem
+    for demand in problem.demands(placement, leaves, problem.options[0].speed):
+        for order in demand.worst_orders:
+            assert sorted(order) == list(range(demand.containers))
 
 
 def test_the_budget_of_a_search_ends_it(monkeypatch):
@@ -123,12 +130,33 @@ def test_eight_thousand_jobs_cost_no_more_than_one():
     needs = {"name": "a", "nodes": nodes, "job": {"nodes": 6}, "switches": ["QM8700"]}
     problem = Problem(costmodel.Needs.model_validate(needs), CATALOG)
     placement = place(each_adapter(problem.groups), np.full(1300, 40))
-    demand = problem.demands(placement, problem.options[0].speed)[0]
+    demand = problem.demands(placement, 1300, problem.options[0].speed)[0]
     assert demand.gbps.shape[0] >= 8192 and demand.gbps.nnz < 10_000
     assert required_factor([demand], 200.0) > 0
 
 
 def test_a_leaf_with_more_than_half_of_a_job_sends_out_what_the_others_have() -> None:
     """On leaves of at most 30 a job of 40 has 10 elsewhere, which leave both sides; on leaves of 20 all of it does."""
-    job = JobDemand(csr_array(np.array([[30.0, 10.0]])), np.array([20.0]), share=0.5)
+    job = JobDemand(csr_array(np.array([[30.0, 0.0], [0.0, 10.0]])), np.zeros(2, int), share=0.5)
     assert [job.leaving(most) for most in (20.0, 30.0, 40.0)] == [20.0, 10.0, 0.0]
+
+
+@given(problems(), st.integers(1, 40))
+def test_no_placement_leaves_less_than_the_bound_on_all_leaves(given_problem, most):
+    """The sum over leaves of what must leave each, beside the bound of the same servers on one leaf."""
+    problem, placement, leaves = given_problem
+    speed = problem.options[0].speed
+    fullest = np.bincount(np.concatenate([on for _, on in placement])).max() * speed.gbps
+    together = problem.demands([(rail, np.zeros_like(on)) for rail, on in placement], 1, speed)
+    for bound, demand in zip(together, problem.demands(placement, leaves, speed), strict=True):
+        leaving = sum(across(demand, np.arange(leaves) == leaf) for leaf in range(leaves))
+        assert bound.leaving(max(fullest, most * speed.gbps)) <= leaving + 1e-6
+
+
+def test_the_leaves_of_a_unit_stand_together_where_units_are_cut() -> None:
+    """Two units of two rails, leaves by rail: a unit sends all out, a rail nothing."""
+    units = JobDemand(csr_array(np.array([[30.0, 0.0, 30.0, 0.0], [0.0, 30.0, 0.0, 30.0]])), np.zeros(2, int), 1.0, 2)
+    assert units.crossing(np.array([0, 2, 1, 3])).tolist() == [30.0, 60.0, 30.0, 0.0]
+    assert units.crossing(np.array([0, 1, 2, 3])).tolist() == [30.0, 0.0, 30.0, 0.0]
+    assert required_factor([units], 1.0, cut="mesh") == 60 / 4
+    assert units.leaving(30.0) == 120.0 and units.leaving(31.0) == 0.0

@@ -480,3 +480,22 @@ def test_a_winner_whose_bandwidth_is_only_not_refuted_says_so(monkeypatch: pytes
     assert found.winner.verdict is found.verdict is Verdict.CANNOT_TELL
     assert "not refuted (at most 100.0%, 100.0% needed)" in found.certificate
     assert found.winner.price == optimise(needs(60, families=["hyperx"]), CATALOG).bound
+
+
+@pytest.mark.parametrize(
+    ("model", "count", "radix", "family", "job"),
+    [("dgx-a100", 6, 16, "rail", 6), ("dgx-a100", 4, 24, "zones", 4), ("pcie-a100", 20, 8, "zones", 10)],
+)
+def test_a_single_spine_may_fail_where_servers_reach_one_another_without_it(
+    model: str, count: int, radix: int, family: str, job: int
+) -> None:
+    """Servers with adapters on the same leaves; and zones with a cable to the next on each leaf."""
+    asked = {"job": {"nodes": job, "bisection": 0.5}, "families": [family], "switches": ["S"]}
+    found = optimise(
+        needs(nodes={"gpu": {"model": model, "count": count}}, bandwidth={"compute": 0.1}, **asked),
+        small_catalog(S=(radix, 3.0)),
+    )
+    assert found.winner is not None
+    assert "1 spines x" in found.winner.name
+    for fabric in Cluster(found.winner.spec, small_catalog(S=(radix, 3.0))).fabrics:
+        assert load("optimum/brute_force").whole_without(fabric, fabric.n_switches - 1)

@@ -191,7 +191,7 @@ def test_the_worst_cut_stands_beside_the_bisection_everywhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Leaves of 30 servers with ten uplinks, whichever command is asked."""
-    cut = "leaf00 (30 servers, 6,000 Gb/s) has 2,000 Gb/s to the rest"
+    cut = "leaf00 (30 servers, 6,000 Gb/s) has 2,000 Gb/s to the rest, as each of 20 such sets"
     assert run(["check", TAPERED]) == 0
     assert f"33.3%: {cut}" in capsys.readouterr().out
     assert run(["check", TAPERED, "--json"]) == 0
@@ -204,12 +204,32 @@ def test_the_worst_cut_stands_beside_the_bisection_everywhere(
         worst = found["worst_cut"]
         assert worst["switches"] == worst["with_servers"] == ["leaf00"]
         assert (worst["servers"], worst["leaves_gbps"], worst["asked_gbps"]) == (30, 2_000, 6_000)
+        assert worst["alike"] == 20
     drawing = tmp_path / "cut.svg"
     assert run(["draw", TAPERED, "--view", "cut", "-o", str(drawing)]) == 0
     svg = drawing.read_text(encoding="utf-8")
     assert f"worst cut: {cut}" in svg
     assert "bisection 33.3%" in svg
     assert run(["draw", TAPERED, "--view", "cut", "--tables", str(drawing)]) == 2
+    needs = tmp_path / "needs.yaml"
+    asked = NEEDS.replace("60", "120").replace("{nodes: 120}", "{nodes: 120, bisection: 0.2}")
+    needs.write_text(asked + "families: [fat-tree]\n", encoding="utf-8")
+    assert run(["optimise", str(needs), "--json"]) == 0
+    winner = json.loads(capsys.readouterr().out)["winner"]
+    worst, share = winner["worst_cut"], winner["job_bisection"]
+    assert share == worst["leaves_gbps"] / worst["asked_gbps"] == winner["bisection"]
+    assert run(["optimise", str(needs)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"holds, proven ({share:.1%}, 20.0% needed): leaf" in shown
+    assert f"has {worst['leaves_gbps']:,.0f} Gb/s to the rest" in shown
+
+
+@pytest.mark.slow
+def test_the_report_of_a_plan_names_the_worst_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["build", TAPERED, "-o", str(tmp_path / "out")]) == 0
+    cut = "33.3%: leaf00 (30 servers, 6,000 Gb/s) has 2,000 Gb/s to the rest, as each of 20 such sets"
+    assert cut in " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert cut in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_bandwidth_that_is_only_not_refuted_ends_with_status_3(

@@ -1,5 +1,6 @@
 """What a failure takes away, on clusters that nobody drew, beside brute force over pairs of servers."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import networkx as nx
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 
 import topo
 from helpers.clusters import clusters
+from helpers.networks import HDR, Plain
 from helpers.strategies import examples
 from topo.amounts import Verdict
 from topo.cluster import Cluster
 from topo.fabric import Kind, Role
-from topo.failures.losses import find_losses, lose
+from topo.failures.losses import find_losses, find_parting_switch, lose
 from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
 
@@ -181,3 +183,14 @@ def test_half_the_uplinks_are_told_by_what_a_spine_takes() -> None:
         worst = find_losses(cluster.fabrics, cluster.catalog).worst
         (lost[spines],) = (loss.bandwidth for loss in worst if loss.kind == "spine")
     assert lost == {2: 0.5, 4: 0.0}
+
+
+def test_a_server_alone_on_a_leaf_that_is_cut_off_is_separated_and_one_on_the_failed_switch_is_not() -> None:
+    line = Plain(3, ((0, 1, HDR), (1, 2, HDR)), (1, 0, 1))  # a server at either end of three switches
+    assert find_parting_switch(Reach([line.fabric()])) == "s1"
+    assert find_parting_switch(Reach([Plain(2, ((0, 1, HDR),), (1, 1)).fabric()])) == ""
+    both = replace(line, hosts=(0, 0, 0), wide=((0, 2), (0, 2), (2, 0)))  # adapters at both ends
+    assert find_parting_switch(Reach([both.fabric()])) == ""
+    one = replace(both, wide=((0, 2), (0, 2), (2, 2)))  # at one end, with a leaf that both others have
+    assert find_parting_switch(Reach([one.fabric()])) == ""
+    assert find_parting_switch(Reach([replace(one, wide=((0, 2), (0, 0), (2, 2))).fabric()])) == "s1"
