@@ -193,6 +193,7 @@ class TableSearch:
 
     def _sum(self, turns: Turns, used: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> Sums:
         """Sum loads anew, and count the turns that are taken."""
+        next_hop = next_hop.copy()  # may be written to, like those that moves change: kernels are compiled once for both
         count = len(self.problem.weights)
         met, square, high = np.empty(count), np.empty(count), np.empty(count)
         missing = add_up_loads(self.problem.samples, turns, used, self.state, next_hop, met)
