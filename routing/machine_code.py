@@ -130,5 +130,8 @@ INNER: dict[str, Any] = {**UNCOUNTED, "no_cpython_wrapper": True}
 kernel = cast("Decorator", partial(Kernel, _nrt=True, no_cfunc_wrapper=True))
 """For functions on flat arrays; they hold no lock of Python's, so that a signal can end a command while they run."""
 
+making = cast("Decorator", partial(Kernel, _nrt=True, no_cfunc_wrapper=True, no_cpython_wrapper=True))
+"""For functions that only kernels call, and that make arrays."""
+
 inner = cast("Decorator", partial(Kernel, **INNER))
 """For functions that only kernels call, and that make and return no arrays."""

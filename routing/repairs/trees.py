@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.machine_code import inner, kernel
+from routing.machine_code import inner, kernel, making
 from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
@@ -66,7 +66,7 @@ class TreeScan(NamedTuple):
     need: Int32s
 
 
-@kernel
+@making
 def empty_scan(n: int) -> TreeScan:
     """Return a scan of n switches, to be filled."""
     return TreeScan(
