@@ -28,7 +28,7 @@ from numba.np.numpy_support import from_dtype
 from routing.compiler import LOG, find_reached
 
 SIGNATURES = Path(__file__).with_name("signatures.json")
-"""``commands``: the kernels that some commands call, each; ``functions``: the types of the arguments of those, and of
+"""``commands``: the kernels that some commands call, and when each calls them first and last; ``functions``: the types of the arguments of those, and of
 all that they call; ``tuples``: class and types of each kind of named tuple among these."""
 ARRAY = re.compile(r"(readonly )?array\((\S+), (\d)d, (\w)\)")
 """How an array is spelled."""
@@ -86,12 +86,16 @@ def _listed() -> Any:
 
 
 def compile_ahead(name: str) -> None:
-    """Compile what is not kept of all that is called by every command that calls a kernel, if two helpers are worth it.
+    """Compile what is not kept of all that every command calls once it calls a kernel, if two helpers are worth it.
 
     Where a helper cannot start, or ends, nothing is said: what is missing then is compiled when it is called.
     """
     with _lock:
-        common = [frozenset(names) for names in _listed()["commands"] if name in names]
+        common = [
+            frozenset(other for other, (_, last) in called.items() if last >= called[name][0])
+            for called in _listed()["commands"]
+            if name in called
+        ]
         if common:
             _compile(frozenset.intersection(*common))
 

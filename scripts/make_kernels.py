@@ -22,6 +22,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -53,17 +54,18 @@ def run_commands(out: Path, signatures: Path, commands: str) -> None:
     """Run commands, copy the code that was compiled for them to a folder for each module, and list signatures."""
     Interpreter.spent_s = inf
     ahead.compile_ahead = lambda name: None  # here it is found out what there is to compile
-    entries: list[set[str]] = []
-    call = Kernel.__call__
+    entries: list[dict[str, list[int]]] = []
+    calls, call = count(), Kernel.__call__
 
     def noted(self: Kernel, *given: Any) -> Any:
-        entries[-1].add(self.name)
+        now = next(calls)
+        entries[-1].setdefault(self.name, [now, now])[1] = now
         return call(self, *given)
 
     Kernel.__call__ = noted  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         for line in commands.strip().splitlines():
-            entries.append(set())
+            entries.append({})
             if status := plan.cli.run(line.replace("OUT", folder).split()):
                 sys.exit(f"plan {line} ended with status {status}: no wheel is made")
     tuples: list[Any] = []
@@ -73,7 +75,7 @@ def run_commands(out: Path, signatures: Path, commands: str) -> None:
             functions[kernel.name] = [[spell(kind, tuples) for kind in given] for given in kernel.compiled.overloads]
     lines = (f"{json.dumps(name)}: {json.dumps(given)}" for name, given in functions.items() if given)
     parts = {
-        "commands": f"[{_lines(json.dumps(sorted(names & functions.keys())) for names in entries)}]",
+        "commands": f"[{_lines(json.dumps(_in_turn(called)) for called in entries)}]",
         "functions": f"{{{_lines(lines)}}}",
         "tuples": f"[{_lines(map(json.dumps, tuples))}]",
     }
@@ -85,6 +87,12 @@ def run_commands(out: Path, signatures: Path, commands: str) -> None:
             if (source := Path(kept._cache_path, file)).exists():
                 target.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target / file)
+
+
+def _in_turn(called: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Return the first and last call of each kernel, numbered among these."""
+    turns = sorted({call for ends in called.values() for call in ends})
+    return {name: [turns.index(call) for call in called[name]] for name in sorted(called)}
 
 
 def _lines(parts: Iterable[str]) -> str:

@@ -242,8 +242,8 @@ def repair_trees(
                 if not stays:
                     tree.cut[here] = False
                     tree.depth[here] = -1
-            new[i] = old[i]
-            old_label[:] = tree.label
+            for here in range(n):
+                new[i, here], old_label[here] = old[i, here], tree.label[here]
             if _repair(net, dest_switch, load, sources[1], weight[i], tree, new[i]):
                 for here in cut[:count]:
                     _add_path(net, net.node, new[i], here, dest_switch, weight[i] * sources[1, here], load)
