@@ -28,9 +28,9 @@ from numba.np.numpy_support import from_dtype
 from routing.compiler import LOG, find_reached
 
 SIGNATURES = Path(__file__).with_name("signatures.json")
-"""``commands``: the kernels that some commands call, each, with its first and last call among theirs; ``functions``: the
-types of the arguments of those, and of all that they call; ``tuples``: class and types of each kind of named tuple
-among these."""
+"""``commands``: the kernels that some commands call, with the first and the last call of each among theirs;
+``functions``: the types of the arguments of those, and of all that they call; ``tuples``: class and types of each kind
+of named tuple among these."""
 ARRAY = re.compile(r"(readonly )?array\((\S+), (\d)d, (\w)\)")
 """How an array is spelled."""
 HELPER = "import routing.ahead; routing.ahead.help_out()"
