@@ -75,7 +75,7 @@ def run_commands(out: Path, signatures: Path, commands: str) -> None:
             functions[kernel.name] = [[spell(kind, tuples) for kind in given] for given in kernel.compiled.overloads]
     lines = (f"{json.dumps(name)}: {json.dumps(given)}" for name, given in functions.items() if given)
     parts = {
-        "commands": f"[{_lines(json.dumps(_in_turn(called)) for called in entries)}]",
+        "commands": f"[{_lines(json.dumps(_in_turn(called, functions)) for called in entries)}]",
         "functions": f"{{{_lines(lines)}}}",
         "tuples": f"[{_lines(map(json.dumps, tuples))}]",
     }
@@ -89,10 +89,11 @@ def run_commands(out: Path, signatures: Path, commands: str) -> None:
                 shutil.copyfile(source, target / file)
 
 
-def _in_turn(called: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Return the first and last call of each kernel, numbered among these."""
-    turns = sorted({call for ends in called.values() for call in ends})
-    return {name: [turns.index(call) for call in called[name]] for name in sorted(called)}
+def _in_turn(called: dict[str, list[int]], listed: Iterable[str]) -> dict[str, list[int]]:
+    """Return the first and last call of each kernel that is listed, numbered among these."""
+    names = sorted(called.keys() & set(listed))
+    turns = sorted({call for name in names for call in called[name]})
+    return {name: [turns.index(call) for call in called[name]] for name in names}
 
 
 def _lines(parts: Iterable[str]) -> str:

@@ -72,6 +72,20 @@ def test_what_is_called_comes_first(seed: int) -> None:
     assert all(place[callee] < place[task.kernel.py_func] for task in tasks for callee in task.called)
 
 
+def test_helpers_compile_what_is_still_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each command that calls the kernel, what it calls then and later; of several, what all of them call."""
+    commands = [
+        {"first": [0, 1], "second": [2, 5], "third": [3, 4]},
+        {"first": [0, 4], "second": [1, 2], "third": [3, 5], "fourth": [6, 6]},
+    ]
+    asked: list[frozenset[str]] = []
+    monkeypatch.setattr(ahead, "_listed", lambda: {"commands": commands})
+    monkeypatch.setattr(ahead, "_compile", asked.append)
+    for name in ("first", "second", "third", "fourth", "another"):
+        ahead.compile_ahead(name)
+    assert asked == [{"first", "second", "third"}, {"second", "third"}, {"third"}, {"fourth"}]
+
+
 PROGRAM = """\
 import logging, sys
 from routing import ahead

@@ -186,6 +186,62 @@ def test_code_that_was_installed_is_used_while_it_fits(folder: Path, monkeypatch
     assert run(folder) == [2, 0]
 
 
+MAKING = """\
+from routing.machine_code import kernel, making
+@making
+def third(number):
+    if number < 0:
+        raise ValueError("below zero", number)
+    return number // 3
+@kernel
+def thirds(numbers):
+    return third(numbers[0]) + third(numbers[1])
+"""
+CALLS = """\
+import numba, numpy as np
+from kernels_of_a_test.callee import third, thirds
+from routing.machine_code import Interpreter
+Interpreter.spent_s = float("inf")
+print(thirds(np.array([7, 12])))
+try:
+    thirds(np.array([7, -2]))
+except ValueError as error:
+    print(*error.args)
+for kernel in (thirds, third):
+    print(*(made.library._is_made for made in kernel.compiled.overloads.values()), kernel.compiled._cache.is_filled())
+# What others compile with Numba in the same process: called from Python, from C, element by element, and at once.
+@numba.njit
+def least(numbers):
+    return np.sort(numbers)[0]
+@numba.cfunc("float64(float64)")
+def half(number):
+    return number / 2
+@numba.vectorize(["int64(int64)"])
+def fourth(number):
+    return third(number) - 1
+@numba.njit(no_cpython_wrapper=True)
+def factorial(n):
+    return 1 if n < 2 else n * factorial(n - 1)
+@numba.njit
+def twice(n):
+    return 2 * factorial(n)
+print(least(np.array([3, 2])), half.ctypes(5.0), fourth(np.array([9, 12])), twice(5))
+"""
+
+
+@pytest.mark.slow
+def test_what_only_kernels_call_has_no_machine_code(folder: Path) -> None:
+    """Compiled, and then from the cache: the same results and errors. Numba serves others as ever."""
+    (folder / "callee.py").write_text(MAKING)
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"PYTHONPATH": os.pathsep.join([str(folder.parent), *sys.path])}
+    for made in (["True True", "False True"], ["False True", "True"]):
+        command = [sys.executable, "-c", CALLS]
+        done = subprocess.run(command, env=environment, cwd=folder.parent, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == ["6", "below zero -2", *made, "2 2.5 [2 3] 240"]
+
+
 def test_code_is_not_taken_for_that_of_another_signature(tmp_path: Path) -> None:
     """Two processes compiled at once and took the same name for their files."""
     first, second = (CheckedFile(str(tmp_path), "kernel", lambda: b"stamp") for _ in range(2))
