@@ -187,13 +187,13 @@ class KernelCache(FunctionCache):
             warn_once(os.fspath(self._cache_path), error.strerror or str(error))
 
 
-class Library(JITCodeLibrary):  # type: ignore[misc]
+class Library(JITCodeLibrary):
     """What Numba makes of one function: machine code only once somebody asks for its address.
 
     What only kernels call is compiled with its callers; code of its own, which nobody called, was a third of the work.
     """
 
-    _compiled_object = None  # as the library begins, before Numba decides whether it can be kept
+    _compiled_object: bytes | None = None  # as the library begins, before Numba decides whether it can be kept
     _is_made = False
 
     def _optimize_final_module(self) -> None:
@@ -216,7 +216,7 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
             super()._finalize_final_module()
             for variable in self._final_module.global_variables:  # those of what it calls, too
                 if (environment := lookup_environment(variable.name)) is not None:
-                    self._codegen.set_env(variable.name, environment)
+                    self.codegen.set_env(variable.name, environment)
         return super().get_pointer_to_function(name)
 
     def serialize_using_object_code(self) -> Any:
@@ -224,7 +224,7 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
         return super().serialize_using_object_code() if self._is_made else self.serialize_using_bitcode()
 
 
-class Codegen(JITCPUCodegen):  # type: ignore[misc]
+class Codegen(JITCPUCodegen):
     """Makes libraries that wait."""
 
     _library_class = Library
