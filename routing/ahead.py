@@ -28,11 +28,11 @@ from numba.core import types
 from numba.np.numpy_support import from_dtype
 
 from routing.compiler import LOG, find_reached
+from routing.machine_code import family_of, name_of
 
 SIGNATURES = Path(__file__).with_name("signatures.json")
-"""``commands``: the kernels that some commands call, with the first and the last call of each among theirs;
-``functions``: the types of the arguments of those, and of all that they call; ``tuples``: class and types of each kind
-of named tuple among these."""
+"""``commands``: the kernels that some commands call, each; ``functions``: the types of the arguments of those, and of
+all that they call; ``tuples``: class and types of each kind of named tuple among these."""
 ARRAY = re.compile(r"(readonly )?array\((\S+), (\d)d, (\w)\)")
 """How an array is spelled."""
 HELPER = "import routing.ahead; routing.ahead.help_out()"
@@ -95,25 +95,24 @@ def _listed() -> Any:
 
 
 def compile_ahead(name: str) -> None:
-    """Compile what is not kept of all that every command calls once it calls a kernel, if two helpers are worth it.
+    """Compile what is not kept of all that is called by every command that calls a kernel, if two helpers are worth it.
+
+    Of one family: others may be interpreted.
 
     Where a helper cannot start, or ends, nothing is said: what is missing then is compiled when it is called.
     """
     with _lock:
-        common = [
-            frozenset(other for other, (_, last) in called.items() if last >= called[name][0])
-            for called in _listed()["commands"]
-            if name in called
-        ]
+        common = [frozenset(names) for names in _listed()["commands"] if name in names]
         if common:
-            _compile(frozenset.intersection(*common))
+            together = frozenset.intersection(*common)
+            _compile(frozenset(other for other in together if family_of(other) == family_of(name)))
 
 
 @cache
 def _compile(names: frozenset[str]) -> None:
     listed = _listed()["functions"]
     called = {function for name in names for function in Task(name, ()).called}
-    names |= {f"{function.__module__}.{function.__name__}" for function in called}
+    names |= set(map(name_of, called))
     tasks = [Task(name, listed[name]) for name in sorted(names & listed.keys())]
     due = [task for task in tasks if not task.kernel.compiled.has_code]
     helpers = min(len(os.sched_getaffinity(0)), len(due) // (2 * STARTING))

@@ -20,7 +20,7 @@ from enum import Enum
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -32,6 +32,8 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime.nrt import rtsys
 from numba.core.types import int64, unliteral
+
+from routing.machine_code import family_of, name_of
 
 LOG = logging.getLogger(__name__)
 """Told of each function that has to be compiled, and warned once where the code cannot be kept."""
@@ -148,7 +150,7 @@ class KernelCache(FunctionCache):
             self._try(self.flush)
         if found is None:
             LOG.info("compiling %s, once for this machine", self._py_func.__name__)
-            Compiled.has_begun = True
+            Compiled.begun.add(family_of(name_of(self._py_func)))
         return found
 
     def is_filled(self) -> bool:
@@ -329,8 +331,8 @@ def _meaning(value: Any, names: Sequence[str], called: dict[Callable[..., Any], 
 class Compiled(CPUDispatcher):
     """What Numba makes of a function; its code is kept."""
 
-    has_begun = False
-    """Whether anything was compiled in this process: whoever waits for that shall wait once."""
+    begun: ClassVar[set[str]] = set()
+    """Families of which anything was compiled in this process."""
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, object]) -> None:
         super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None, **options})
@@ -340,6 +342,11 @@ class Compiled(CPUDispatcher):
     def has_code(self) -> bool:
         """Whether there is code of it, for some signature, here or in the cache."""
         return bool(self.overloads) or self._cache.is_filled()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of its family was compiled in this process: whoever waits for that shall wait once."""
+        return family_of(name_of(self.py_func)) in self.begun
 
     @property
     def can_be_kept(self) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cached_property, partial, update_wrapper
 from time import thread_time
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -23,6 +24,11 @@ LOADING_S = 1.0
 """CPU time that a process interprets for before it loads Numba: what that takes, with LLVM and the first kernels."""
 PATIENCE_S = 4.0
 """CPU time that a process interprets for before it compiles, since there is more of the kind."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name of a function, with its module."""
+    return f"{function.__module__}.{function.__name__}"
 
 
 class Kernel:
@@ -40,7 +46,7 @@ class Kernel:
     patience_s = PATIENCE_S
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        self.name = f"{function.__module__}.{function.__name__}"
+        self.name = name_of(function)
         self.py_func = function
         self.options = options
         update_wrapper(self, function)
@@ -71,9 +77,10 @@ class Kernel:
 
     def is_interpreted(self, given: tuple[Any, ...]) -> bool:
         """Whether to interpret the function for these arguments, and not load or compile it."""
-        if Interpreter.spent_s > self.patience_s or not is_small(given, self.small):
+        spent_s = Interpreter.spent_s[family_of(self.name)]
+        if spent_s > self.patience_s or not is_small(given, self.small):
             return False
-        if "numba" not in sys.modules and Interpreter.spent_s <= LOADING_S:
+        if "numba" not in sys.modules and spent_s <= LOADING_S:
             return True
         return not self.compiled.has_code and not self.compiled.has_begun
 
@@ -86,8 +93,8 @@ class Interpreter(threading.local):
     """Interprets a kernel with all that it calls."""
 
     at_work = False
-    spent_s = 0.0
-    """That of all threads: a command that routes begins new ones, and would be patient in each."""
+    spent_s: ClassVar[dict[str, float]] = defaultdict(float)
+    """By family, of all threads: a command that routes begins new ones, and would be patient in each."""
 
     def run(self, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
         """Call a function; a division by zero and an integer that does not fit are errors, never other numbers."""
@@ -97,10 +104,19 @@ class Interpreter(threading.local):
                 return function(*given)
         finally:
             self.at_work = False
-            Interpreter.spent_s += thread_time() - begin
+            Interpreter.spent_s[family_of(name_of(function))] += thread_time() - begin
 
 
 _interpreter = Interpreter()
+
+
+def family_of(kernel: str) -> str:
+    """Return what is interpreted, or compiled, together, by the name of a kernel: a simulation's engine, or all else.
+
+    Fair rates for what packets took seconds to play are interpreted in half a second.
+    """
+    folder = ".".join(kernel.split(".")[:-2])
+    return folder if folder.startswith("simulate.engines.") else ""
 
 
 def is_small(given: tuple[Any, ...], most: int) -> bool:

@@ -20,9 +20,9 @@ import sys
 import tempfile
 import tomllib
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -52,20 +52,19 @@ simulate OUT/fire-flyer-2 -w allreduce-zone-tree
 
 def run_commands(out: Path, signatures: Path, commands: str) -> None:
     """Run commands, copy the code that was compiled for them to a folder for each module, and list signatures."""
-    Interpreter.spent_s = inf
+    Interpreter.spent_s = defaultdict(lambda: inf)
     ahead.compile_ahead = lambda name: None  # here it is found out what there is to compile
-    entries: list[dict[str, list[int]]] = []
-    calls, call = count(), Kernel.__call__
+    entries: list[set[str]] = []
+    call = Kernel.__call__
 
     def noted(self: Kernel, *given: Any) -> Any:
-        now = next(calls)
-        entries[-1].setdefault(self.name, [now, now])[1] = now
+        entries[-1].add(self.name)
         return call(self, *given)
 
     Kernel.__call__ = noted  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         for line in commands.strip().splitlines():
-            entries.append({})
+            entries.append(set())
             if status := plan.cli.run(line.replace("OUT", folder).split()):
                 sys.exit(f"plan {line} ended with status {status}: no wheel is made")
     tuples: list[Any] = []
@@ -75,7 +74,7 @@ def run_commands(out: Path, signatures: Path, commands: str) -> None:
             functions[kernel.name] = [[spell(kind, tuples) for kind in given] for given in kernel.compiled.overloads]
     lines = (f"{json.dumps(name)}: {json.dumps(given)}" for name, given in functions.items() if given)
     parts = {
-        "commands": f"[{_lines(json.dumps(_in_turn(called, functions)) for called in entries)}]",
+        "commands": f"[{_lines(json.dumps(sorted(names & functions.keys())) for names in entries)}]",
         "functions": f"{{{_lines(lines)}}}",
         "tuples": f"[{_lines(map(json.dumps, tuples))}]",
     }
@@ -87,13 +86,6 @@ def run_commands(out: Path, signatures: Path, commands: str) -> None:
             if (source := Path(kept._cache_path, file)).exists():
                 target.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target / file)
-
-
-def _in_turn(called: dict[str, list[int]], listed: Iterable[str]) -> dict[str, list[int]]:
-    """Return the first and last call of each kernel that is listed, numbered among these."""
-    names = sorted(called.keys() & set(listed))
-    turns = sorted({call for name in names for call in called[name]})
-    return {name: [turns.index(call) for call in called[name]] for name in names}
 
 
 def _lines(parts: Iterable[str]) -> str:

@@ -72,18 +72,17 @@ def test_what_is_called_comes_first(seed: int) -> None:
     assert all(place[callee] < place[task.kernel.py_func] for task in tasks for callee in task.called)
 
 
-def test_helpers_compile_what_is_still_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each command that calls the kernel, what it calls then and later; of several, what all of them call."""
-    commands = [
-        {"first": [0, 1], "second": [2, 5], "third": [3, 4]},
-        {"first": [0, 4], "second": [1, 2], "third": [3, 5], "fourth": [6, 6]},
-    ]
+def test_helpers_compile_what_all_commands_call_of_one_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a command plays packets and then fluid flows is no reason to compile both."""
+    first, second, third = "routing.a.first", "routing.b.second", "routing.a.third"
+    fluid, packets = "simulate.engines.fluid.events.advance", "simulate.engines.packets.steps.run"
+    commands = [[first, second, third], [first, second, fluid], [fluid, packets]]
     asked: list[frozenset[str]] = []
     monkeypatch.setattr(ahead, "_listed", lambda: {"commands": commands})
     monkeypatch.setattr(ahead, "_compile", asked.append)
-    for name in ("first", "second", "third", "fourth", "another"):
+    for name in (first, third, fluid, packets, "routing.a.another"):
         ahead.compile_ahead(name)
-    assert asked == [{"first", "second", "third"}, {"second", "third"}, {"third"}, {"fourth"}]
+    assert asked == [{first, second}, {first, second, third}, {fluid}, {packets}]
 
 
 PROGRAM = """\

@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from math import inf
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +21,8 @@ from helpers.random_fabrics import draw
 from helpers.strategies import fabrics
 from routing import compiler, machine_code
 from routing.compiler import CheckedFile, KernelCache
-from routing.machine_code import Interpreter, Kernel
+from routing.machine_code import Interpreter, Kernel, family_of
+from simulate.engines.compile import PATIENCE_S
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 
@@ -199,9 +202,10 @@ def thirds(numbers):
 """
 CALLS = """\
 import numba, numpy as np
+from collections import defaultdict
 from kernels_of_a_test.callee import third, thirds
 from routing.machine_code import Interpreter
-Interpreter.spent_s = float("inf")
+Interpreter.spent_s = defaultdict(lambda: float("inf"))
 print(thirds(np.array([7, 12])))
 try:
     thirds(np.array([7, -2]))
@@ -266,13 +270,13 @@ def test_a_user_without_a_home_gets_no_folder_of_that_name(tmp_path: Path, monke
 
 def test_patience_is_that_of_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that routes begins new ones each time; ten commands of one process were patient ten times."""
-    monkeypatch.setattr(Interpreter, "spent_s", 0.0)
+    monkeypatch.setattr(Interpreter, "spent_s", defaultdict(float))
     monkeypatch.setattr(machine_code, "thread_time", iter((1.0, 4.0, 1.0, 3.0)).__next__)
     for _ in range(2):
         thread = Thread(target=Interpreter().run, args=(int, ()))
         thread.start()
         thread.join()
-    assert Interpreter.spent_s == 5.0
+    assert Interpreter.spent_s == {"": 5.0}
 
 
 @pytest.mark.parametrize(
@@ -292,12 +296,24 @@ def test_what_is_small_is_interpreted_for_as_long_as_the_other_would_take(
 ) -> None:
     one = Kernel(len)
     one.compiled = SimpleNamespace(has_code=kept, has_begun=begun)
-    monkeypatch.setattr(Interpreter, "spent_s", spent_s)
+    monkeypatch.setattr(Interpreter, "spent_s", {"": spent_s, "simulate.engines.fluid": 9.0})
     monkeypatch.delitem(sys.modules, "numba")
     if loaded:
         monkeypatch.setitem(sys.modules, "numba", SimpleNamespace())
     assert one.is_interpreted((np.zeros(3),)) == interpreted
     assert not one.is_interpreted((np.zeros(one.small + 1),))
+
+
+def test_engines_are_families_of_their_own() -> None:
+    """What packets waited for in vain does not make the fair rates that they are compared with wait."""
+    from routing.pairs import walk_pairs
+    from simulate.engines.fluid.events import advance
+    from simulate.engines.packets.steps import run
+
+    kernels: list[Any] = [advance, run, walk_pairs]
+    families = [family_of(kernel.name) for kernel in kernels]
+    assert families == ["simulate.engines.fluid", "simulate.engines.packets", ""]
+    assert [kernel.patience_s for kernel in kernels[:2]] == [PATIENCE_S[family] for family in families[:2]]
 
 
 def call_compiled(kernel: Kernel, *given: object) -> object:
@@ -355,10 +371,12 @@ def test_a_first_plan_of_twenty_servers_compiles_nothing(repository: Path, tmp_p
 
 SIGNATURES = """
 import sys
+from collections import defaultdict
 import plan.cli
 from numba.core.types import Integer
-from routing.machine_code import Interpreter, Kernel
-Interpreter.spent_s = float("inf")
+from routing.machine_code import Interpreter, Kernel, family_of
+from simulate.engines.compile import PATIENCE_S
+Interpreter.spent_s = defaultdict(lambda: float("inf"))
 for line in sys.argv[1].strip().splitlines():
     assert plan.cli.run(line.split()) == 0, line
 def alike(kind):
