@@ -28,7 +28,6 @@ from numba.core import types
 from numba.np.numpy_support import from_dtype
 
 from routing.compiler import LOG, find_reached
-from routing.machine_code import family_of, name_of
 
 SIGNATURES = Path(__file__).with_name("signatures.json")
 """``commands``: the kernels that some commands call, each; ``functions``: the types of the arguments of those, and of
@@ -104,15 +103,15 @@ def compile_ahead(name: str) -> None:
     with _lock:
         common = [frozenset(names) for names in _listed()["commands"] if name in names]
         if common:
-            together = frozenset.intersection(*common)
-            _compile(frozenset(other for other in together if family_of(other) == family_of(name)))
+            together, family = frozenset.intersection(*common), Task(name, ()).kernel.family
+            _compile(frozenset(other for other in together if Task(other, ()).kernel.family == family))
 
 
 @cache
 def _compile(names: frozenset[str]) -> None:
     listed = _listed()["functions"]
     called = {function for name in names for function in Task(name, ()).called}
-    names |= set(map(name_of, called))
+    names |= {f"{function.__module__}.{function.__name__}" for function in called}
     tasks = [Task(name, listed[name]) for name in sorted(names & listed.keys())]
     due = [task for task in tasks if not task.kernel.compiled.has_code]
     helpers = min(len(os.sched_getaffinity(0)), len(due) // (2 * STARTING))

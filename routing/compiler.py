@@ -33,8 +33,6 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime.nrt import rtsys
 from numba.core.types import int64, unliteral
 
-from routing.machine_code import family_of, name_of
-
 LOG = logging.getLogger(__name__)
 """Told of each function that has to be compiled, and warned once where the code cannot be kept."""
 
@@ -129,8 +127,9 @@ class KernelCache(FunctionCache):
 
     _impl_class = Places
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, object]) -> None:
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, object], family: str = "") -> None:
         super().__init__(function)
+        self.family = family
         stamp = partial(digest_of_reach, function, options)
         self._cache_file = CheckedFile(self._cache_path, self._impl.filename_base, stamp)
         folder = os.fspath(SHIPPED / PROCESSOR / function.__module__)
@@ -150,7 +149,7 @@ class KernelCache(FunctionCache):
             self._try(self.flush)
         if found is None:
             LOG.info("compiling %s, once for this machine", self._py_func.__name__)
-            Compiled.begun.add(family_of(name_of(self._py_func)))
+            Compiled.begun.add(self.family)
         return found
 
     def is_filled(self) -> bool:
@@ -334,9 +333,9 @@ class Compiled(CPUDispatcher):
     begun: ClassVar[set[str]] = set()
     """Families of which anything was compiled in this process."""
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, object]) -> None:
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, object], family: str = "") -> None:
         super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None, **options})
-        self._cache = KernelCache(function, options)
+        self._cache = KernelCache(function, options, family)
 
     @property
     def has_code(self) -> bool:
@@ -346,7 +345,7 @@ class Compiled(CPUDispatcher):
     @property
     def has_begun(self) -> bool:
         """Whether anything of its family was compiled in this process: whoever waits for that shall wait once."""
-        return family_of(name_of(self.py_func)) in self.begun
+        return self._cache.family in self.begun
 
     @property
     def can_be_kept(self) -> bool:

@@ -26,11 +26,6 @@ PATIENCE_S = 4.0
 """CPU time that a process interprets for before it compiles, since there is more of the kind."""
 
 
-def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function, with its module."""
-    return f"{function.__module__}.{function.__name__}"
-
-
 class Kernel:
     """A function that is interpreted where that is sooner done: all arrays are small, and no code of it is loaded.
 
@@ -46,7 +41,8 @@ class Kernel:
     patience_s = PATIENCE_S
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        self.name = name_of(function)
+        self.name = f"{function.__module__}.{function.__name__}"
+        self.family = family_of(function)
         self.py_func = function
         self.options = options
         update_wrapper(self, function)
@@ -56,7 +52,7 @@ class Kernel:
         """The `routing.compiler.Compiled` that calls the machine code of the function, or makes it."""
         from routing.compiler import Compiled  # it takes half a second, and what is small does without
 
-        return Compiled(self.py_func, self.options)
+        return Compiled(self.py_func, self.options, self.family)
 
     @property
     def _numba_type_(self) -> Any:
@@ -77,7 +73,7 @@ class Kernel:
 
     def is_interpreted(self, given: tuple[Any, ...]) -> bool:
         """Whether to interpret the function for these arguments, and not load or compile it."""
-        spent_s = Interpreter.spent_s[family_of(self.name)]
+        spent_s = Interpreter.spent_s[self.family]
         if spent_s > self.patience_s or not is_small(given, self.small):
             return False
         if "numba" not in sys.modules and spent_s <= LOADING_S:
@@ -104,18 +100,18 @@ class Interpreter(threading.local):
                 return function(*given)
         finally:
             self.at_work = False
-            Interpreter.spent_s[family_of(name_of(function))] += thread_time() - begin
+            Interpreter.spent_s[family_of(function)] += thread_time() - begin
 
 
 _interpreter = Interpreter()
 
 
-def family_of(kernel: str) -> str:
-    """Return what is interpreted, or compiled, together, by the name of a kernel: a simulation's engine, or all else.
+def family_of(function: Callable[..., Any]) -> str:
+    """Return what is interpreted, or compiled, together: an engine of the simulation, or all else.
 
     Fair rates for what packets took seconds to play are interpreted in half a second.
     """
-    folder = ".".join(kernel.split(".")[:-2])
+    folder = function.__module__.rpartition(".")[0]
     return folder if folder.startswith("simulate.engines.") else ""
 
 

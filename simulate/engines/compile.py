@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from routing.machine_code import INNER, UNCOUNTED, Kernel, family_of
+from routing.machine_code import INNER, UNCOUNTED, Kernel
 
 PATIENCE_S = {"simulate.engines.fluid": 9.0, "simulate.engines.packets": 4.0}
 """CPU time that an engine is interpreted for before it is compiled: as long as that takes for two processors. On an
@@ -23,7 +23,7 @@ class Played(Kernel):
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         super().__init__(function, **options)
-        self.patience_s = PATIENCE_S.get(family_of(self.name), Kernel.patience_s)
+        self.patience_s = PATIENCE_S.get(self.family, Kernel.patience_s)
 
     def readable(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments so that Python reads plain numbers from them, and fields of records by their names."""

@@ -80,6 +80,11 @@ def test_helpers_compile_what_all_commands_call_of_one_family(monkeypatch: pytes
     asked: list[frozenset[str]] = []
     monkeypatch.setattr(ahead, "_listed", lambda: {"commands": commands})
     monkeypatch.setattr(ahead, "_compile", asked.append)
+
+    def task(name: str, _: object) -> SimpleNamespace:
+        return SimpleNamespace(kernel=SimpleNamespace(family=name.partition(".engines.")[2].partition(".")[0]))
+
+    monkeypatch.setattr(ahead, "Task", task)
     for name in (first, third, fluid, packets, "routing.a.another"):
         ahead.compile_ahead(name)
     assert asked == [{first, second}, {first, second, third}, {fluid}, {packets}]
