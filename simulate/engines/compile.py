@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -10,20 +9,16 @@ import numpy as np
 
 from routing.machine_code import INNER, UNCOUNTED, Kernel
 
-PATIENCE_S = {"simulate.engines.fluid": 9.0, "simulate.engines.packets": 4.0}
-"""CPU time that an engine is interpreted for before it is compiled: as long as that takes for two processors. On an
-empty cache `advance` of the fluid engine, with all that it calls, takes 17 s of CPU, and `run` of the packets 8."""
-
 
 class Played(Kernel):
     """A kernel of the simulation. An event looks at few elements of the state, so more of them are small."""
 
     small = 2**18
-    """A kernel that scans an array of so many elements takes a twentieth of a second, interpreted, of `PATIENCE_S`."""
-
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        super().__init__(function, **options)
-        self.patience_s = PATIENCE_S.get(self.family, Kernel.patience_s)
+    """A kernel that scans an array of so many elements takes a twentieth of a second, interpreted, of `patience_s`."""
+    patience_s = 9.0
+    """As long as compiling takes: `advance` of the fluid engine, with all that it calls, takes 17 s of CPU on an empty
+    cache, shared by two processors, and `run` of the packets 8. Whoever waits in vain waits twice as long as he had to.
+    """
 
     def readable(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments so that Python reads plain numbers from them, and fields of records by their names."""
