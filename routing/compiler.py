@@ -7,6 +7,7 @@ alters a result: what is damaged or stale is compiled anew and replaced, and whe
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import mmap
@@ -19,14 +20,16 @@ from enum import Enum
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
 from llvmlite.binding import get_host_cpu_features, get_process_triple
 from numba import config, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
-from numba.core.registry import CPUDispatcher
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.environment import lookup_environment
+from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime.nrt import rtsys
 from numba.core.types import int64, unliteral
 
@@ -124,8 +127,9 @@ class KernelCache(FunctionCache):
 
     _impl_class = Places
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, object]) -> None:
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, object], family: str = "") -> None:
         super().__init__(function)
+        self.family = family
         stamp = partial(digest_of_reach, function, options)
         self._cache_file = CheckedFile(self._cache_path, self._impl.filename_base, stamp)
         folder = os.fspath(SHIPPED / PROCESSOR / function.__module__)
@@ -145,7 +149,7 @@ class KernelCache(FunctionCache):
             self._try(self.flush)
         if found is None:
             LOG.info("compiling %s, once for this machine", self._py_func.__name__)
-            Compiled.has_begun = True
+            Compiled.begun.add(self.family)
         return found
 
     def is_filled(self) -> bool:
@@ -182,6 +186,57 @@ class KernelCache(FunctionCache):
             write()
         except OSError as error:
             warn_once(os.fspath(self._cache_path), error.strerror or str(error))
+
+
+class Library(JITCodeLibrary):
+    """What Numba makes of one function: machine code only once somebody asks for its address.
+
+    What only kernels call is compiled with its callers; code of its own, which nobody called, was a third of the work.
+    """
+
+    _compiled_object: bytes | None = None  # as the library begins, before Numba decides whether it can be kept
+    _is_made = False
+
+    def _optimize_final_module(self) -> None:
+        """Leave it to the callers."""
+
+    def _finalize_final_module(self) -> None:
+        if self._compiled_object is None:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+        else:  # it was kept
+            super()._finalize_final_module()
+
+    def get_pointer_to_function(self, name: str) -> Any:
+        """Return the address of a function of the library, 0 for that of another."""
+        self._ensure_finalized()
+        defined = (function.name for function in self._final_module.functions if not function.is_declaration)
+        if not self._is_made and name in defined:
+            self._is_made = True
+            super()._optimize_final_module()
+            super()._finalize_final_module()
+            for variable in self._final_module.global_variables:  # those of what it calls, too
+                if (environment := lookup_environment(variable.name)) is not None:
+                    self.codegen.set_env(variable.name, environment)
+        return super().get_pointer_to_function(name)
+
+    def serialize_using_object_code(self) -> Any:
+        """Return what is kept of it."""
+        return super().serialize_using_object_code() if self._is_made else self.serialize_using_bitcode()
+
+
+class Codegen(JITCPUCodegen):
+    """Makes libraries that wait."""
+
+    _library_class = Library
+
+    def set_env(self, name: str, environment: object) -> None:
+        """Give a function its environment, once it has an address."""
+        if self._engine.is_symbol_defined(name):
+            super().set_env(name, environment)
+
+
+cpu_target.target_context._internal_codegen = Codegen("heddle.exec")
 
 
 @cache
@@ -275,12 +330,12 @@ def _meaning(value: Any, names: Sequence[str], called: dict[Callable[..., Any], 
 class Compiled(CPUDispatcher):
     """What Numba makes of a function; its code is kept."""
 
-    has_begun = False
-    """Whether anything was compiled in this process: whoever waits for that shall wait once."""
+    begun: ClassVar[set[str]] = set()
+    """Families of which anything was compiled in this process."""
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, object]) -> None:
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, object], family: str = "") -> None:
         super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None, **options})
-        self._cache = KernelCache(function, options)
+        self._cache = KernelCache(function, options, family)
 
     @property
     def has_code(self) -> bool:
@@ -288,9 +343,24 @@ class Compiled(CPUDispatcher):
         return bool(self.overloads) or self._cache.is_filled()
 
     @property
+    def has_begun(self) -> bool:
+        """Whether anything of its family was compiled in this process: whoever waits for that shall wait once."""
+        return self._cache.family in self.begun
+
+    @property
     def can_be_kept(self) -> bool:
         """Whether there is a place for its code."""
         return not isinstance(self._cache._impl.locator, ReadOnlyGiven | ReadOnlyBeside)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile the function for some types. What Numba makes is kept: to look for garbage in it took a tenth."""
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(sig)
+        finally:
+            if collects:
+                gc.enable()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Compile what another kernel calls once for all integers, not for each constant and each width of them."""

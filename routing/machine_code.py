@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cached_property, partial, update_wrapper
 from time import thread_time
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -41,6 +42,7 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         self.name = f"{function.__module__}.{function.__name__}"
+        self.family = family_of(function)
         self.py_func = function
         self.options = options
         update_wrapper(self, function)
@@ -50,7 +52,7 @@ class Kernel:
         """The `routing.compiler.Compiled` that calls the machine code of the function, or makes it."""
         from routing.compiler import Compiled  # it takes half a second, and what is small does without
 
-        return Compiled(self.py_func, self.options)
+        return Compiled(self.py_func, self.options, self.family)
 
     @property
     def _numba_type_(self) -> Any:
@@ -71,9 +73,10 @@ class Kernel:
 
     def is_interpreted(self, given: tuple[Any, ...]) -> bool:
         """Whether to interpret the function for these arguments, and not load or compile it."""
-        if Interpreter.spent_s > self.patience_s or not is_small(given, self.small):
+        spent_s = Interpreter.spent_s[self.family]
+        if spent_s > self.patience_s or not is_small(given, self.small):
             return False
-        if "numba" not in sys.modules and Interpreter.spent_s <= LOADING_S:
+        if "numba" not in sys.modules and spent_s <= LOADING_S:
             return True
         return not self.compiled.has_code and not self.compiled.has_begun
 
@@ -86,8 +89,8 @@ class Interpreter(threading.local):
     """Interprets a kernel with all that it calls."""
 
     at_work = False
-    spent_s = 0.0
-    """That of all threads: a command that routes begins new ones, and would be patient in each."""
+    spent_s: ClassVar[dict[str, float]] = defaultdict(float)
+    """By family, of all threads: a command that routes begins new ones, and would be patient in each."""
 
     def run(self, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
         """Call a function; a division by zero and an integer that does not fit are errors, never other numbers."""
@@ -97,10 +100,19 @@ class Interpreter(threading.local):
                 return function(*given)
         finally:
             self.at_work = False
-            Interpreter.spent_s += thread_time() - begin
+            Interpreter.spent_s[family_of(function)] += thread_time() - begin
 
 
 _interpreter = Interpreter()
+
+
+def family_of(function: Callable[..., Any]) -> str:
+    """Return what is interpreted, or compiled, together: an engine of the simulation, or all else.
+
+    Fair rates for what packets took seconds to play are interpreted in half a second.
+    """
+    folder = function.__module__.rpartition(".")[0]
+    return folder if folder.startswith("simulate.engines.") else ""
 
 
 def is_small(given: tuple[Any, ...], most: int) -> bool:
@@ -129,6 +141,9 @@ INNER: dict[str, Any] = {**UNCOUNTED, "no_cpython_wrapper": True}
 
 kernel = cast("Decorator", partial(Kernel, _nrt=True, no_cfunc_wrapper=True))
 """For functions on flat arrays; they hold no lock of Python's, so that a signal can end a command while they run."""
+
+making = cast("Decorator", partial(Kernel, _nrt=True, no_cfunc_wrapper=True, no_cpython_wrapper=True))
+"""For functions that only kernels call, and that make arrays."""
 
 inner = cast("Decorator", partial(Kernel, **INNER))
 """For functions that only kernels call, and that make and return no arrays."""

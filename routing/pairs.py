@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.machine_code import inner, kernel
+from routing.machine_code import inner, kernel, making
 from routing.order.legal import breadth_first
 from routing.tables import MAX_DATA_VLS, NO_PATH
+from topo.fabric import Fabric
 
 NO_ENTRY, NO_SUCH_PORT, UNPLUGGED, LOOP, WRONG_END, NO_LANE, DETACHED = range(7)
 N_FAULTS = 7
@@ -73,11 +74,31 @@ class PairWalk(NamedTuple):
     """(3,) pairs not delivered; most switches beyond the shortest path; virtual lanes used, as bits."""
 
 
+def empty_walk(fabric: Fabric, n_roles: int, n_lanes: int, n_dests: int) -> PairWalk:
+    """Return sums over no pairs."""
+    n_switches, n_ports = fabric.n_switches, fabric.n_ports
+    n_words = 1 + (int(np.diff(fabric.port_offset[: n_switches + 1]).max(initial=0)) >> 6)
+    no_faults = np.full((2, n_switches, N_FAULTS), -1, np.int32)
+    return PairWalk(
+        np.zeros((n_roles, n_ports), np.int64),
+        np.zeros((n_roles, n_ports), np.int64),
+        np.zeros((n_roles, n_switches), np.int64),
+        np.zeros(n_dests, np.bool_),
+        np.zeros((n_lanes, n_ports, n_words), np.uint64),
+        np.zeros(n_switches + 1, np.int64),
+        no_faults[0],
+        no_faults[1],
+        np.zeros(3, np.int64),
+    )
+
+
 class _Forest(NamedTuple):
-    """Paths to one destination; (S,) each."""
+    """Paths to one destination; (S,) each but for ``sources``."""
 
     seen: Int32s
     """The last destination for which a switch was followed."""
+    sources: Int32s
+    """(n,) switches with sources."""
     hops: Int32s
     """Switches to the destination, itself included; `_LOST` or `_ON_WALK`."""
     flow: Int32s
@@ -97,9 +118,8 @@ def walk_pairs(
     attached: Int32s,
     indptr: Int32s,
     neighbour: Int32s,
-    n_roles: int,
-    n_lanes: int,
-) -> PairWalk:
+    walk: PairWalk,
+) -> None:
     """Follow all pairs to the given destinations.
 
     Parameters
@@ -109,42 +129,36 @@ def walk_pairs(
         Sources at each switch; every destination is a source too, and never sends to itself.
     indptr, neighbour
         Adjacency of switches, as CSR.
-    n_roles, n_lanes : int
-        Extents of the results.
+    walk : PairWalk, in and out
+        `empty_walk` at first; sums are added to it.
 
     Notes
     -----
     O(D x switches on the paths); no pair costs anything of its own.
     """
-    n_switches, n_dests, n_ports = len(tables.lft), len(dests.lid), len(tables.peer_node)
-    n_words = 1
-    for switch in range(n_switches):
-        n_words = max(n_words, (tables.port_offset[switch + 1] - tables.port_offset[switch] >> 6) + 1)
-    walk = PairWalk(
-        np.zeros((n_roles, n_ports), np.int64),
-        np.zeros((n_roles, n_ports), np.int64),
-        np.zeros((n_roles, n_switches), np.int64),
-        np.zeros(n_dests, np.bool_),
-        np.zeros((n_lanes, n_ports, n_words), np.uint64),
-        np.zeros(n_switches + 1, np.int64),
-        np.full((n_switches, N_FAULTS), -1, np.int32),
-        np.full((n_switches, N_FAULTS), -1, np.int32),
-        np.zeros(3, np.int64),
-    )
-    spare = np.zeros((6, n_switches), np.int32)
-    forest = _Forest(np.full(n_switches, -1, np.int32), spare[0], spare[1], spare[2], spare[3], spare[4], spare[5])
-    sources = np.flatnonzero(attached).astype(np.int32)
-    distance = np.zeros(n_switches, np.int32)
+    forest, distance = _empty_forest(attached), np.zeros(len(attached), np.int32)
     last_dest_switch = -1
-    for d in range(n_dests):
+    for d in range(len(dests.lid)):
         dest_switch = dests.switch[d]
         if dest_switch != last_dest_switch:
             breadth_first(dest_switch, indptr, neighbour, distance, forest.stack)
             last_dest_switch = dest_switch
-        placed = _find_paths(tables, dests, d, sources, attached, forest, walk)
-        _count_pairs(tables, dests, d, sources, attached, distance, forest, walk)
+        placed = _find_paths(tables, dests, d, attached, forest, walk)
+        _count_pairs(tables, dests, d, attached, distance, forest, walk)
         _sum_flows(tables, dests.role[d], forest, placed, walk)
-    return walk
+
+
+@making
+def _empty_forest(attached: Int32s) -> _Forest:
+    """Return room for paths, and the switches with sources."""
+    n_sources = 0
+    room = np.empty((8, len(attached)), np.int32)
+    for switch in range(len(attached)):
+        room[0, switch] = -1
+        if attached[switch]:
+            room[1, n_sources] = switch
+            n_sources += 1
+    return _Forest(room[0], room[1, :n_sources], room[2], room[3], room[4], room[5], room[6], room[7])
 
 
 @inner
@@ -152,7 +166,6 @@ def _find_paths(
     tables: PathTables,
     dests: PairDests,
     d: int,
-    sources: Int32s,
     attached: Int32s,
     forest: _Forest,
     walk: PairWalk,
@@ -166,7 +179,7 @@ def _find_paths(
     lid, dest_switch, last = np.uint32(dests.lid[d]), dests.switch[d], dests.port[d]
     n_switches = len(lft)
     placed = 0
-    for source in sources:
+    for source in forest.sources:
         if seen[source] == d or (source == dest_switch and attached[source] == 1):
             continue
         node = np.uint32(source)
@@ -230,7 +243,6 @@ def _count_pairs(
     tables: PathTables,
     dests: PairDests,
     d: int,
-    sources: Int32s,
     attached: Int32s,
     distance: Int32s,
     forest: _Forest,
@@ -243,7 +255,7 @@ def _count_pairs(
     lid, dest_switch = dests.lid[d], dests.switch[d]
     one_sl = path_sl.shape[0] == 1
     missing, stretch, lanes_used = 0, 0, 0
-    for source in sources:
+    for source in forest.sources:
         count = attached[source] - (1 if source == dest_switch else 0)
         if count == 0:
             continue
@@ -298,28 +310,24 @@ def _sum_flows(tables: PathTables, role: int, forest: _Forest, placed: int, walk
 
 
 @kernel
-def follow_lost(tables: PathTables, dests: PairDests, attached: Int32s, depends: NDArray[np.uint64]) -> None:
+def follow_lost(
+    tables: PathTables, dests: PairDests, attached: Int32s, unused: PairWalk, depends: NDArray[np.uint64]
+) -> None:
     """Add the dependencies of packets that do not arrive: they hold channels too, until a switch drops them.
 
     Parameters
     ----------
     tables, dests, attached
         As in `walk_pairs`; a destination that hangs on no switch has the switch -1 and the port -2.
+    unused : PairWalk
+        `empty_walk`: the faults that are found again.
     depends : (lanes, P, words) uint64, in and out
         As in `PairWalk`.
     """
-    n_switches = len(tables.lft)
-    unused = PairWalk(
-        np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64), np.zeros(1, np.bool_),
-        np.zeros((1, 1, 1), np.uint64), np.zeros(1, np.int64), np.full((n_switches, N_FAULTS), -1, np.int32),
-        np.full((n_switches, N_FAULTS), -1, np.int32), np.zeros(3, np.int64),
-    )  # fmt: skip
-    spare = np.zeros((6, n_switches), np.int32)
-    forest = _Forest(np.full(n_switches, -1, np.int32), spare[0], spare[1], spare[2], spare[3], spare[4], spare[5])
-    sources = np.flatnonzero(attached).astype(np.int32)
+    forest = _empty_forest(attached)
     for d in range(len(dests.lid)):
-        _find_paths(tables, dests, d, sources, attached, forest, unused)
-        for source in sources:
+        _find_paths(tables, dests, d, attached, forest, unused)
+        for source in forest.sources:
             if attached[source] == (1 if source == dests.switch[d] else 0) or forest.hops[source] != _LOST:
                 continue
             sl = tables.path_sl[0 if tables.path_sl.shape[0] == 1 else source, dests.lid[d]]

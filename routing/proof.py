@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from routing.names import find_ends
 from routing.order.dependencies import dependency_graph, topological_order
-from routing.pairs import PairDests, PairWalk, PathTables, follow_lost, walk_pairs
+from routing.pairs import PairDests, PairWalk, PathTables, empty_walk, follow_lost, walk_pairs
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels
 from routing.trace import Trace, trace, walk
@@ -258,7 +258,9 @@ def prove(routed: Routed, endpoints: EndpointSet | Sequence[int | str] | NDArray
         frozen(np.zeros((1, top), np.uint8)) if tables.path_sl is None else tables.path_sl,
         frozen(np.array(tables.sl2vl, np.uint8)),
     )
-    walk = walk_pairs(
+    n_lanes = 1 + max((lane for lane in lanes_of if lane < MAX_DATA_VLS), default=0)
+    walk = empty_walk(fabric, len(roles), n_lanes, len(dests))
+    walk_pairs(
         path_tables,
         PairDests(
             frozen(lid),
@@ -269,8 +271,7 @@ def prove(routed: Routed, endpoints: EndpointSet | Sequence[int | str] | NDArray
         frozen(attached),
         indptr,
         neighbour,
-        len(roles),
-        1 + max((lane for lane in lanes_of if lane < MAX_DATA_VLS), default=0),
+        walk,
     )
     load, histogram = walk.load, walk.histogram
     missing, stretch, lanes = walk.totals.tolist()
@@ -502,7 +503,8 @@ def _judge_lost(
     dest_switch = fabric.end_switch[dests]
     at = np.where(dest_switch < 0, -2, delivery_channels(fabric, dests)).astype(np.int32)
     parts = (lid, dest_switch, at, np.zeros(len(dests), np.int32))
-    follow_lost(path_tables, PairDests(*(frozen(part) for part in parts)), frozen(attached), depends)
+    unused = empty_walk(fabric, 1, 1, 0)
+    follow_lost(path_tables, PairDests(*(frozen(part) for part in parts)), frozen(attached), unused, depends)
     count, loops = 0, []
     for lane in np.flatnonzero((depends != walk.depends).any(axis=(1, 2))):
         on_loop, loop, _ = judge_dependencies(fabric, depends[lane], apart=looping[lane])

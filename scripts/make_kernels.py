@@ -20,6 +20,7 @@ import sys
 import tempfile
 import tomllib
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from math import inf
@@ -51,7 +52,7 @@ simulate OUT/fire-flyer-2 -w allreduce-zone-tree
 
 def run_commands(out: Path, signatures: Path, commands: str) -> None:
     """Run commands, copy the code that was compiled for them to a folder for each module, and list signatures."""
-    Interpreter.spent_s = inf
+    Interpreter.spent_s = defaultdict(lambda: inf)
     ahead.compile_ahead = lambda name: None  # here it is found out what there is to compile
     entries: list[set[str]] = []
     call = Kernel.__call__

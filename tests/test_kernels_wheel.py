@@ -22,10 +22,11 @@ repair OUT/lab --down leaf0:27 -o OUT/repaired
 """
 PROGRAM = """
 import logging, sys
+from collections import defaultdict
 import plan.cli
 from routing.machine_code import Interpreter
 logging.basicConfig(level=logging.INFO)
-Interpreter.spent_s = float(sys.argv[1])
+Interpreter.spent_s = defaultdict(lambda: float(sys.argv[1]))
 for line in sys.argv[2].strip().splitlines():
     assert plan.cli.run(line.split()) == 0, line
 """

@@ -65,22 +65,27 @@ def fill_modulo(
     hops, choice, n_choices = paths.hops, paths.choice, paths.n_choices
     bundle = np.empty(len(receiver) + 1, np.uint32)
     turn = np.empty(quotient.shape[1], np.uint32)
-    bundle_of = np.empty(planes.max(), np.int32)
+    most_planes, n_joints, zone, like = 0, 0, -1, -1
+    for here in range(n):
+        most_planes, n_joints = max(most_planes, planes[here]), n_joints + (level[here] == 0)
+        zone, like = max(zone, turns[0, here]), max(like, turns[1, here])
+    bundle_of = np.empty(most_planes, np.int32)
     # Where the same digit leads from everywhere to a joint, only the next ones tell apart what comes there.
-    alike = turns[0].max() >= 0 and turns[1].max() < 0
-    joints = np.uint32(np.count_nonzero(level == 0) if alike and level.min() == 0 else 1)
+    joints = np.uint32(n_joints if zone >= 0 and like < 0 and n_joints > 0 else 1)
     # Seen as unsigned, what is an index needs no look whether it counts from the end.
     start, after_channel, chosen = first.view(np.uint32), receiver.view(np.uint32), choice.view(np.uint32)
     g = 0
     while g < n:
         target = group[g]
         count = legal_choices(target, order, paths)
-        after = g + 1
+        pinned, after = False, g + 1
+        for here in range(n):
+            pinned = pinned or paths.pinned[here] >= 0
         while (
             after < n
+            and not pinned
             and limit[group[after]] == limit[target]
             and _are_twins(target, group[after], order)
-            and (after > g + 1 or paths.pinned.max() < 0)
         ):
             after += 1
         twins = after > g + 1

@@ -79,8 +79,8 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64], *, join_peaks: bool
             (np.minimum(ports, fabric.peer[ports]), receiver, _planes(level, sender, receiver)[receiver], sender)
         )
     ]
-    sender, receiver = fabric.port_node[ports], fabric.peer_node[ports]
-    indptr = np.searchsorted(sender, np.arange(n + 1)).astype(np.int32)
+    sender, receiver = frozen(fabric.port_node[ports]), frozen(fabric.peer_node[ports])
+    indptr = frozen(np.searchsorted(sender, np.arange(n + 1)).astype(np.int32))
     height = np.empty(n, np.int64)  # position by level
     height[np.lexsort((np.arange(n), level))] = np.arange(n)
     up = height[receiver] > height[sender]
@@ -96,9 +96,9 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64], *, join_peaks: bool
         rank[reverse[outward]] = 2 * n - 1 - position
     by_rank_desc, tie_indptr = _by_rank(rank, sender)
     return ChannelOrder(
-        indptr=frozen(indptr),
-        sender=frozen(sender),
-        receiver=frozen(receiver),
+        indptr=indptr,
+        sender=sender,
+        receiver=receiver,
         reverse=frozen(reverse),
         number=frozen(fabric.port_number[ports]),
         rate_gbps=frozen(fabric.rate_gbps[ports]),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.machine_code import inner, kernel
+from routing.machine_code import inner, kernel, making
 
 Int32s = NDArray[np.int32]
 
@@ -58,7 +58,7 @@ class LegalPaths(NamedTuple):
     """(4, S)."""
 
 
-@kernel
+@making
 def empty_paths(order: ChannelOrder) -> LegalPaths:
     """Return legal paths to be filled."""
     n = len(order.indptr) - 1

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from routing.order.channel_order import hops_from, with_ranks
 from routing.order.legal import ChannelOrder, breadth_first
-from routing.order.turns import ALLOWED, Turns, grow_order, offer_turns
+from routing.order.turns import ALLOWED, Turns, grow_order, no_turns, offer_turns
 from topo.fabric import frozen
 
 MAX_ROOTS = 64
@@ -72,11 +72,9 @@ def regrow_channel_order(
 
 def _tree_turns(order: ChannelOrder, start: NDArray[np.integer]) -> Turns:
     """Return ranks, which are a permutation, such that all turns along spanning trees are allowed, and no others."""
-    size = len(order.sender)
-    rank = start.astype(np.int32)
-    state = np.zeros((size, int(np.diff(order.indptr).max(initial=0))), np.uint8)
-    _allow_spanning_trees(order, rank, state)
-    return Turns(order, rank, state, np.zeros(size, bool), np.empty(size + 1, np.int32))
+    turns = no_turns(order, start.astype(np.int32))
+    _allow_spanning_trees(order, turns.rank, turns.state)
+    return turns
 
 
 def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:

@@ -129,9 +129,10 @@ def phase_congestion(
         sends = partners[phase]
         while not _lay_flows(sends, switch, delivery, out, before_first, following, load, trail, steps):
             trail = np.empty((n_ranks, min(2 * trail.shape[1], n_switches)), np.int32)
-        most = load.max() if n_channels else 0
+        most, flows = 0, 0
+        for c in range(n_channels):
+            most = max(most, load[c])
         max_load[phase] = most
-        flows = 0
         total = 0.0
         for rank in range(n_ranks):
             if sends[rank] < 0:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.dependencies import dependency_graph
 from routing.order.legal import ChannelOrder
-from routing.order.turns import ALLOWED, Turns
+from routing.order.turns import ALLOWED, Turns, no_turns
 from routing.repairs.basis import RepairBasis
 from topo.fabric import Fabric, frozen
 
@@ -47,12 +47,12 @@ class Channels(NamedTuple):
 
     def growing(self, basis: RepairBasis, rank: NDArray[np.int32]) -> Turns:
         """Return an order of ports as a channel order to be extended, with those turns of old paths that it allows."""
-        order, start, size = self.order, self.start(rank), len(self.port)
-        state = np.zeros((size, int(np.diff(order.indptr).max(initial=0))), np.uint8)
+        order, start = self.order, self.start(rank)
+        growing = no_turns(order, start)
         first, then = self.turns(basis)
         rises = start[first] < start[then]
-        state[first[rises], (then - order.indptr[order.sender[then]])[rises]] = ALLOWED
-        return Turns(order, start, state, np.zeros(size, bool), np.empty(size + 1, np.int32))
+        growing.state[first[rises], (then - order.indptr[order.sender[then]])[rises]] = ALLOWED
+        return growing
 
     def ranks(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return (P,) the ranks of channels by port; -1 for other ports."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.machine_code import inner, kernel
+from routing.machine_code import inner, kernel, making
 from routing.tables import NO_PATH
 
 Int32s = NDArray[np.int32]
@@ -66,7 +66,7 @@ class TreeScan(NamedTuple):
     need: Int32s
 
 
-@kernel
+@making
 def empty_scan(n: int) -> TreeScan:
     """Return a scan of n switches, to be filled."""
     return TreeScan(
@@ -242,8 +242,8 @@ def repair_trees(
                 if not stays:
                     tree.cut[here] = False
                     tree.depth[here] = -1
-            new[i] = old[i]
-            old_label[:] = tree.label
+            for here in range(n):
+                new[i, here], old_label[here] = old[i, here], tree.label[here]
             if _repair(net, dest_switch, load, sources[1], weight[i], tree, new[i]):
                 for here in cut[:count]:
                     _add_path(net, net.node, new[i], here, dest_switch, weight[i] * sources[1, here], load)

@@ -328,7 +328,8 @@ def find_crowds(samples: Samples, turns: Turns, state: State, next_hop: NextHops
 @kernel
 def sum_terms(samples: Samples, state: State, met: Floats, square: Floats, high: Floats) -> None:
     """Return Q and P of each sample in ``square`` and ``high``, from its loads."""
-    square[:], high[:] = -met, 0.0
+    for k in range(len(square)):
+        square[k], high[k] = -met[k], 0.0
     for c in range(len(state.load)):
         for k in range(len(square)):
             x = state.load[c, k] * samples.slow[c]

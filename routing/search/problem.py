@@ -231,9 +231,9 @@ def all_pairs_alone(problem: Problem) -> Problem:
     some = np.array(problem.names) == "pairs"
     samples, dests = problem.samples, len(problem.samples.lid)
     few = samples._replace(
-        source=samples.source[some[: problem.dense]],
-        weight=samples.weight[some[: problem.dense]],
-        doublings=samples.doublings[some],
+        source=frozen(samples.source[some[: problem.dense]]),
+        weight=frozen(samples.weight[some[: problem.dense]]),
+        doublings=frozen(samples.doublings[some]),
         indptr=frozen(np.zeros(dests + 1, np.int64)),
         sender=samples.sender[:0],
         sample=samples.sample[:0],

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from routing.order.channel_order import order_channels, switch_levels, with_ranks
 from routing.order.destinations import Destinations, destinations_of
 from routing.order.legal import ChannelOrder
-from routing.order.turns import Turns
+from routing.order.turns import Turns, no_turns
 from routing.search.move import (
     AMENDED,
     Allowed,
@@ -201,12 +201,11 @@ class TableSearch:
     def _turns(self, order: ChannelOrder) -> Turns:
         """Return the channels with ranks that differ, and no turns."""
         rank = np.argsort(np.argsort(order.rank, kind="stable"), kind="stable").astype(np.int32)
-        return Turns(
-            order, rank, np.zeros(self.shape, np.uint8), np.zeros(len(rank), bool), np.empty(len(rank) + 1, np.int32)
-        )
+        return no_turns(order, rank)
 
     def _sum(self, turns: Turns, used: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> Sums:
         """Sum loads anew, and count the turns that are taken."""
+        next_hop = next_hop.copy()  # which may be written to, as in `move_flows`: compiled once
         count = len(self.problem.weights)
         met, square, high = np.empty(count), np.empty(count), np.empty(count)
         missing = add_up_loads(self.problem.samples, turns, used, self.state, next_hop, met)

@@ -46,7 +46,8 @@ def walk(
     for at in range(len(src)):
         if n + longest > len(room):
             larger = np.empty(2 * len(room), np.int32)
-            larger[:n] = room[:n]
+            for i in range(n):  # to assign a slice takes Numba a second to compile, for its error message
+                larger[i] = room[i]
             room = larger
         dest = dst[at]
         last = n + longest

@@ -72,6 +72,24 @@ def test_what_is_called_comes_first(seed: int) -> None:
     assert all(place[callee] < place[task.kernel.py_func] for task in tasks for callee in task.called)
 
 
+def test_helpers_compile_what_all_commands_call_of_one_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a command plays packets and then fluid flows is no reason to compile both."""
+    first, second, third = "routing.a.first", "routing.b.second", "routing.a.third"
+    fluid, packets = "simulate.engines.fluid.events.advance", "simulate.engines.packets.steps.run"
+    commands = [[first, second, third], [first, second, fluid], [fluid, packets]]
+    asked: list[frozenset[str]] = []
+    monkeypatch.setattr(ahead, "_listed", lambda: {"commands": commands})
+    monkeypatch.setattr(ahead, "_compile", asked.append)
+
+    def task(name: str, _: object) -> SimpleNamespace:
+        return SimpleNamespace(kernel=SimpleNamespace(family=name.partition(".engines.")[2].partition(".")[0]))
+
+    monkeypatch.setattr(ahead, "Task", task)
+    for name in (first, third, fluid, packets, "routing.a.another"):
+        ahead.compile_ahead(name)
+    assert asked == [{first, second}, {first, second, third}, {fluid}, {packets}]
+
+
 PROGRAM = """\
 import logging, sys
 from routing import ahead

@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from math import inf
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -186,6 +188,63 @@ def test_code_that_was_installed_is_used_while_it_fits(folder: Path, monkeypatch
     assert run(folder) == [2, 0]
 
 
+MAKING = """\
+from routing.machine_code import kernel, making
+@making
+def third(number):
+    if number < 0:
+        raise ValueError("below zero", number)
+    return number // 3
+@kernel
+def thirds(numbers):
+    return third(numbers[0]) + third(numbers[1])
+"""
+CALLS = """\
+import numba, numpy as np
+from collections import defaultdict
+from kernels_of_a_test.callee import third, thirds
+from routing.machine_code import Interpreter
+Interpreter.spent_s = defaultdict(lambda: float("inf"))
+print(thirds(np.array([7, 12])))
+try:
+    thirds(np.array([7, -2]))
+except ValueError as error:
+    print(*error.args)
+for kernel in (thirds, third):
+    print(*(made.library._is_made for made in kernel.compiled.overloads.values()), kernel.compiled._cache.is_filled())
+# What others compile with Numba in the same process: called from Python, from C, element by element, and at once.
+@numba.njit
+def least(numbers):
+    return np.sort(numbers)[0]
+@numba.cfunc("float64(float64)")
+def half(number):
+    return number / 2
+@numba.vectorize(["int64(int64)"])
+def fourth(number):
+    return third(number) - 1
+@numba.njit(no_cpython_wrapper=True)
+def factorial(n):
+    return 1 if n < 2 else n * factorial(n - 1)
+@numba.njit
+def twice(n):
+    return 2 * factorial(n)
+print(least(np.array([3, 2])), half.ctypes(5.0), fourth(np.array([9, 12])), twice(5))
+"""
+
+
+@pytest.mark.slow
+def test_what_only_kernels_call_has_no_machine_code(folder: Path) -> None:
+    """Compiled, and then from the cache: the same results and errors. Numba serves others as ever."""
+    (folder / "callee.py").write_text(MAKING)
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"PYTHONPATH": os.pathsep.join([str(folder.parent), *sys.path])}
+    for made in (["True True", "False True"], ["False True", "True"]):
+        command = [sys.executable, "-c", CALLS]
+        done = subprocess.run(command, env=environment, cwd=folder.parent, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == ["6", "below zero -2", *made, "2 2.5 [2 3] 240"]
+
+
 def test_code_is_not_taken_for_that_of_another_signature(tmp_path: Path) -> None:
     """Two processes compiled at once and took the same name for their files."""
     first, second = (CheckedFile(str(tmp_path), "kernel", lambda: b"stamp") for _ in range(2))
@@ -210,13 +269,13 @@ def test_a_user_without_a_home_gets_no_folder_of_that_name(tmp_path: Path, monke
 
 def test_patience_is_that_of_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that routes begins new ones each time; ten commands of one process were patient ten times."""
-    monkeypatch.setattr(Interpreter, "spent_s", 0.0)
+    monkeypatch.setattr(Interpreter, "spent_s", defaultdict(float))
     monkeypatch.setattr(machine_code, "thread_time", iter((1.0, 4.0, 1.0, 3.0)).__next__)
     for _ in range(2):
         thread = Thread(target=Interpreter().run, args=(int, ()))
         thread.start()
         thread.join()
-    assert Interpreter.spent_s == 5.0
+    assert Interpreter.spent_s == {"": 5.0}
 
 
 @pytest.mark.parametrize(
@@ -236,12 +295,22 @@ def test_what_is_small_is_interpreted_for_as_long_as_the_other_would_take(
 ) -> None:
     one = Kernel(len)
     one.compiled = SimpleNamespace(has_code=kept, has_begun=begun)
-    monkeypatch.setattr(Interpreter, "spent_s", spent_s)
+    monkeypatch.setattr(Interpreter, "spent_s", {"": spent_s, "simulate.engines.fluid": 9.0})
     monkeypatch.delitem(sys.modules, "numba")
     if loaded:
         monkeypatch.setitem(sys.modules, "numba", SimpleNamespace())
     assert one.is_interpreted((np.zeros(3),)) == interpreted
     assert not one.is_interpreted((np.zeros(one.small + 1),))
+
+
+def test_engines_are_families_of_their_own() -> None:
+    """What packets waited for in vain does not make the fair rates that they are compared with wait."""
+    from routing.pairs import walk_pairs
+    from simulate.engines.fluid.events import advance
+    from simulate.engines.packets.steps import run
+
+    kernels: list[Any] = [advance, run, walk_pairs]
+    assert [kernel.family for kernel in kernels] == ["simulate.engines.fluid", "simulate.engines.packets", ""]
 
 
 def call_compiled(kernel: Kernel, *given: object) -> object:
@@ -299,10 +368,11 @@ def test_a_first_plan_of_twenty_servers_compiles_nothing(repository: Path, tmp_p
 
 SIGNATURES = """
 import sys
+from collections import defaultdict
 import plan.cli
 from numba.core.types import Integer
 from routing.machine_code import Interpreter, Kernel
-Interpreter.spent_s = float("inf")
+Interpreter.spent_s = defaultdict(lambda: float("inf"))
 for line in sys.argv[1].strip().splitlines():
     assert plan.cli.run(line.split()) == 0, line
 def alike(kind):
