@@ -71,8 +71,8 @@ equal. *mean shift* is the mean over shifts of what *worst shift* is in the wors
 Tables with credit loops on one lane need several to be safe, as `dfsssp` asks for. The third table therefore lets ours
 take several, too (`--lanes 8`). Each figure is compared with the engine that is best in it; seldom is one best in all.
 
-The three tables below are of the search before decision 24, while the rows above are of today's; what the present one does
-on random fabrics: [tables](tables.md).
+The three tables below are of the search before decision 24, while the rows above are of today's. What the present one
+does on random fabrics: [tables](tables.md).
 """
 
 TITLES = (
