@@ -91,7 +91,8 @@ def optimise(
     trade_offs : bool
         Whether to search again without each need, and with less bandwidth.
     finalists : int
-        How many designs of different shapes to route and to play the jobs on.
+        How many designs of different shapes to route and to play the jobs on. Where several are asked for and none is
+        proven to meet the needs, the cheapest that is proven comes in addition.
     step : callable
         Progress callback, called as ``step(message)``.
 
@@ -131,7 +132,7 @@ def optimise(
         )
 
     found = search(asked, max(finalists, 1))
-    best = (*([found.winner] if found.winner else []), *found.others)[:finalists]
+    best = (*([found.winner] if found.winner else []), *found.others) if finalists else ()
     step("routing the finalists")
     played = judge_finalists(best, asked)
     beside = costmodel.trade_off(found, search) if trade_offs else None

@@ -40,6 +40,8 @@ STEPS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
+TICK = time.get_clock_info("process_time").resolution
+
 STATIC, ADAPTIVE = PacketModel(), PacketModel(adaptive=True)
 
 
@@ -85,7 +87,7 @@ def main() -> None:
             makespan = engine.play(flows).makespan_s
             best, hops = min(best, time.process_time() - begin), engine.n_hops
         routing = "adaptive" if model.adaptive else "static"
-        figures = f"{hops:,} | {makespan * 1e3:.3f} | {best:.2f} | {hops / best / 1e6:.1f}"
+        figures = f"{hops:,} | {makespan * 1e3:.3f} | {best:.2f} | {hops / max(best, TICK) / 1e6:.1f}"
         print(f"| {load} | {hosts:,} | {lanes} | {routing} | {model.inputs} | {figures} |", flush=True)
     print("\n| step of training, 16 servers | messages | hops | simulated hops | ratio | CPU, s |")
     print("|---|--:|--:|--:|--:|--:|")

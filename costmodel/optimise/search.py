@@ -99,7 +99,8 @@ class Search(Shown):
     unpriced: tuple[str, ...]
     """Parts without a price; the known prices are compared."""
     others: tuple[Design, ...] = ()
-    """The other finalists in the order of price: designs of other shapes that meet all needs."""
+    """The other finalists in the order of price: designs of other shapes of which no need is refuted. The cheapest that
+    is proven to meet the needs is among them, if it costs at most a quarter more than the winner."""
     ended: str = ""
     """Why the search ended before the winner was proven; empty where it was proven."""
 
@@ -107,6 +108,12 @@ class Search(Shown):
     def proven(self) -> bool:
         """Whether the winner is known to be the cheapest."""
         return not self.unpriced and self.winner is not None and self.bound >= self.winner.price * (1 - ROUNDING)
+
+    @property
+    def sure(self) -> Design | None:
+        """The cheapest design that is proven to meet the needs; None where none was found."""
+        designs = ([self.winner] if self.winner else []) + [*self.others]
+        return next((design for design in designs if design.verdict is Verdict.HOLDS), None)
 
     @property
     def undecided(self) -> tuple[Design, ...]:
@@ -134,8 +141,11 @@ class Search(Shown):
                 if (self.bound < inf)
                 else f"no design of these families meets the needs; {work}"
             )
+        proof = self.winner.proof
+        if self.sure not in (None, self.winner):
+            proof += f"; the cheapest that is proven to meet the needs is {self.sure.name}, {self.sure.total} {unit}"
         if self.unpriced:
-            return f"{self.winner.total} {unit}, the cheapest by known prices; {self.winner.proof}; {work}"
+            return f"{self.winner.total} {unit}, the cheapest by known prices; {proof}; {work}"
         known = self.winner.total.known
         cost = f"{_money(known.middle if known else 0.0)} {unit}"
         if known and known.low < known.high:
@@ -148,7 +158,7 @@ class Search(Shown):
         if self.winner.total != self.winner.compared:
             cost += ", with each cable at its length"
             cheaper += f" with cables at the price of their speed, at which this one costs {_money(self.winner.price)}"
-        return f"{cost}; {cheaper}; {self.winner.proof}; {work}"
+        return f"{cost}; {cheaper}; {proof}; {work}"
 
     def _brief(self) -> str:
         return self.certificate
@@ -223,7 +233,8 @@ def optimise(
         knows no routing, so needs with ``tables`` require it.
     finalists : int
         Number of designs to find, each of another shape or other levels. The first is the winner, the others cost at
-        most 1.25 times as much.
+        most 1.25 times as much. Where several are asked for and none is proven to meet the needs, the cheapest that is
+        proven comes in addition, whatever its shape.
 
     Returns
     -------
@@ -320,7 +331,8 @@ def optimise(
             push(branch.expand())
             continue
         shape = branch.shape()
-        if any(_same_family(shape, each.spec.network) for each in met):
+        again = any(_same_family(shape, each.spec.network) for each in met)
+        if again and (finalists == 1 or _has_sure(met)):
             continue
         try:
             if branch.serial in postponed:
@@ -340,15 +352,18 @@ def optimise(
             if design.acceptable and judge is not None:
                 cluster = Cluster(problem.spec.model_copy(update={"network": shape}), problem.catalog)
                 design = replace(design, checks=(*design.checks, *judge(needs, cluster)))
-            if design.acceptable:
+            holds = design.verdict is Verdict.HOLDS
+            if design.acceptable and (holds or not again):
                 met.append(design)
                 if found is None:
                     unpriced = tuple(sorted(problem.unpriced))
                     found = Search(needs, design, bound, looked_at, tuple(tried), tuple(refused), unpriced)
-                if len(met) >= finalists:
+                if len(met) >= finalists and (finalists == 1 or _has_sure(met)):
                     break
-                continue
-            tried.append(design)
+                if holds:
+                    continue
+            elif not design.acceptable:
+                tried.append(design)
         if not met:
             if sum(each.verdict is Verdict.CANNOT_TELL for each in tried) >= MOST_UNDECIDED:
                 ended = "an unknown figure decides whether designs meet the needs"
@@ -365,6 +380,11 @@ def optimise(
         unpriced = tuple(sorted(problem.unpriced))
         found = Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), unpriced, ended=ended)
     return replace(found, others=tuple(met[1:]))
+
+
+def _has_sure(designs: Sequence[Design]) -> bool:
+    """Return whether one of some designs is proven to meet all needs."""
+    return any(design.verdict is Verdict.HOLDS for design in designs)
 
 
 def roots(problem: Problem) -> Iterator[Branch]:

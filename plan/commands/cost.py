@@ -118,7 +118,7 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
     "--finalists",
     type=click.IntRange(0, 8),
     default=0,
-    help="How many designs of different shapes to route and to play the jobs on.",
+    help="How many designs of different shapes to route and to play the jobs on; of several, one that is proven.",
 )
 @as_json
 def optimise(
@@ -161,6 +161,8 @@ def show(found: Search) -> None:
 
     show_table(found.table)
     click.echo(found.certificate)
+    if found.winner and not found.others and found.winner.verdict is Verdict.CANNOT_TELL:
+        click.echo("--finalists 2 also finds the cheapest design that is proven to meet the needs, and routes both")
     if found.winner and found.winner.stages:
         show_table(found.stage_table)
     for check in found.winner.checks if found.winner else ():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from costmodel.bills import bill
 from costmodel.optimise import cuts
+from costmodel.optimise.capacity import JOB
 from costmodel.optimise.design import Design, evaluate
 from costmodel.optimise.needs import Needs, read_needs, validate_needs, with_quotes
 from costmodel.optimise.problem import Problem
@@ -480,6 +481,21 @@ def test_a_winner_whose_bandwidth_is_only_not_refuted_says_so(monkeypatch: pytes
     assert found.winner.verdict is found.verdict is Verdict.CANNOT_TELL
     assert "not refuted (at most 100.0%, 100.0% needed)" in found.certificate
     assert found.winner.price == optimise(needs(60, families=["hyperx"]), CATALOG).bound
+
+
+def test_of_several_finalists_one_is_proven_where_the_winner_is_not() -> None:
+    def doubt(asked: Needs, cluster: Cluster) -> list[Check]:
+        return [] if cluster.spec.network.shape == "fat-tree" else [Check(JOB, Verdict.CANNOT_TELL, "doubted")]
+
+    some = needs(100, job={"nodes": 100, "bisection": 0.5})
+    tree = optimise(needs(100, job={"nodes": 100, "bisection": 0.5}, families=["fat-tree"]), CATALOG)
+    alone, found = (optimise(some, CATALOG, judge=doubt, finalists=count) for count in (1, 2))
+    assert alone.winner is not None and found.winner is not None and tree.winner is not None
+    assert alone.sure is None and not alone.others
+    assert found.winner.name == alone.winner.name and found.verdict is Verdict.CANNOT_TELL
+    assert found.sure is not None and found.sure in found.others
+    assert found.winner.price <= found.sure.price == tree.winner.price
+    assert f"proven to meet the needs is {found.sure.name}" in found.certificate
 
 
 @pytest.mark.parametrize(
