@@ -57,7 +57,7 @@ before any other traffic is looked at is the same under all labels, so this boun
 TRIALS, TRIAL_SIZE, NOISE = 8, 1 << 22, 0.5
 """Orders that are grown with the wishes of plain engines disturbed at random, by a factor of e to the power of this at
 one standard deviation, and destinations times channels of all of them together. Which one serves best cannot be told
-beforehand: the fullest links differ by a third, up and down."""
+beforehand: the fullest links differ by a third, up and down. Larger fabrics are not lowered again and again, either."""
 
 
 class Begin(NamedTuple):
@@ -146,9 +146,11 @@ def _search(start: Start) -> Found:
         begins = [begin, Begin(moved.order, moved.next_hop)]
     kept = begins[0].kept
     ends = [search.improve(*begin[:2], turns=turns, detour=detour, kept=kept) for begin in begins]
-    for end in ends[:]:
+    for place, end in enumerate(ends):  # and in turn what these end with, as long as that is worth it
+        if place >= len(begins) and start.size > TRIAL_SIZE:
+            break
         lower = pairs.improve(end.order, end.next_hop, detour=MOST_DETOUR, kept=kept, high=1.0)
-        if lower.fullest < end.fullest:
+        if lower.fullest < end.fullest * (1 - GUARD * (place >= len(begins))):
             ends.append(search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=kept))
     most = min(one.fullest for one in ends) * (1 + GUARD)
     return min((one for one in ends if one.fullest <= most), key=lambda one: one.score)
