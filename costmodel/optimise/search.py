@@ -112,8 +112,7 @@ class Search(Shown):
     @property
     def sure(self) -> Design | None:
         """The cheapest design that is proven to meet the needs; None where none was found."""
-        designs = ([self.winner] if self.winner else []) + [*self.others]
-        return next((design for design in designs if design.verdict is Verdict.HOLDS), None)
+        return _first_sure([*([self.winner] if self.winner else []), *self.others])
 
     @property
     def undecided(self) -> tuple[Design, ...]:
@@ -332,7 +331,7 @@ def optimise(
             continue
         shape = branch.shape()
         again = any(_same_family(shape, each.spec.network) for each in met)
-        if again and (finalists == 1 or _has_sure(met)):
+        if again and (finalists == 1 or _first_sure(met)):
             continue
         try:
             if branch.serial in postponed:
@@ -358,7 +357,7 @@ def optimise(
                 if found is None:
                     unpriced = tuple(sorted(problem.unpriced))
                     found = Search(needs, design, bound, looked_at, tuple(tried), tuple(refused), unpriced)
-                if len(met) >= finalists and (finalists == 1 or _has_sure(met)):
+                if len(met) >= finalists and (finalists == 1 or _first_sure(met)):
                     break
                 if holds:
                     continue
@@ -382,9 +381,9 @@ def optimise(
     return replace(found, others=tuple(met[1:]))
 
 
-def _has_sure(designs: Sequence[Design]) -> bool:
-    """Return whether one of some designs is proven to meet all needs."""
-    return any(design.verdict is Verdict.HOLDS for design in designs)
+def _first_sure(designs: Sequence[Design]) -> Design | None:
+    """Return the first of some designs that is proven to meet all needs."""
+    return next((design for design in designs if design.verdict is Verdict.HOLDS), None)
 
 
 def roots(problem: Problem) -> Iterator[Branch]:
