@@ -141,11 +141,16 @@ def _tree_edges(servers: Servers, trees: tuple[Tree, Tree], size_bytes: float, *
         order = servers.ranks_from(rail)
         order = order[:: servers.gpus] if of_servers else order
         for tree in trees:
-            child = np.flatnonzero(tree >= 0)
-            below, above = order[child], order[tree[child]]
-            src, dst = np.concatenate([below, above]), np.concatenate([above, below])
+            src, dst = _up_and_down(tree, order)
             parts.append(Flows.of(*servers.between(src, dst, rail), size_bytes / (2 * len(rails))))
     return concatenate(parts)
+
+
+def _up_and_down(tree: Tree, places: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """Return where each edge of a tree over some places begins and ends, up and then down."""
+    child = np.flatnonzero(tree >= 0)
+    below, above = places[child], places[tree[child]]
+    return np.concatenate([below, above]), np.concatenate([above, below])
 
 
 def _within(servers: Servers, size_bytes: float) -> Flows:
@@ -163,9 +168,7 @@ def _sharp_edges(servers: Servers, size_bytes: float, *, every_switch: bool) -> 
         tree, ends = aggregation_tree(servers.fabric, servers.ends[:, rail], every_switch=every_switch)
         heads = servers.ranks_from(rail)[:: servers.gpus]
         places = np.concatenate([servers.gpu_at_adapter[:, :, rail].ravel()[heads], ends[len(servers) :]])
-        child = np.flatnonzero(tree >= 0)
-        below, above = places[child], places[tree[child]]
-        src, dst = np.concatenate([below, above]), np.concatenate([above, below])
+        src, dst = _up_and_down(tree, places)
         parts.append(Flows.of(src, dst, size_bytes / len(rails)))
     return concatenate(parts)
 
