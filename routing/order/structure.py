@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.tables import NO_PATH
+from routing.order.legal import ChannelOrder
 from topo.fabric import Fabric, Role, frozen
 from topo.graphs import Colours, mix, refine_colours
 
@@ -30,15 +30,10 @@ class Turned(NamedTuple):
     number: NDArray[np.int32]
     """(P,) the number that each of its ports had before."""
 
-    def back(self, lft: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return (S, T) forwarding tables of the fabric as it was, from those of the fabric in order."""
-        result, offset = lft.copy(), self.fabric.port_offset
-        for place, switch in enumerate(self.switch.tolist()):
-            name = np.arange(NO_PATH + 1, dtype=np.uint8)
-            ports = self.number[offset[place] : offset[place + 1]]
-            name[1 : len(ports) + 1] = ports
-            result[switch] = name[lft[place]]
-        return result
+    def channels(self, order: ChannelOrder) -> ChannelOrder:
+        """Return an order of the channels of this fabric with the port numbers that they had before."""
+        port = self.fabric.port_offset[order.sender] + order.number - 1
+        return order._replace(number=self.number[port])
 
 
 BY_NODE = ("kind", "role", "level", "model", "node_guid", "host")
