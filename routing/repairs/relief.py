@@ -14,7 +14,7 @@ from routing.repairs.basis import HOST, RepairBasis, destinations, hosts_at
 from routing.repairs.channels import Channels
 from routing.search.move import AMENDED, AS_THEY_ARE
 from routing.search.problem import Dense, assemble
-from routing.search.search import SWEEPS, TableSearch
+from routing.search.search import TableSearch
 from topo.fabric import Fabric, frozen
 
 WAYS = (AS_THEY_ARE, 0), (AMENDED, MOST_DETOUR)
@@ -23,8 +23,9 @@ WAYS = (AS_THEY_ARE, 0), (AMENDED, MOST_DETOUR)
 HALVINGS = 8
 """Prices that are tried: by the last one, an entry costs next to nothing."""
 
-EFFORT = 20_000_000
-"""Destinations times switches that are looked at: some five seconds, since repairs are waited for."""
+EFFORT = 1 << 24
+"""Destinations times channels that are looked at, each of 16 times: some five seconds in all, as in
+`routing.search.search`, since repairs are waited for."""
 
 
 def take_off_peaks(
@@ -64,33 +65,19 @@ def take_off_peaks(
     rises = order.rank[first] < order.rank[then]
     held = np.zeros(search.shape, np.int32)
     held[first[rises], (then - order.indptr[order.sender[then]])[rises]] = 1
-    effort = EFFORT
+    fuller = np.nextafter(were.fullest, np.inf)
     for halved, (turns, detour) in product(range(HALVINGS if price > 0 else 0), WAYS):
-        if found.fullest <= were.fullest:
+        if found.fullest < fuller:
             break
-        some = _over_full(search, found.next_hop, were.fullest)
-        looked_at = int(some.sum()) * left.n_switches
-        sweeps = min(effort // looked_at, SWEEPS)
-        if not sweeps:
-            break
-        effort -= sweeps * looked_at
         other = search.improve(
             found.order, found.next_hop, turns=turns, detour=detour, high=1.0, least=price / 2**halved,
-            some=some, sweeps=sweeps, held=held,
+            full=fuller, effort=EFFORT, held=held,
         )  # fmt: skip
         if np.count_nonzero(other.next_hop != repaired) <= spare:
             found = other
     write_ports(order, repaired, found.next_hop, lft)
     same = np.array_equal(found.order.rank, order.rank)
     return rank if same else channels.ranks(found.order.rank)
-
-
-def _over_full(search: TableSearch, next_hop: NDArray[np.uint8], most: float) -> NDArray[np.bool_]:
-    """Return (D,) whether the paths to a destination take a channel that carries more than some load."""
-    order = search.order
-    full = np.flatnonzero(search.loads(next_hop)[:, 0] > most)
-    index = full - order.indptr[order.sender[full]]
-    return np.array((next_hop[search.problem.samples.lid][:, order.sender[full]] == index).any(axis=1))
 
 
 def _all_pairs(basis: RepairBasis, left: Fabric, order: ChannelOrder) -> TableSearch:

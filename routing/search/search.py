@@ -141,8 +141,8 @@ class TableSearch:
         kept: NDArray[np.bool_] | None = None,
         high: float = HIGH,
         least: float = 0.0,
-        some: NDArray[np.bool_] | None = None,
-        sweeps: int = SWEEPS,
+        full: float = 0.0,
+        effort: int = EFFORT,
         held: NDArray[np.int32] | None = None,
     ) -> Found:
         """Return the tables that a search from some ends with.
@@ -162,10 +162,10 @@ class TableSearch:
             Share of the fullest channel in the score; 1 takes flows off the fullest channels alone.
         least : float
             What each move must gain.
-        some : (D,) bool, optional
-            Destinations whose paths may move.
-        sweeps : int
-            Most sweeps over them.
+        full : float
+            Paths may move to destinations that all pairs reach over some channel with such a load, by its rate.
+        effort : int
+            Destinations times channels that are looked at.
         held : (C, W) int32, optional
             1 for turns that stay allowed, though no path takes them.
         """
@@ -177,13 +177,15 @@ class TableSearch:
         keeps = np.zeros((0, 0), bool) if kept is None else kept
         bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
         best = self._judged(order, next_hop.copy(), sums, high)
-        visited = self.turn if some is None else self.turn[some[self.turn]]
-        left = EFFORT // max(len(order.sender), 1)
+        visited, crowd, sweeps = self.turn, np.empty(len(samples.lid)), SWEEPS
+        left = effort // max(len(order.sender), 1)
+        if full or left < len(visited):
+            find_crowds(samples, growing, self.state, next_hop, crowd)
+        if full:
+            visited = visited[crowd[visited] >= full]
         if left < len(visited) * sweeps:
             sweeps, least = max(left // max(len(visited), 1), 1), max(least, NOTHING)
         if left < len(visited):
-            crowd = np.empty(len(samples.lid))
-            find_crowds(samples, growing, self.state, next_hop, crowd)
             visited = visited[np.argsort(-crowd[visited], kind="stable")[:left]]
         for _ in range(sweeps):
             terms = self._lowered(sums, high, least)
