@@ -166,9 +166,7 @@ def test_without_detours_any_turn_leaves_shortest_paths_as_short(seed: int) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.5, 3.0])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_little_time_is_spent_where_channels_are_fullest(
-    seed: int, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_little_time_is_spent_where_channels_are_fullest(seed: int, share: float) -> None:
     start, search = begun(draw(seed))
     begin, samples = next(begins(start, search)), search.problem.samples
     before = search.weigh(begin.order, begin.next_hop)
@@ -181,13 +179,16 @@ def test_little_time_is_spent_where_channels_are_fullest(
                 channel = start.order.indptr[here] + begin.next_hop[samples.lid[dest], here]
                 crowd[dest], here = max(crowd[dest], load[channel]), start.order.receiver[channel]
     most = max(int(share * len(samples.lid)), 1)
-    monkeypatch.setattr("routing.search.search.EFFORT", most * len(start.order.sender))
-    found = search.improve(begin.order, begin.next_hop)
+    found = search.improve(begin.order, begin.next_hop, effort=most * len(start.order.sender))
     moved = np.flatnonzero((found.next_hop != begin.next_hop).any(axis=1)[samples.lid])
     assert found.score <= before.score and found.missing == before.missing and found.fullest <= before.fullest + 1e-6
     assert len(moved) <= most
     if len(moved) and most < len(samples.lid):
         assert crowd[moved].min() >= np.sort(crowd)[-most] - 1e-6
+    full = float(np.median(crowd))
+    found = search.improve(begin.order, begin.next_hop, full=full)
+    moved = np.flatnonzero((found.next_hop != begin.next_hop).any(axis=1)[samples.lid])
+    assert crowd[moved].min(initial=full) >= full - 1e-6
 
 
 @pytest.mark.slow
