@@ -61,10 +61,7 @@ def take_off_peaks(
     search, repaired = _all_pairs(basis, left, order), taken_channels(order, lft)
     found = search.weigh(order, repaired, 1.0)
     price = (found.score - were.score) / max(int((tables.lft != lft).sum()), 1)
-    first, then = channels.turns(basis)  # old paths are taken while entries change
-    rises = order.rank[first] < order.rank[then]
-    held = np.zeros(search.shape, np.int32)
-    held[first[rises], (then - order.indptr[order.sender[then]])[rises]] = 1
+    held = channels.growing(basis, rank).state.astype(np.int32)  # old paths are taken while entries change
     fuller = np.nextafter(were.fullest, np.inf)
     for halved, (turns, detour) in product(range(HALVINGS if price > 0 else 0), WAYS):
         if found.fullest < fuller:

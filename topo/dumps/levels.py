@@ -20,9 +20,9 @@ of its kind. Ties are broken by kind, too: labels decide nothing, and what is eq
 A fabric that would keep over a tenth of its HCAs above the leaves is no tree (torus, dragonfly, BiGraph), nor is a very
 tall one: then every switch with HCAs is a leaf, the others are as high as they are far.
 
-**Zones** are fat-trees that share no spine. Leaves belong together when they have more than half of their uplinks to
-the same switches, and more than half of the switches above them in common: a border leaf may have most of its cables to
-joints, but these are few. A switch of level 2 without a cable further up, over a quarter of whose leaves belong
+**Zones** are fat-trees that share no spine. Leaves belong together when they have more than half of the switches
+above them in common, however many cables lead there: a border leaf may have most of its cables to joints, but these are
+few. A switch of level 2 without a cable further up, over a quarter of whose leaves belong
 elsewhere than the rest, may be a joint. The zones are what the other switches are connected to, over cables between
 adjacent levels (so cables from leaf to leaf do not merge zones), less the odd cable of a spine to a leaf that belongs
 elsewhere, as long as each is a fat-tree, with leaves and spines; the joints are those that have leaves in two of them.
@@ -263,21 +263,15 @@ def _zones(wiring: Wiring, level: Ints) -> tuple[Ints, Bools]:
 
 
 def _groups_of_leaves(up: csr_array, housed: Bools, kind: Ints) -> Ints:
-    """Return the group of each leaf: leaves that have most of their uplinks to the same spines as another of it.
+    """Return the group of each leaf: leaves that have most of the switches above them in common with another of it.
 
     A leaf without HCAs joins the group that it is most like, and brings none together: it may be the border of a zone,
     with nearly as many cables to joints as to spines.
     """
-    n = len(housed)
-    from scipy.sparse import csr_array
-
-    shared = csr_array((n, n), dtype=np.int64)
-    for count in range(1, int(up.max()) + 1 if up.nnz else 1):  # sum of the lesser number of parallel cables
-        at_least = (up >= count).astype(np.int64)
-        shared = shared + at_least @ at_least.T
+    n, linked = len(housed), (up > 0).astype(np.int64)
+    shared, degree = linked @ linked.T, linked.sum(axis=1)
     a, b = shared.nonzero()
-    linked = (up > 0).astype(np.int64)
-    alike = np.minimum(_common(shared, up.sum(axis=1), a, b), _common(linked @ linked.T, linked.sum(axis=1), a, b))
+    alike = np.asarray(shared[a, b]).ravel() / np.minimum(degree[a], degree[b])
     close = (alike > 0.5) & (a != b)
     a, b, alike = a[close], b[close], alike[close]
     order = np.lexsort((kind[b], -alike))  # of the leaves with HCAs that an empty one is like, the likest
@@ -288,11 +282,6 @@ def _groups_of_leaves(up: csr_array, housed: Bools, kind: Ints) -> Ints:
     used = (housed[a] & housed[b]) | (~placed[a] & ~placed[b])  # the latter: a zone in which nothing is housed yet
     used[guest] = True
     return components(n, a[used], b[used]).astype(np.int64)
-
-
-def _common(shared: csr_array, degree: Ints, a: Ints, b: Ints) -> NDArray[np.float64]:
-    """Return what part of all that the lesser of two has both have."""
-    return np.asarray(shared[a, b]).ravel() / np.minimum(degree[a], degree[b])
 
 
 def _spread(wiring: Wiring, zone: Ints, level: Ints, joint: Bools) -> Ints:
