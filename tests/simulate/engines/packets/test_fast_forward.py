@@ -9,6 +9,7 @@ import topo
 from helpers.packets import SLOT_S, line, network
 from simulate import Flows, PacketModel, Packets
 from simulate.engines.outcome import Outcome
+from simulate.engines.packets.state import RESOLUTION
 from simulate.traffic.network import Network
 
 
@@ -89,3 +90,16 @@ def test_a_training_step_of_128_gpus_is_played_in_a_twentieth_of_its_packets() -
     played, repeated, engine = both(net, PacketModel(), flows)
     assert_same(played, repeated)
     assert engine.n_hops > 20 * (engine.n_hops - engine.n_repeated_hops)
+
+
+def test_when_credits_are_looked_up_makes_no_period_longer() -> None:
+    """Of eight credits some are on their way, so the sender looks after six or seven packets; all else repeats in one.
+
+    The rows of the first packets fit into what may be written at first, so that the first bin is hardly played.
+    """
+    engine = Packets(network(line(3, 2, 3), 0.3 * SLOT_S), PacketModel())
+    for src, dst in ((3, 5), (5, 7), (7, 9)):
+        engine.begin(src, dst, 1e8)
+    assert not engine.advance(1000 * SLOT_S)
+    assert engine._state.now["period"] == RESOLUTION
+    assert engine.n_hops - engine.n_repeated_hops < engine.n_hops / 20
