@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +99,23 @@ class Reach:
     def whole(self) -> Reached:
         """Reachability with every part working."""
         return self.without(Failed())
+
+    @cached_property
+    def kind(self) -> NDArray[np.int64]:
+        """(V,) kind of each server: those of one kind compute or do not, and have ports on the same components."""
+        return self._groups(np.column_stack([self.whole.on, self.computes]))[1]
+
+    def kinds_on(self, subnet: int) -> list[bytes]:
+        """Return what hangs on each switch of a subnet: kinds of servers, rates, and whether they have other ports."""
+        plugs, label, n = self.plugs[subnet], self._whole_components[subnet], self.fabrics[subnet].n_switches
+        server, switch, link = plugs.T
+        of_server = np.unique(server * n + label[switch], return_inverse=True, return_counts=True)[1:]
+        here = np.unique(server * n + switch, return_inverse=True, return_counts=True)[1:]
+        only = of_server[1][of_server[0]] == here[1][here[0]]
+        rows = np.stack([self.kind[server], only, self._rates[subnet][1][link]], axis=1)
+        order = np.lexsort((*rows.T, switch))
+        begins = np.searchsorted(switch[order], np.arange(n + 1))
+        return [rows[order[begin:end]].tobytes() for begin, end in pairwise(begins.tolist())]
 
     @property
     def required(self) -> int:
