@@ -286,6 +286,7 @@ def _cables(
     """
     ends = fabric.port_node[fabric.links]
     ends = np.take_along_axis(ends, np.argsort(fabric.level[ends], axis=1, kind="stable"), axis=1)
+
     def place(low: int, high: int) -> tuple[str, tuple[str, ...]]:
         return f"{roles[low]} - {roles[high]}", tuple(models[end] for end in (low, high) if end < fabric.n_switches)
 

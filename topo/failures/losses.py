@@ -247,22 +247,22 @@ def _alike(worst: Iterable[Loss]) -> list[Loss]:
 def _switches(reach: Reach) -> Iterator[tuple[str, str, str, Failed, object]]:
     """Yield every switch, and what it has in common with those of its network whose failure takes the same.
 
-    A switch that leads to no other part of the network takes only the ports of its servers, and bandwidth of those that
-    it is linked to: any with servers of the same kinds, and links of one rate to the same switches with servers, takes
-    as much. Where there are zones, or none of its servers, it must be linked to the same switches of any kind: either
-    may then be renamed to the other.
+    A switch that leads to no other part of the network takes only what hangs on it, and bandwidth of its neighbours.
+    Where there are zones, or it leads to other parts, those are alike that have no servers and links of the same rates
+    to the same switches: either may then be renamed to the other.
     """
     zones = bool(reach.whole_zones_gbps)
     for subnet, (fabric, plugs) in enumerate(zip(reach.fabrics, reach.plugs, strict=True)):
-        holds = np.bincount(plugs[:, 1], minlength=fabric.n_nodes)
-        for node, servers in enumerate(reach.kinds_on(subnet)):
-            ports, leads = fabric.ports_of(node), node in reach.cuts[subnet]
-            far, rate = fabric.peer_node[ports], fabric.rate_gbps[ports]
-            counts = (far >= 0) & (far < fabric.n_switches) & (zones | leads | (holds[far] > 0))
-            order = np.lexsort((rate[counts], far[counts]))
-            kind, zone = Role(int(fabric.role[node])).name.lower(), int(fabric.zone[node])
-            same = (subnet, kind, zone, servers, far[counts][order].tobytes(), rate[counts][order].tobytes())
-            twin = None if leads and holds[node] else same
+        holds = np.bincount(plugs[:, 1], minlength=fabric.n_switches)
+        for node, around in enumerate(reach.around(subnet)):
+            kind, twin = Role(int(fabric.role[node])).name.lower(), None
+            if not zones and node not in reach.cuts[subnet]:
+                twin = (subnet, kind, around)
+            elif not holds[node]:
+                ports = fabric.ports_of(node)
+                far, rate = fabric.peer_node[ports], fabric.rate_gbps[ports]
+                order = np.lexsort((rate, far))
+                twin = (subnet, far[order].tobytes(), rate[order][far[order] >= 0].tobytes())
             yield kind, fabric.label(node), fabric.name, Failed(switches={subnet: (node,)}), twin
 
 
