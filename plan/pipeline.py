@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import costmodel
 import routing
 from costmodel import Bill, Bisection, Quote
+from plan.inputs import traffic_of
 from topo import (
     Cabling,
     Check,
@@ -304,6 +305,7 @@ def route_subnets(plan: Plan, step: Progress) -> Plan:
     """Make the forwarding tables of each subnet."""
     options, found = plan.options, []
     made: list[Routed] = []
+    traffic = options.traffic or (plan.cluster and traffic_of(plan.cluster, options.seed))
     for fabric in plan.subnets:
         step(f"routing{plan.of(fabric)}")
         engine = fabric.engine if options.engine is None else options.engine
@@ -311,9 +313,9 @@ def route_subnets(plan: Plan, step: Progress) -> Plan:
         made.append(routed)
         if options.engine is None and routed.why == "as asked":
             routed = replace(routed, why="as the spec says")
-        if options.traffic is not None:
+        if traffic is not None:
             step(f"moving paths for the traffic{plan.of(fabric)}")
-            routed = routing.fit_traffic(routed, options.traffic(routed))
+            routed = routing.fit_traffic(routed, traffic(routed))
         elif options.endpoints != "hca":
             with suppress(RoutingError):  # on several lanes, or with credit loops, tables stay as they are
                 routed = routing.fit_traffic(routed, options.endpoints)
