@@ -148,7 +148,7 @@ class DirectNetwork:
             return group * links % (groups - 1) == 0 and self.suffices(n, self.option.radix - near - links, limits)
 
         def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
-            keys = {"groups": groups, "switches": group, "hosts": self.option.radix - near - links}
+            keys: dict[str, Any] = {"groups": groups, "switches": group, "hosts": self.option.radix - near - links}
             shape = partial(Dragonfly, shape="dragonfly", switch=self.option.name, global_links=links, **keys)
             name = f"Dragonfly of {groups} groups x {group} switches x {links} global links"
             return n, n * (near + links) // 2, name, shape
@@ -173,7 +173,7 @@ class DirectNetwork:
             return spines * links % (groups - 1) == 0 and self.suffices(groups * leaves, hosts, limits)
 
         def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
-            keys = {"groups": groups, "leaves": leaves, "spines": spines, "hosts": hosts}
+            keys: dict[str, Any] = {"groups": groups, "leaves": leaves, "spines": spines, "hosts": hosts}
             shape = partial(DragonflyPlus, shape="dragonfly+", switch=self.option.name, global_links=links, **keys)
             name = f"Dragonfly+ of {groups} groups x {leaves} leaves x {spines} spines x {links} global links"
             return groups * (leaves + spines), groups * spines * (2 * leaves + links) // 2, name, shape
