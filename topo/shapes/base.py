@@ -40,6 +40,8 @@ class HostGroup:
     """From the number of an adapter to that of the next."""
     device_name: str = "mlx5"
     """Prefix of that number."""
+    on_rail: bool = False
+    """Whether an adapter stays on the leaf of its rail, beside others of its server."""
     first: int = 0
     """Number of the first server, where this is a part of a larger group."""
     total: int = 0
@@ -348,15 +350,17 @@ def place_adapters(
     """Return for each group the (count,) leaf of each server.
 
     Each group is spread evenly over the leaves in order, so that consecutive servers share a leaf, or as ``placed``
-    says: for each group (leaves,) servers. The adapters of a server hang on different leaves, as far as there are
-    enough, so that the failure of one leaf cuts off no server. DesignError if the (leaves,) ``free`` ports do not
-    suffice.
+    says: for each group (leaves,) servers. The adapters of a server that are not on rails hang on different leaves, as
+    far as there are enough, so that the failure of one leaf cuts off no server. DesignError if the (leaves,) ``free``
+    ports do not suffice.
     """
     places, taken = [], dict[str, list[NDArray[np.int64]]]()
     for index, group in enumerate(groups):
         counts = apportion(group.count, free) if placed is None else placed[index]
         others = taken.setdefault(group.name, [])
-        on = _apart(np.repeat(np.arange(len(free)), counts), others, free if placed is None else counts)
+        on = np.repeat(np.arange(len(free)), counts)
+        if not group.on_rail:
+            on = _apart(on, others, free if placed is None else counts)
         free = free - np.bincount(on, minlength=len(free))
         others.append(on)
         places.append(on)

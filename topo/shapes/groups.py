@@ -19,7 +19,7 @@ from pydantic import Field
 
 from topo.builder import FabricBuilder
 from topo.catalog.load import Catalog
-from topo.errors import DesignError
+from topo.errors import DesignError, plural
 from topo.fabric import Fabric, Role
 from topo.shapes.base import (
     Box,
@@ -114,6 +114,9 @@ class _Grouped(ShapeModel):
     parallel: Annotated[int, Field(ge=1, le=127)] = 1
     """Links between each two switches of a group, or between each leaf and each spine of a group."""
 
+    between: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Links between each two groups; as many as the smallest group has for it when left out, and what is left then goes
+    to near groups."""
     others: tuple[OtherGroups, ...] = ()
     """Further groups of other sizes."""
 
@@ -137,7 +140,7 @@ class _Grouped(ShapeModel):
                 leaves += lower
                 ends.append([(key, first + link) for key in border for link in range(kind.global_links)])
             attach_alike(builder, leaves, kind.hosts, mine, ports.node_speed)
-        _link_groups(builder, ends, ports.speed)
+        _link_groups(builder, ends, self.between, ports.speed)
         return (builder.build(),)
 
     def _require_ports(self, kind: Any, ports: SwitchPorts) -> None:
@@ -212,7 +215,7 @@ def _hosts(hosts: int, ports: SwitchPorts) -> str:
     return f"{hosts} hosts" if ports.parts == 1 else f"{hosts} hosts on {-(-hosts // ports.parts)} split ports"
 
 
-def _link_groups(builder: FabricBuilder, ends: Sequence[Box], speed: LinkSpeed) -> None:
+def _link_groups(builder: FabricBuilder, ends: Sequence[Box], between: int | None, speed: LinkSpeed) -> None:
     """Link each two groups equally often, and those that are near one another in the circle once more for what is left.
 
     The q-th global port of a group leads to the group q modulo the others further on, so that the links of a switch go
@@ -225,21 +228,22 @@ def _link_groups(builder: FabricBuilder, ends: Sequence[Box], speed: LinkSpeed) 
     if n < 2:
         return
     total = min(map(len, ends))
+    each = between or 1
     require_ports(
-        n - 1,
+        each * (n - 1),
         total,
-        f"{n} groups have links to {n - 1} others",
+        f"{n} groups have {plural(each, 'link')} to {n - 1} others",
         f"{total} of a group are global",
-        f"Take at most {total + 1} groups, or more global links",
+        f"Take at most {total // each + 1} groups, or more global links",
         "links",
     )
-    per_pair, left = divmod(total, n - 1)
+    per_pair, left = (between, 0) if between else divmod(total, n - 1)
     pairs = [
         (a, b - a - 1 + k * (n - 1), b, (a - b - 1) % n + k * (n - 1))
         for (a, b), k in product(combinations(range(n), 2), range(per_pair))
     ]
     first = used = per_pair * (n - 1)
-    if any(len(mine) > total for mine in ends):
+    if between or any(len(mine) > total for mine in ends):
         ends = [[mine[q * len(mine) // used] for q in range(used)] for mine in ends]
         left = 0
     near = range(1, left // 2 + 1)

@@ -168,7 +168,7 @@ class Rail(ShapeModel):
                 "unit_nodes",
             )
         on_rails = [
-            replace(group, device=group.device + (rail + rails * turn) * group.step, adapters=1)
+            replace(group, device=group.device + (rail + rails * turn) * group.step, adapters=1, on_rail=True)
             for rail in range(rails)
             for turn in range(each)
             for group in nodes
