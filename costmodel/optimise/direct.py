@@ -60,7 +60,8 @@ class DirectNetwork:
     def branch(self, switches: int, links: int, **more: Any) -> Branch:
         """Return the branch of designs with at least so many switches and links between them."""
         item = self.option.link(self.option)
-        price = self.host_cost + self.problem.cost([(self.option.name, switches)], [(item, links)])
+        used = [(self.option.name, switches)]
+        price = self.problem.supplied(used, self.host_cost + self.problem.cost(used, [(item, links)]))
         return Branch(price, switches, links, **more)
 
     def by_size(self, switches: int, designs: Callable[[int], Iterator[Branch]], step: int) -> Branch:
