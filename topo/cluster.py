@@ -19,7 +19,7 @@ import numpy as np
 from topo.budget import YAML_BYTES
 from topo.builder import distinct_names
 from topo.catalog.load import Catalog, load_catalog
-from topo.cluster_spec import ClusterSpec
+from topo.cluster_spec import ClusterSpec, as_bought
 from topo.counts import Counts, count
 from topo.errors import DesignError, Findings, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric, Purpose, Role
@@ -318,7 +318,7 @@ def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:
     >>> topo.compile(spec.model_copy(update={"name": "twin"})).fabric.name
     'twin'
     """
-    cluster = Cluster(spec, catalog or load_catalog())
+    cluster = Cluster(spec, as_bought(catalog or load_catalog(), spec.terms, spec.exclude))
     _ = cluster.fabrics  # now, so that a design that cannot be built is refused here
     return cluster
 
@@ -334,6 +334,7 @@ def _with_lengths(fabric: Fabric, cabling: Cabling) -> Fabric:
 def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) -> Cluster:
     catalog = load_catalog(catalog_folders(document, folder))
     spec = validate_spec(document, catalog, engines)
+    catalog = as_bought(catalog, spec.terms, spec.exclude)
     sha256 = hashlib.sha256(document.text.encode()).hexdigest() if document.text else None
     cluster = Cluster(spec, catalog, document if document.text else None, sha256, folder)
     try:
@@ -354,6 +355,7 @@ def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] |
         "switch": list(catalog.switches),
         "node model": list(catalog.nodes),
         "adapter": list(catalog.hcas),
+        "part": catalog.parts,
         "node group": list(nodes) if isinstance(nodes, dict) else [],
     }
     if engines is not None:
