@@ -24,7 +24,7 @@ END_W = {model: float(value) for model, value in cells("cables", "power_end_w").
 SPEED, KIND = cells("cables", "speed"), cells("cables", "kind")
 INCLUDED = cells("nodes", "adapters_included")
 SWITCHES = ["QM8700", "SB7800", "QM9700", "nobody"]
-NODES = ["pcie-a100", "dgx-a100", "dgx-h100", "storage-3fs", "nobody"]
+NODES = ["pcie-a100", "dgx-a100", "dgx-h100", "storage-3fs", "management", "nobody"]
 CABLES = [*sorted(END_W)[:3], "MCP1650-H001E30", "4xHDR", "4xEDR", "nobody"]
 ITEMS = {"switch": SWITCHES, "node": NODES, "adapter": ["MCX653105A-HDAT", "nobody"], "cable": CABLES, "optic": CABLES}
 SEEDS = range(60)
@@ -103,11 +103,11 @@ def end_w(item: str) -> float | None:
     return max((END_W[one] for one in END_W if KIND[one] == "AOC" and SPEED[one] == item), default=None)
 
 
-def watts(lines: list[Line]) -> tuple[dict[str, list[float | None]], list[float | None], bool]:
-    """Of every piece: typically, by side; at most; and whether every maximum is known."""
+def watts(lines: list[Line]) -> tuple[dict[str, list[float | None]], list[float | None], list[Line], bool]:
+    """Of every piece: typically, by side; at most. Parts that count as typical, and whether every maximum is known."""
     typical: dict[str, list[float | None]] = {"network": [], "servers": []}
     most: list[float | None] = []
-    exact = True
+    by_typical, exact = [], True
     for line in lines:
         if line.kind in ("switch", "node"):
             each, at_most = TYPICAL.get(line.item), MOST.get(line.item)
@@ -119,23 +119,30 @@ def watts(lines: list[Line]) -> tuple[dict[str, list[float | None]], list[float 
         else:
             continue
         exact &= at_most is not None
+        by_typical += [line] if at_most is None and each is not None else []
         for _ in range(line.count):
             typical["network" if line.kind != "node" else "servers"].append(each)
             most.append(each if at_most is None else at_most)
-    return typical, most, exact
+    return typical, most, by_typical, exact
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_power_is_the_sum_of_the_watts_of_every_piece(seed: int) -> None:
     lines = random_lines(np.random.default_rng(seed))
     power = Bill(tuple(lines), CATALOG).power
-    typical, most, exact = watts(lines)
+    typical, most, by_typical, exact = watts(lines)
     same(power.network_w, typical["network"])
     same(power.servers_w, typical["servers"])
     same(power.total_w, typical["network"] + typical["servers"])
     known = [piece for piece in most if piece is not None]
     assert power.planned_w.bounds == (pytest.approx([sum(known)] * 2) if known or not most else None)
     assert bool(power.planned_w.missing) != exact
+    assert sorted(power.by_typical) == sorted(map(str, by_typical))
+    assert (power.basis == "at maximum power") == (not by_typical)
+    least = sum(watt for side in typical.values() for watt in side if watt is not None)
+    only_most = [row for row in power.lines if row.typical_w is None and row.max_w is not None]
+    highest = least + sum(MOST[row.line.item] * row.line.count for row in only_most)
+    assert (power.bounded_w.bounds or [0, 0]) == pytest.approx([least, highest])
     limit = (sum(known) or 1.0) + 1.0  # above all that is known
     (check,) = check_budget(ClusterBudget(power=f"{limit} W"), power, 0)
     assert check.verdict.holds is (True if exact else None)
@@ -151,7 +158,7 @@ def test_energy_is_paid_hour_by_hour(seed: int) -> None:
     stated = Owning(years=int(rng.integers(1, 6)), pue=1.0 + rng.random(), price_per_kwh=rng.random(), currency="USD")
     bill = Bill(tuple(lines), CATALOG)
     owned = CostOfOwning(stated, bill.price("USD"), bill.power, Failures(0.0, 0.0, 0.0))
-    typical, _, _ = watts(lines)
+    typical = watts(lines)[0]
     kw = sum(piece for side in typical.values() for piece in side if piece is not None) / 1_000
     kwh_a_year = kw * stated.pue * 24 * 365.25
     assert owned.energy_kwh_per_year.bounds == pytest.approx([kwh_a_year] * 2)
