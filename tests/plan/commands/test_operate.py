@@ -122,7 +122,7 @@ def test_a_day_of_rails_and_storage_conserves_node_hours(tmp_path: Path, capsys:
         end = found["time_s"] if job["end_s"] is None else job["end_s"]
         had += job["nodes"] * max(end - submit[job["name"]] - job["waited_s"], 0.0)
     assert found["utilisation"] * 48 * found["time_s"] == pytest.approx(had)
-    assert hours < 24 or sum(job["failures"] for job in found["jobs"]) > 3
+    assert hours < 24 or any(job["failures"] for job in found["jobs"])
     carried = {(row["sender"], row["receiver"]): row["bytes"] for row in found["links"]}
     assert carried["storage", "leaf"] > sum(job["nodes"] * job["trained_steps"] * 9e6 for job in found["jobs"])
 
