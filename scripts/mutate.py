@@ -36,7 +36,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from math import inf
@@ -364,30 +364,37 @@ class Copy:
 
     def __init__(self, folder: Path, options: list[str]) -> None:
         self.folder, self.options, self.stamp = folder, options, time.time()
+        self.kernels = MAP.parent / "kernels"
+        """Where compiled code is kept: that of the code as it is outlives the run."""
+        self.kernels.mkdir(parents=True, exist_ok=True)
         for name in tracked():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, folder / name)
 
-    def run(self, words: list[str], plugin: object, mutated: str = "") -> tuple[int, float]:
-        """Run pytest; a kernel that is changed is kept apart from the code of the others."""
-        kept = MAP.parent / "kernels"
-        if kernels := "machine_code import" in mutated:
-            scratch = Path(tempfile.mkdtemp())
-            if kept.is_dir():
-                shutil.copytree(kept, scratch / "kernels", copy_function=os.link)
-            kept = scratch / "kernels"
-        kept.mkdir(parents=True, exist_ok=True)
+    def run(self, words: list[str], plugin: object, asleep_s: float = inf) -> tuple[int, float]:
+        """Run pytest in a child; return its status and its CPU time."""
 
         def work() -> int:
-            os.environ["NUMBA_CACHE_DIR"] = str(kept)
+            os.environ["NUMBA_CACHE_DIR"] = str(self.kernels)
             always = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:nbmake", "-o", "addopts="]
             return pytest.main([*always, "--import-mode=importlib", *self.options, *words], plugins=[plugin])
 
-        try:
-            return in_child(work, self.folder, ASLEEP_S if mutated else inf)
-        finally:
-            if kernels:
-                shutil.rmtree(scratch)
+        return in_child(work, self.folder, asleep_s)
+
+    @contextmanager
+    def broken(self, mutant: Mutant) -> Iterator[None]:
+        """Hold a mutant for a while; a kernel that is changed is kept apart from the code of the others."""
+        kept = self.kernels
+        with tempfile.TemporaryDirectory() as scratch:
+            if "machine_code import" in mutant.text:
+                self.kernels = Path(scratch) / "kernels"
+                shutil.copytree(kept, self.kernels, copy_function=os.link)
+            self.write(mutant.file, mutant.text)
+            try:
+                yield
+            finally:
+                self.write(mutant.file, (REPOSITORY / mutant.file).read_text(encoding="utf-8"))
+                self.kernels = kept
 
     def write(self, name: str, text: str) -> None:
         """Write a file at a time of its own, or Python would take what it made of the former text."""
@@ -418,22 +425,19 @@ class Copy:
     def judge(self, mutant: Mutant, tests: dict[str, float]) -> tuple[str, int, float]:
         """Return what becomes of a mutant, how many tests were to run, and the CPU time that they took."""
         order, spent, done = list(tests), 0.0, 0
-        self.write(mutant.file, mutant.text)
-        try:
+        with self.broken(mutant):
             for size in BATCHES:
                 batch = order[done : done + size]
                 if not batch or spent > BUDGET_S:
                     break
-                status, took = self.run([*batch, "-x"], Limits(tests, BUDGET_S - spent), mutant.text)
+                status, took = self.run([*batch, "-x"], Limits(tests, BUDGET_S - spent), ASLEEP_S)
                 spent, done = spent + took, done + len(batch)
                 said = (self.folder / "said").read_text(errors="replace")
                 if status in (1, 3) or re.search(r"\d errors? in ", said):  # of a test, of pytest, on import
                     return "killed", done, spent
                 if status < 0:
                     return "hung", done, spent
-            return "SURVIVED" if order else "UNTESTED", done, spent
-        finally:
-            self.write(mutant.file, (REPOSITORY / mutant.file).read_text(encoding="utf-8"))
+        return "SURVIVED" if order else "UNTESTED", done, spent
 
 
 def tests_of(mutant: Mutant, known: dict[str, Any]) -> dict[str, float]:

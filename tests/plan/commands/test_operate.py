@@ -67,6 +67,7 @@ def refused(capsys: Captured, *arguments: str | Path) -> str:
 # What it says
 
 
+@pytest.mark.slow
 def test_a_job_takes_what_its_steps_take(tmp_path: Path, capsys: Captured) -> None:
     found = operate(capsys, LAB, "-q", written(tmp_path / "q.yaml", ONE))
     step_s = 0.1 + 2 * 7 / 8 * 5e9 / RATE  # the ring of eight takes longer than the backward pass
@@ -82,6 +83,7 @@ TRAINING = "forward: 1 s, backward: 2 s, gradients: 1600 GB"
 RAILS = config_root() / "dgx-h100-48.yaml"
 
 
+@pytest.mark.slow
 def test_a_job_has_servers_with_all_their_rails_and_storage_on_a_subnet_of_its_own(
     tmp_path: Path, capsys: Captured
 ) -> None:
@@ -282,6 +284,7 @@ def test_stopped_by_a_signal_and_gone_on_with(
     assert {path.name for path in tmp_path.iterdir()} == {"q.yaml", "state", "whole"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("signals")
 def test_stopped_while_it_catches_up(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written then: the file has gone further."""
