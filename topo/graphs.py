@@ -114,7 +114,6 @@ def minimum_cut(
     graph = coo_array((np.rint(most).astype(np.int32), (from_node, to_node)), shape=(sink + 1, sink + 1)).tocsr()
     flow = maximum_flow(graph, source, sink)
     left = graph - flow.flow
-    left.data = np.maximum(left.data, 0)
     left.eliminate_zeros()
     side = np.zeros(sink + 1, bool)
     side[breadth_first_order(left, source, return_predecessors=False)] = True
