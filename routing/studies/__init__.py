@@ -10,10 +10,7 @@ Links and what is lost without them
     ``FailureStudy``  a fabric before and after failures
     ``Diversity``  shortest paths without a cable in common
 
-Adaptive routing, several LIDs, planes
-    ``study_adaptive``  groups of ports for adaptive routing, proven whichever a switch takes
-    ``AdaptiveStudy``  groups of ports beside static tables
-    ``Groups``  what groups of ports of one kind are worth
+Several LIDs, planes
     ``measure_lids``  what paths to several LIDs of a port share
     ``Multipath``  what paths to the LIDs of a port share
     ``side_by_side``  several routed subnets as one network, to simulate planes
