@@ -18,8 +18,8 @@ from topo import Finding, HeddleError, RoutingError, Shown, Table, plural, slow_
 
 if TYPE_CHECKING:
     from routing import EndpointSet, Proof, Routed, RoutingTables, Trace
-    from routing.adaptive import AdaptiveProof, AdaptiveStudy
     from routing.studies import Bounds, LinkUse, LossStudy
+    from routing.studies.adaptive import AdaptiveProof, AdaptiveStudy
 
 EXAMPLES = 10
 """Entries that are described of those that are not as expected."""
@@ -161,7 +161,7 @@ def verify(
     step("reading the tables")
     read = read_lfts(Path(tables), source) if tables is not None else None
     notes = [*source.notes, *(read.notes if read else ())]
-    groups, skipped = (None, []) if adaptive is None else routing.adaptive.read_far(
+    groups, skipped = (None, []) if adaptive is None else routing.studies.adaptive.read_far(
         adaptive, source, read.tables if read else None)  # fmt: skip
     notes += [f"{adaptive}: {note}" for note in skipped]
     if read is not None:
@@ -202,7 +202,7 @@ def verify(
     live = None
     if groups is not None:
         step("proving adaptive routing")
-        live = routing.adaptive.prove_adaptive(source, groups, endpoints)
+        live = routing.studies.adaptive.prove_adaptive(source, groups, endpoints)
     return Verified(routed, proof, bounds, answers, differing, examples, tuple(notes), live)
 
 
@@ -218,7 +218,7 @@ def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
         ),
         tuple(routing.studies.link_use(routed, link, endpoints) for link in asked.over),
         tuple(routing.studies.study_loss(routed, part, endpoints=endpoints) for part in asked.without),
-        routing.adaptive.study_adaptive(routed) if asked.groups else None,
+        routing.studies.adaptive.study_adaptive(routed) if asked.groups else None,
     )
 
 

@@ -30,8 +30,7 @@ End ports, switches and links: all verbs take a name or an index
 
 More
     ``quality``  traffic patterns, and the flows that meet in them
-    ``studies``  who uses a link, what is lost without it, bounds, planes
-    ``adaptive``  groups of ports, those of live switches and those that tables allow
+    ``studies``  who uses a link, what is lost without it, adaptive routing, bounds, planes
     ``repairs``  tables after failures, and the order in which to write them
     ``lanes``  virtual lanes and service levels
     ``opensm``  files of OpenSM, both ways

@@ -1,11 +1,4 @@
-from . import (
-    adaptive as adaptive,
-    lanes as lanes,
-    opensm as opensm,
-    quality as quality,
-    repairs as repairs,
-    studies as studies,
-)
+from . import lanes as lanes, opensm as opensm, quality as quality, repairs as repairs, studies as studies
 from .demand import Demand as Demand, fit_traffic as fit_traffic, read_demand as read_demand
 from .engines.base import ENGINES as ENGINES, Engine as Engine, route as route
 from .names import (

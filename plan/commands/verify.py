@@ -17,7 +17,7 @@ from topo import plural
 if TYPE_CHECKING:
     from plan.verification import Answers
     from routing import EndpointSet
-    from routing.adaptive import AdaptiveProof
+    from routing.studies.adaptive import AdaptiveProof
     from topo import Table
 
 SHOWN_PAIRS = 20
@@ -116,9 +116,9 @@ def verify(
     else:
         from plan.render.views import show_proof
 
-        show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given)
         if found.adaptive is not None:
-            show_adaptive(found.adaptive)
+            show_adaptive(found.adaptive, endpoints)
+        show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given)
         show_answers(found.answers)
         if found.differing is not None:
             click.echo(f"{plural(found.differing, 'entry', 'entries')} not as in {expect}")
@@ -128,13 +128,22 @@ def verify(
         raise click.exceptions.Exit(1 if found.verdict is False else 3)
 
 
-def show_adaptive(found: AdaptiveProof) -> None:
+def show_adaptive(found: AdaptiveProof, endpoints: str) -> None:
     """Print the proof of adaptive tables, and what is wrong with them."""
-    from plan.render.tables import show_table
+    from plan.render.tables import print_text, show_table
 
-    show_table(found.table)
+    lost, loops = found.count("lost"), plural(found.count("loops"), "channel")
+    print_text(f"adaptive routing, whatever port a switch takes: {found.answer}")
+    print_text(f"{found.pairs:,} pairs ({endpoints}), {lost:,} lost by some choice, {loops} in credit loops")
+    print_text(
+        f"{found.ports:.1f} ports to choose from, in the mean; at most {plural(found.max_hops, 'switch', 'switches')} "
+        f"on a path; {found.max_load:,.0f} pairs over the fullest link, if all split evenly"
+    )
+    if found.verdict is None:
+        print_text("it depends on which private table a packet meets, which the dump does not say")
     if found.faults:
         show_table(found.fault_table)
+    print_text("the static ports alone:")
 
 
 def show_answers(answers: Answers) -> None:

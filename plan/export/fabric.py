@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from plan.export.base import Export
 from plan.pipeline import COMPILE, PLACE, Plan, route_subnets
-from routing.adaptive import nvidia_sm_files
 from routing.opensm import opensm_files
+from routing.studies.adaptive import nvidia_sm_files
 from topo import format_fabric, format_ibnetdiscover
 
 

@@ -10,7 +10,8 @@ Links and what is lost without them
     ``FailureStudy``  a fabric before and after failures
     ``Diversity``  shortest paths without a cable in common
 
-Several LIDs, planes
+Adaptive routing, several LIDs, planes
+    ``adaptive``  groups of ports: those of live switches, and those that tables allow
     ``measure_lids``  what paths to several LIDs of a port share
     ``Multipath``  what paths to the LIDs of a port share
     ``side_by_side``  several routed subnets as one network, to simulate planes

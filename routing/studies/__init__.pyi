@@ -1,3 +1,4 @@
+from . import adaptive as adaptive
 from .bounds import Bounds as Bounds, bound as bound
 from .failures import Diversity as Diversity, FailureStudy as FailureStudy, study_failures as study_failures
 from .loss import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from routing.adaptive import AdaptiveTables, State
+from routing.studies.adaptive import AdaptiveTables, LidState
 from topo.fabric import Fabric
 
 
@@ -24,9 +24,9 @@ def format_far(fabric: Fabric, tables: AdaptiveTables) -> str:
         for table in range(tables.n_tables):
             top = tables.lft.shape[2] - 1
             lines += [f"PLFT_NUM: {table}, top: 0x{top:04x}", "LID     Static Port  Lid State  Group", "-" * 31]
-            for lid in np.flatnonzero(tables.state[table, switch] != State.ABSENT).tolist():
+            for lid in np.flatnonzero(tables.state[table, switch] != LidState.ABSENT).tolist():
                 group = int(tables.group[table, switch, lid])
-                state = State(int(tables.state[table, switch, lid])).name
+                state = LidState(int(tables.state[table, switch, lid])).name
                 state = state if state == "HBF" else state.capitalize()
                 number = tables.number[group] if group >= 0 else 0
                 lines.append(f"0x{lid:04x}  {tables.lft[table, switch, lid]:<11}  {state:<9}  {number}")

@@ -10,9 +10,9 @@ import routing
 from helpers.random_fabrics import draw
 from helpers.zones import random_zones
 from plan.opensm_lab.ibsim import simulated
-from routing.adaptive import prove_adaptive, updown_tables
 from routing.opensm.files import tree_tops
 from routing.routed import Routed
+from routing.studies.adaptive import prove_adaptive, updown_tables
 from routing.tables import NO_PATH
 from topo.dumps.roles import format_guid_list
 from topo.fabric import Fabric, Role

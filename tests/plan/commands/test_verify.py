@@ -186,7 +186,7 @@ def test_adaptive_tables_are_proven_without_others(
     lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fabric = topo.read_fabric(lab / "fabric.ibnetdiscover")
-    tables = routing.adaptive.legal_tables(routing.route(fabric))
+    tables = routing.studies.adaptive.legal_tables(routing.route(fabric))
     dump = tmp_path / "ibdiagnet2.far"
     text = format_far(fabric, tables)
     dump.write_text(text, encoding="utf-8")

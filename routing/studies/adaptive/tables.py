@@ -14,7 +14,7 @@ from topo.fabric import Fabric, freeze_arrays
 from topo.table import Brief
 
 
-class State(IntEnum):
+class LidState(IntEnum):
     """How a switch picks the port for a destination, by the codes that ibdiagnet's sources give."""
 
     BOUNDED = 0
@@ -42,7 +42,7 @@ class AdaptiveTables(Brief):
     lft: NDArray[np.uint8]
     """(N, S, top LID + 1) static port for each LID; 0 is the switch itself, 255 no path."""
     state: NDArray[np.uint8]
-    """(N, S, top LID + 1) `State`."""
+    """(N, S, top LID + 1) `LidState`."""
     group: NDArray[np.int32]
     """(N, S, top LID + 1) row of a group in ``members``; -1 none."""
     members: NDArray[np.bool_]

@@ -9,8 +9,8 @@ import routing
 import topo
 from helpers.strategies import seeds
 from helpers.zones import random_zones
-from routing.adaptive import choose_roots, nvidia_sm_files, prove_adaptive, updown_tables
 from routing.opensm.files import tree_tops
+from routing.studies.adaptive import choose_roots, nvidia_sm_files, prove_adaptive, updown_tables
 from topo.fabric import Role
 
 DOCUMENTED = {"routing_engine", "root_guid_file", "find_roots_color_algorithm", "lfts_file"}

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.adaptive.proof import AdaptiveProof, prove_adaptive
-from routing.adaptive.study import updown_tables
 from routing.opensm.files import DIRECTORY, tree_tops
 from routing.routed import Routed
+from routing.studies.adaptive.proof import AdaptiveProof, prove_adaptive
+from routing.studies.adaptive.study import updown_tables
 from topo.dumps.roles import format_guid_list
 from topo.errors import plural
 from topo.fabric import Role
@@ -38,7 +38,7 @@ def choose_roots(routed: Routed) -> tuple[NDArray[np.intp], AdaptiveProof]:
     Examples
     --------
     >>> import topo, routing
-    >>> roots, proof = routing.adaptive.choose_roots(routing.route(topo.preset("lab-20").fabric))
+    >>> roots, proof = routing.studies.adaptive.choose_roots(routing.route(topo.preset("lab-20").fabric))
     >>> roots, proof.holds
     (array([2, 3]), True)
     """
@@ -73,7 +73,7 @@ def nvidia_sm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, 
     Examples
     --------
     >>> import topo, routing
-    >>> files = routing.adaptive.nvidia_sm_files(routing.route(topo.preset("lab-20").fabric))
+    >>> files = routing.studies.adaptive.nvidia_sm_files(routing.route(topo.preset("lab-20").fabric))
     >>> [line for line in files["opensm.conf"].splitlines() if line[0] != "#"]
     ['routing_engine ar_updn', 'root_guid_file /etc/opensm/root_guids', 'find_roots_color_algorithm FALSE']
     """

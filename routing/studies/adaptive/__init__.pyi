@@ -1,6 +1,6 @@
 from .far import parse_far as parse_far, read_far as read_far
 from .nvidia_sm import choose_roots as choose_roots, nvidia_sm_files as nvidia_sm_files
-from .proof import AdaptiveProof as AdaptiveProof, Fault as Fault, prove_adaptive as prove_adaptive
+from .proof import AdaptiveProof as AdaptiveProof, GroupFault as GroupFault, prove_adaptive as prove_adaptive
 from .study import (
     AdaptiveStudy as AdaptiveStudy,
     Groups as Groups,
@@ -8,4 +8,4 @@ from .study import (
     study_adaptive as study_adaptive,
     updown_tables as updown_tables,
 )
-from .tables import AdaptiveTables as AdaptiveTables, State as State
+from .tables import AdaptiveTables as AdaptiveTables, LidState as LidState

@@ -13,11 +13,11 @@ import routing
 from helpers.random_fabrics import draw
 from helpers.strategies import Case, examples, fabrics, ring, seeds, tree
 from helpers.trees import grow_tree
-from routing.adaptive.groups import port_groups
-from routing.adaptive.study import study_adaptive
 from routing.engines.multipath import legal_order
 from routing.proof import prove
 from routing.routed import Routed
+from routing.studies.adaptive.groups import port_groups
+from routing.studies.adaptive.study import study_adaptive
 from topo.fabric import Fabric
 
 

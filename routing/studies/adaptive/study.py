@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.adaptive.groups import ARRIVES, BLOCK, Choices, empty_outcome, follow, port_groups
-from routing.adaptive.tables import AdaptiveTables, State
 from routing.engines.multipath import legal_order
 from routing.order.channel_order import order_channels, switch_levels
 from routing.proof import judge_dependencies, prove
 from routing.routed import Routed
+from routing.studies.adaptive.groups import ARRIVES, BLOCK, Choices, empty_outcome, follow, port_groups
+from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, frozen
@@ -96,7 +96,7 @@ def legal_ports(routed: Routed) -> LegalPorts:
     Examples
     --------
     >>> import topo, routing
-    >>> from routing.adaptive.study import legal_ports
+    >>> from routing.studies.adaptive.study import legal_ports
     >>> ports = legal_ports(routing.route(topo.preset("lab-20").fabric))
     >>> int(ports.row_of[0]), len(ports.port[ports.offset[1] : ports.offset[2]])  # from leaf 1 to leaf 0, over spines
     (0, 20)
@@ -135,7 +135,7 @@ def legal_tables(routed: Routed) -> AdaptiveTables:
     Examples
     --------
     >>> import topo, routing
-    >>> routing.adaptive.legal_tables(routing.route(topo.preset("lab-20").fabric))
+    >>> routing.studies.adaptive.legal_tables(routing.route(topo.preset("lab-20").fabric))
     <AdaptiveTables 4 groups of ports, 1 table for each switch>
     """
     fabric, legal = routed.fabric, legal_ports(routed)
@@ -165,8 +165,8 @@ def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integ
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> tables = routing.adaptive.updown_tables(routed.fabric, routed.tables, [2, 3])
-    >>> routing.adaptive.prove_adaptive(routed.fabric, tables).holds
+    >>> tables = routing.studies.adaptive.updown_tables(routed.fabric, routed.tables, [2, 3])
+    >>> routing.studies.adaptive.prove_adaptive(routed.fabric, tables).holds
     True
     """
     n = fabric.n_switches
@@ -194,7 +194,7 @@ def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integ
     lost = (made.group[0][:, lid] < 0) & (np.arange(n)[:, None] != fabric.end_switch[ends])
     lft, state = made.lft.copy(), made.state.copy()
     switch, column = np.nonzero(lost)
-    lft[0, switch, lid[column]], state[0, switch, lid[column]] = NO_PATH, State.ABSENT
+    lft[0, switch, lid[column]], state[0, switch, lid[column]] = NO_PATH, LidState.ABSENT
     return replace(made, lft=lft, state=state)
 
 
@@ -207,7 +207,7 @@ def _grouped(
 ) -> AdaptiveTables:
     """Return tables with a group for each set of ports of a switch, (T * S, width), to the T switches with hosts."""
     n, lft = fabric.n_switches, tables.lft[None].copy()
-    state = np.where(lft == NO_PATH, np.uint8(State.ABSENT), np.uint8(State.STATIC))
+    state = np.where(lft == NO_PATH, np.uint8(LidState.ABSENT), np.uint8(LidState.STATIC))
     group = np.full(lft.shape, -1, np.int32)
     used = np.flatnonzero(ports.any(axis=1))
     kept, which = np.unique(np.column_stack([used % n, ports[used]]), axis=0, return_inverse=True)
@@ -217,7 +217,7 @@ def _grouped(
     group[0][:, lid] = row.reshape(-1, n)[row_of[fabric.end_switch[ends]]].T
     members = kept[:, 1:].astype(bool)
     at = np.nonzero(group >= 0)
-    state[at] = State.FREE
+    state[at] = LidState.FREE
     # A static port by which a path is longer is not of the group: with both, packets could go round about.
     inside = members[group[at], np.minimum(lft[at], members.shape[1] - 1)]
     lft[at] = np.where(inside, lft[at], members.argmax(axis=1)[group[at]])
@@ -233,7 +233,7 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     Examples
     --------
     >>> import topo, routing
-    >>> study = routing.adaptive.study_adaptive(routing.route(topo.preset("lab-20").fabric))
+    >>> study = routing.studies.adaptive.study_adaptive(routing.route(topo.preset("lab-20").fabric))
     >>> [(row.kind, row.lanes, row.max_load) for row in study.rows]
     [('tables', 1, 11.0), ('legal', 1, 6.05), ('shortest', 1, 6.05)]
     """

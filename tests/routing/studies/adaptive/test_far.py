@@ -6,8 +6,8 @@ import pytest
 import routing
 from helpers.far import format_far
 from helpers.trees import grow_tree
-from routing.adaptive import AdaptiveTables, State, legal_tables, parse_far
 from routing.routed import Routed
+from routing.studies.adaptive import AdaptiveTables, LidState, legal_tables, parse_far
 from topo.errors import FormatError
 from topo.fabric import Fabric
 
@@ -38,10 +38,10 @@ def test_hashed_and_bounded_entries_and_a_second_table_are_read(dump: tuple[Rout
     second = "PLFT_NUM: 1, top: 0x0004\nLID     Static Port  Lid State  Group\n0x0003  1  Static  0\n"
     found, _ = parse_far(text.replace("# end", second), routed.fabric, routed.tables)
     assert found.n_tables == 2
-    assert {State.HBF, State.BOUNDED, State.FREE, State.STATIC} <= set(np.unique(found.state).tolist())
+    assert {LidState.HBF, LidState.BOUNDED, LidState.FREE, LidState.STATIC} <= set(np.unique(found.state).tolist())
     last = routed.fabric.n_switches - 1
     assert found.lft[1, last, 3] == 1
-    assert (found.state[1] != State.ABSENT).sum() == 1
+    assert (found.state[1] != LidState.ABSENT).sum() == 1
 
 
 def test_a_foreign_switch_is_noted_and_a_missing_one_too(dump: tuple[Routed, AdaptiveTables, str]) -> None:

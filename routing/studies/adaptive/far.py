@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.adaptive.tables import AdaptiveTables, State
+from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import FormatError, plural
 from topo.fabric import MAX_UNICAST_LID, Fabric
@@ -38,10 +38,10 @@ VERSION = re.compile(r"File version:\s*(\S+)\s*", re.IGNORECASE)
 SWITCH = re.compile(r"Switch\s+0x([0-9a-f]{1,16})\b.*", re.IGNORECASE)
 TABLE = re.compile(r"PLFT_NUM:\s*(\d{1,2}),\s*top:\s*0x([0-9a-f]{1,4})\s*", re.IGNORECASE)
 ENTRY = re.compile(r"0x([0-9a-f]{1,4})\s+(\d{1,3})\s+(\w+)(?:\s+(\d{1,5}))?\s*", re.IGNORECASE)
-GROUP = re.compile(r"(\d{1,5})\s+(\d{1,2})\s+(\d+)\s*([\d,\s]*)")
+GROUP_LINE = re.compile(r"(\d{1,5})\s+(\d{1,2})\s+(\d+)\s*([\d,\s]*)")
 GROUP_COLUMNS = ("Group", "Sub Group", "WHBF", "Ports")
 ENTRY_COLUMNS = ("LID", "Static Port", "Lid State", "Group")
-STATES = {state.name.lower(): state for state in State if state is not State.ABSENT}
+STATES = {state.name.lower(): state for state in LidState if state is not LidState.ABSENT}
 
 MOST_TABLES = 8
 """Private tables that a switch may have (public headers of ibutils2, 2025)."""
@@ -118,7 +118,7 @@ def parse_far(
             reading = "groups"
         elif words.lower() == "lft definition:":
             reading, table = "tables", -1
-        elif reading == "groups" and (group := GROUP.fullmatch(words)):
+        elif reading == "groups" and (group := GROUP_LINE.fullmatch(words)):
             ports = {int(port) for port in group[4].replace(" ", "").split(",") if port}
             if ports and (max(ports) > radix or min(ports) < 1):
                 raise refuse(f"ports 1 to {radix} of the switch")
@@ -155,7 +155,7 @@ def _assemble(found: dict[int, _Switch], fabric: Fabric, lid: NDArray[np.uint16]
     highest = max((entry[0] for one in found.values() for part in one.entries.values() for entry in part), default=0)
     top = max(highest, int(lid.max()) + (1 << lmc) - 1)
     shape = (n_tables, fabric.n_switches, top + 1)
-    lft, state = np.full(shape, NO_PATH, np.uint8), np.full(shape, State.ABSENT, np.uint8)
+    lft, state = np.full(shape, NO_PATH, np.uint8), np.full(shape, LidState.ABSENT, np.uint8)
     group = np.full(shape, -1, np.int32)
     members: list[NDArray[np.bool_]] = []
     numbers: list[int] = []
@@ -167,7 +167,7 @@ def _assemble(found: dict[int, _Switch], fabric: Fabric, lid: NDArray[np.uint16]
                 continue
             at, port, states, named = np.array(entries, np.int64).T
             # The number of a static entry, 0 for instance, may be of no group.
-            named[(states == State.STATIC) & ~np.isin(named, list(one.groups))] = -1
+            named[(states == LidState.STATIC) & ~np.isin(named, list(one.groups))] = -1
             for number in sorted(set(named.tolist()) - {-1} - rows.keys()):
                 rows[number] = len(members)
                 ports = np.zeros(width, bool)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.adaptive.groups import ARRIVES, BLOCK, UNSEEN, Choices, Outcome, empty_outcome, follow, port_groups
-from routing.adaptive.tables import AdaptiveTables, State
 from routing.names import end_label
 from routing.order.channel_order import rising_order
 from routing.order.legal import ChannelOrder
 from routing.proof import judge_dependencies
+from routing.studies.adaptive.groups import ARRIVES, BLOCK, UNSEEN, Choices, Outcome, empty_outcome, follow, port_groups
+from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, EndpointSet, delivery_channels, select_endpoints
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, frozen
@@ -39,7 +39,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Fault:
+class GroupFault:
     """How often something is wrong, and the first place."""
 
     kind: str
@@ -54,7 +54,7 @@ class AdaptiveProof(Shown):
 
     tables: AdaptiveTables
     pairs: int
-    faults: tuple[Fault, ...]
+    faults: tuple[GroupFault, ...]
     """What is wrong; see `KINDS`."""
     verdict: bool | None
     """Whether every packet arrives and no lane can deadlock, whatever the switches choose. None: the dump does not say
@@ -168,8 +168,8 @@ def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSe
     --------
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> tables = routing.adaptive.legal_tables(routed)
-    >>> str(routing.adaptive.prove_adaptive(routed.fabric, tables).table)[:57]
+    >>> tables = routing.studies.adaptive.legal_tables(routed)
+    >>> str(routing.studies.adaptive.prove_adaptive(routed.fabric, tables).table)[:57]
     'adaptive routing, whatever port a switch takes: holds'
     """
     asked = _query(fabric, tables, endpoints)
@@ -182,8 +182,8 @@ def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSe
     order = None if looping.any() else rising_order(fabric, found.depends)
     compared, ports = _compare_groups(asked, tables, order, states)
     faults = [
-        Fault("lost", lost, _lost_example(asked, tables, states)),
-        Fault("loops", int(looping.sum()), " > ".join(fabric.channel_label(port) for port in loop)),
+        GroupFault("lost", lost, _lost_example(asked, tables, states)),
+        GroupFault("loops", int(looping.sum()), " > ".join(fabric.channel_label(port) for port in loop)),
         *_entries(asked, tables),
         *compared,
     ]
@@ -274,17 +274,17 @@ def _lost_example(asked: _Query, tables: AdaptiveTables, states: NDArray[np.uint
     return f"to {end_label(fabric, int(asked.ends[dest]))}: {names}, {end}"
 
 
-def _entries(asked: _Query, tables: AdaptiveTables) -> list[Fault]:
+def _entries(asked: _Query, tables: AdaptiveTables) -> list[GroupFault]:
     """Return what is wrong with entries and groups by themselves."""
     fabric, lid = asked.fabric, asked.lid[asked.lid < tables.lft.shape[2]]
     ends = asked.ends[asked.lid < tables.lft.shape[2]]
     state, group, port = tables.state[:, :, lid], tables.group[:, :, lid], tables.lft[:, :, lid]
-    adaptive = ~np.isin(state, (State.STATIC, State.ABSENT))
+    adaptive = ~np.isin(state, (LidState.STATIC, LidState.ABSENT))
     empty = adaptive & ((group < 0) | ~np.append(tables.members.any(axis=1), False)[group])
     reach = np.append(tables.members, np.zeros((1, tables.members.shape[1]), bool), axis=0)
     outside = adaptive & ~empty & (port != NO_PATH) & ~reach[group, np.minimum(port, tables.members.shape[1] - 1)]
     other = np.arange(fabric.n_switches)[:, None] != fabric.end_switch[ends]
-    known = other & (state != State.ABSENT)
+    known = other & (state != LidState.ABSENT)
     mixed = (adaptive & known).any(axis=(0, 1)) & (~adaptive & known).any(axis=(0, 1))
 
     def first(where: NDArray[np.bool_]) -> str:
@@ -307,16 +307,16 @@ def _entries(asked: _Query, tables: AdaptiveTables) -> list[Fault]:
         dark_example = f"{fabric.label(int(user[row[one]]))} port {number[one]}, group {tables.number[row[one]]}"
     one_mixed = end_label(fabric, int(ends[np.argmax(mixed)])) if mixed.any() else ""
     return [
-        Fault("undefined", int(empty.sum()), first(empty)),
-        Fault("unplugged", int(dark.sum()), dark_example),
-        Fault("outside", int(outside.sum()), first(outside)),
-        Fault("mixed", int(mixed.sum()), one_mixed),
+        GroupFault("undefined", int(empty.sum()), first(empty)),
+        GroupFault("unplugged", int(dark.sum()), dark_example),
+        GroupFault("outside", int(outside.sum()), first(outside)),
+        GroupFault("mixed", int(mixed.sum()), one_mixed),
     ]
 
 
 def _compare_groups(
     asked: _Query, tables: AdaptiveTables, order: ChannelOrder | None, states: NDArray[np.uint8]
-) -> tuple[list[Fault], float]:
+) -> tuple[list[GroupFault], float]:
     """Return what groups lack beside those of others, and the mean number of ports between switches.
 
     An order of all channels, in which all choices rise, says which further ports would be safe; without one, none is.
@@ -356,7 +356,7 @@ def _compare_groups(
                 narrow_example = (
                     f"{_entry_label(asked, switch, block.start + row)}: {int(count[row, switch])} of {wide} ports"
                 )
-    faults = [Fault("uneven", uneven, uneven_example), Fault("narrow", narrow, narrow_example)]
+    faults = [GroupFault("uneven", uneven, uneven_example), GroupFault("narrow", narrow, narrow_example)]
     return faults, chosen / choosers if choosers else 0.0
 
 

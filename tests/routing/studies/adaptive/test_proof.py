@@ -13,7 +13,7 @@ import routing
 from helpers.random_fabrics import draw
 from helpers.strategies import examples, fabrics, ring, seeds
 from helpers.trees import grow_tree
-from routing.adaptive import AdaptiveTables, State, legal_tables, prove_adaptive
+from routing.studies.adaptive import AdaptiveTables, LidState, legal_tables, prove_adaptive
 from topo.fabric import Fabric
 
 
@@ -213,7 +213,7 @@ def test_shortest_groups_on_a_ring_deliver_and_can_lock_up() -> None:
     lft = ring(5).tables.lft[None]
     groups = np.full(lft.shape, -1, np.int32)
     tables = AdaptiveTables(
-        ring(5).tables.lid, lft, np.full(lft.shape, State.STATIC, np.uint8), groups, np.zeros((0, 9), bool),
+        ring(5).tables.lid, lft, np.full(lft.shape, LidState.STATIC, np.uint8), groups, np.zeros((0, 9), bool),
         np.zeros(0, np.int32),
     )  # fmt: skip
     proof = prove_adaptive(fabric, tables)
@@ -227,7 +227,7 @@ def test_two_private_tables_of_which_one_is_empty_cannot_be_told() -> None:
     both = replace(
         tables,
         lft=np.concatenate([tables.lft, np.full_like(tables.lft, 255)]),
-        state=np.concatenate([tables.state, np.full_like(tables.state, State.ABSENT)]),
+        state=np.concatenate([tables.state, np.full_like(tables.state, LidState.ABSENT)]),
         group=np.concatenate([tables.group, np.full_like(tables.group, -1)]),
     )
     assert prove_adaptive(fabric, both).holds, "what no table says, another may"

@@ -2,12 +2,12 @@
 
 What switches hold
     ``AdaptiveTables``  groups of ports, and the group of each destination
-    ``State``  how a switch picks a port for a destination
+    ``LidState``  how a switch picks a port for a destination
     ``read_far``  the same from ibdiagnet's ``.far``
     ``parse_far``  the same from its text
     ``prove_adaptive``  every packet arrives and nothing deadlocks, or where not
     ``AdaptiveProof``  what it found
-    ``Fault``  how often something is wrong, and the first place
+    ``GroupFault``  how often something is wrong, and the first place
 
 What they could hold
     ``legal_tables``  groups of all ports that tables without loops make safe
