@@ -19,7 +19,7 @@ from topo import Finding, HeddleError, RoutingError, Shown, Table, plural, slow_
 if TYPE_CHECKING:
     from routing import EndpointSet, Proof, Routed, RoutingTables, Trace
     from routing.studies import Bounds, LinkUse, LossStudy
-    from routing.studies.adaptive import AdaptiveProof, AdaptiveStudy
+    from routing.studies.adaptive import AdaptiveProof, AdaptiveStudy, Shares
 
 EXAMPLES = 10
 """Entries that are described of those that are not as expected."""
@@ -33,6 +33,8 @@ class Answers:
     over: tuple[LinkUse, ...] = ()
     without: tuple[LossStudy, ...] = ()
     groups: AdaptiveStudy | None = None
+    shares: Shares | None = None
+    """What flows get by the tables and spread over legal groups, where there are such."""
 
     @property
     def given(self) -> bool:
@@ -64,6 +66,8 @@ class Verified(Shown):
     """What was skipped in what was read."""
     adaptive: AdaptiveProof | None = None
     """The proof of what the switches hold for adaptive routing, if that was given."""
+    shares: Shares | None = None
+    """What flows get by its static ports and spread over its groups, if the proof holds."""
 
     @property
     def verdict(self) -> bool | None:
@@ -88,6 +92,7 @@ class Verified(Shown):
             "differing": self.differing, "differing_examples": list(self.examples)}  # fmt: skip
         judged = proof_document(self.routed.fabric, self.proof) | {"bounds": self.bounds.to_dict()}
         adaptive = {} if self.adaptive is None else {"adaptive": self.adaptive.to_dict()}
+        adaptive |= {} if self.shares is None else {"shares": self.shares.to_dict()}
         return judged | compared | adaptive | self.answers.to_dict()
 
 
@@ -199,11 +204,13 @@ def verify(
     bounds = routing.studies.bound(source, proof.ends, reached=0 if found.lmc else proof.max_load)
     step("answering")
     answers = answer(routed, asked or Questions(), endpoints)
-    live = None
+    live = shares = None
     if groups is not None:
         step("proving adaptive routing")
         live = routing.studies.adaptive.prove_adaptive(source, groups, endpoints)
-    return Verified(routed, proof, bounds, answers, differing, examples, tuple(notes), live)
+        if live.holds:
+            shares = routing.studies.adaptive.compare_shares(routing.Routed(source, groups.static()), groups)
+    return Verified(routed, proof, bounds, answers, differing, examples, tuple(notes), live, shares)
 
 
 def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
@@ -218,8 +225,17 @@ def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
         ),
         tuple(routing.studies.link_use(routed, link, endpoints) for link in asked.over),
         tuple(routing.studies.study_loss(routed, part, endpoints=endpoints) for part in asked.without),
-        routing.studies.adaptive.study_adaptive(routed) if asked.groups else None,
+        *(_study_groups(routed) if asked.groups else ()),
     )
+
+
+def _study_groups(routed: Routed) -> tuple[AdaptiveStudy, Shares | None]:
+    """Return the groups that tables allow, and what flows get by those that are legal."""
+    study = routing.studies.adaptive.study_adaptive(routed)
+    if not any(row.kind == "legal" for row in study.rows):
+        return study, None
+    legal = routing.studies.adaptive.legal_tables(routed)
+    return study, routing.studies.adaptive.compare_shares(routed, legal)
 
 
 def _describe_entry(routed: Routed, wanted: RoutingTables, switch: int, end: int) -> str:

@@ -17,7 +17,7 @@ from topo import plural
 if TYPE_CHECKING:
     from plan.verification import Answers
     from routing import EndpointSet
-    from routing.studies.adaptive import AdaptiveProof
+    from routing.studies.adaptive import AdaptiveProof, Shares
     from topo import Table
 
 SHOWN_PAIRS = 20
@@ -117,7 +117,7 @@ def verify(
         from plan.render.views import show_proof
 
         if found.adaptive is not None:
-            show_adaptive(found.adaptive, endpoints)
+            show_adaptive(found.adaptive, found.shares, endpoints)
         show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given)
         show_answers(found.answers)
         if found.differing is not None:
@@ -128,7 +128,7 @@ def verify(
         raise click.exceptions.Exit(1 if found.verdict is False else 3)
 
 
-def show_adaptive(found: AdaptiveProof, endpoints: str) -> None:
+def show_adaptive(found: AdaptiveProof, shares: Shares | None, endpoints: str) -> None:
     """Print the proof of adaptive tables, and what is wrong with them."""
     from plan.render.tables import print_text, show_table
 
@@ -143,6 +143,8 @@ def show_adaptive(found: AdaptiveProof, endpoints: str) -> None:
         print_text("it depends on which private table a packet meets, which the dump does not say")
     if found.faults:
         show_table(found.fault_table)
+    if shares:
+        show_table(shares.table)
     print_text("the static ports alone:")
 
 
@@ -163,6 +165,8 @@ def show_answers(answers: Answers) -> None:
         print_text(f"of the {len(study.lost):,} lost pairs, {study.lost_for_good:,} stay disconnected")
     if answers.groups:
         show_table(answers.groups.table)
+    if answers.shares:
+        show_table(answers.shares.table)
 
 
 def _show_first(table: Table) -> None:
