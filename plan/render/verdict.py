@@ -40,8 +40,10 @@ def _taken(plan: Plan, losses: Losses) -> Iterator[str]:
     """Yield what one part of each kind takes away from servers that still run, the worst first."""
     for loss in sorted(losses.worst, key=lambda loss: loss.weight, reverse=True):
         effects = []
+        inside = loss.kind in ("rack", "feed")  # it takes its own servers with it, which no network can cure
+        if loss.kind == "rack" and not loss.together:
+            continue  # switches of it that are named themselves take as much
         if loss.beyond:
-            inside = loss.kind in ("rack", "feed")  # it takes its own servers with it, which no network can cure
             pairs = f"parts {plural(loss.beyond, 'pair')} of {'other ' * inside}servers"
             effects.append(f"cuts off {plural(loss.servers, 'server')}" if loss.servers and not inside else pairs)
         if loss.zones == 1.0:
@@ -65,7 +67,7 @@ def _cure(plan: Plan, loss: Loss) -> str:
     if kind in ("spine", "core"):
         return f"`{tree}.{kind}s` gives more of them"
     if loss.zones == 1.0:
-        return f"`{key}.joints.placement: spread`"
+        return f"`{key}.{'joints' if getattr(shape, 'joints', None) else 'direct'}.placement: spread`"
     (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == network)
     one_switch = kind != "link" and len(set(fabric.end_switch[fabric.ends()].tolist())) == 1
     leaves = [f"`{tree}.leaves: 2`"] if one_switch else []
