@@ -55,9 +55,10 @@ def _taken(plan: Plan, losses: Losses) -> Iterator[str]:
 def _cure(plan: Plan, loss: Loss) -> str:
     """Return what to change in the spec so that a part of this kind takes less away."""
     kind, network = loss.kind, loss.network
-    if kind in ("rack", "feed"):
-        return "`floor.fixed` puts a device elsewhere"
     spec = plan.planned.spec
+    if kind in ("rack", "feed"):
+        gathered = kind == "rack" and spec.floor and spec.floor.stand_ins == "together"
+        return "`floor.stand_ins: apart`" if gathered else "`floor.fixed` puts a device elsewhere"
     of = next((name for name in spec.networks if network.startswith(f"{plan.name}-{name}")), None)
     shape = spec.network if of is None else spec.networks[of].network
     key = "network" if of is None else f"networks.{of}.network"

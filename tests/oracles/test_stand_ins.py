@@ -6,8 +6,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import plan
 import topo
 from helpers.strategies import nightly
+from plan.render.verdict import verdict_line
 from topo.fabric import Kind
 from topo.floor.racks import Layout
 
@@ -90,22 +92,24 @@ def test_half_of_the_spines_of_a_leaf_stand_in_a_rack_at_most(seed: int) -> None
                 assert most <= -(-len(racks) // 2) or layout.n_racks == 1
 
 
-def test_a_room_too_small_for_them_has_them_together_and_the_verdict_says_so() -> None:
-    """Two racks hold 8 servers and all switches, but not one rack of switches more."""
-    floor = {"rack_units": 36, "rows": 1, "racks_per_row": 3, "switches": "end"}
+def test_a_room_too_small_for_them_is_refused_and_together_they_fit_and_the_verdict_has_the_cure() -> None:
+    """Two racks hold 8 servers and one all switches."""
+    floor: dict[str, object] = {"rack_units": 36, "rows": 1, "racks_per_row": 3, "switches": "end"}
     spec = {
         "name": "x",
         "nodes": {"gpu": {"model": "dgx-h100", "count": 8}},
         "network": {"shape": "rail", "unit_nodes": 8, "tree": {"switch": "QM9700"}},
-        "floor": floor,
     }
-    gathered, apart = topo.parse(spec), topo.parse(spec | {"floor": floor | {"racks_per_row": 4}})
-    for cluster, racks, holds in ((gathered, 3, "exceeded"), (apart, 4, "holds")):
-        assert cluster.layout is not None
-        assert cluster.layout.n_racks == racks
-        losses = topo.find_losses(cluster.fabrics, cluster.catalog, cluster.layout)
-        assert [check.verdict for check in losses.survived(["rack"])] == [holds]
-        assert any(loss.together for loss in losses.worst) == (holds == "exceeded")
+    with pytest.raises(topo.HeddleError, match=r"4 racks are needed.*short of 1.*`stand_ins: together`"):
+        _ = topo.parse(spec | {"floor": floor}).layout
+    for more, racks, line in (
+        ({"stand_ins": "together"}, 3, "one rack parts 28 pairs of other servers (`floor.stand_ins: apart`)"),
+        ({"racks_per_row": 4}, 4, "any one switch, link or rack may fail"),
+    ):
+        found = plan.check(topo.parse(spec | {"floor": floor | more}))
+        assert found.layout is not None
+        assert found.layout.n_racks == racks
+        assert line in verdict_line(found)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -67,6 +67,8 @@ class FloorPlan(SpecModel):
     """Power feeds of each rack; a rack may draw at most the power of those that are not spare."""
     switches: Literal["servers", "middle", "end"] = "servers"
     """Where switches stand: beside the servers, or in racks of their own in the middle or at the end of each row."""
+    stand_ins: Literal["apart", "together"] = "apart"
+    """Switches that stand in for one another: at most half of them in a rack, or side by side, with shorter cables."""
     fixed: dict[str, RackPosition] = Field(default_factory=dict)
     """Positions of devices by name, such as ``leaf0: R01-03 U40``; `racks_per_row` must be given."""
     rack_width: Metres = 0.6
@@ -209,19 +211,16 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
         raise DesignError(f"{floor.feeds.spare} of {floor.feeds.count} feeds are spare; expected one that gives power")
     devices, node_device = _devices(fabrics, catalog, floor)
     order = _order(fabrics, devices, node_device)
-    switch = _switches(fabrics, node_device, len(devices))
-    for stand_ins in (_stand_ins(fabrics, node_device), []):  # a room too small for them apart has them together
-        place, unit = _fill(devices, order, switch, floor, stand_ins)
-        used, rack = np.unique(place, return_inverse=True)
-        racks = int(used.max(initial=-1)) + 1
-        per_row = _per_row(racks, floor)
-        lacking = 0 if floor.rows is None else max(racks - floor.rows * per_row, 0)
-        if not lacking:
-            break
-    else:
+    stand_ins = _stand_ins(fabrics, node_device) if floor.stand_ins == "apart" else []
+    place, unit = _fill(devices, order, _switches(fabrics, node_device, len(devices)), floor, stand_ins)
+    used, rack = np.unique(place, return_inverse=True)
+    racks = int(used.max(initial=-1)) + 1
+    per_row = _per_row(racks, floor)
+    if floor.rows is not None and racks > floor.rows * per_row:
         raise DesignError(
-            f"{racks} racks are needed, and the room has {floor.rows} rows x {per_row} = {racks - lacking}: "
-            f"short of {lacking}. Take higher racks, more power for each, or a larger room"
+            f"{racks} racks are needed, and the room has {floor.rows} rows x {per_row} = {floor.rows * per_row}: "
+            f"short of {racks - floor.rows * per_row}. Take higher racks, more power for each, "
+            f"{'`stand_ins: together`, ' if stand_ins else ''}or a larger room"
         )
     row, column = _position(used, per_row)
     return Layout(
