@@ -22,7 +22,7 @@ from topo.catalog.load import Catalog, load_catalog
 from topo.cluster_spec import ClusterSpec, as_bought
 from topo.counts import Counts, count
 from topo.errors import DesignError, Findings, SpecError, did_you_mean, plural, refusal
-from topo.fabric import Fabric, Purpose, Role
+from topo.fabric import MAX_PORTS, Fabric, Purpose, Role
 from topo.files.text import config_root, read_text
 from topo.files.yaml import Document, describe, given_document, read_yaml
 from topo.floor.cables import Cabling, choose_cables
@@ -396,6 +396,10 @@ def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fa
         if len({catalog.switch(name).protocol for name in names}) > 1:
             of = " and ".join(f"{name} of {PROTOCOLS[catalog.switch(name).protocol]}" for name in names)
             raise DesignError(f"{fabric.name} has the switches {of}, which cannot be linked")
+        ports = np.diff(fabric.port_offset)
+        if ports.max() > MAX_PORTS and not _is_ethernet(fabric, catalog):
+            of = f"{fabric.label(int(ports.argmax()))} would have {ports.max()} ports"
+            raise DesignError(f"{of}; a forwarding table of InfiniBand can name at most {MAX_PORTS}")
         gigabit = np.flatnonzero((fabric.peer >= 0) & (fabric.speed == SPEEDS.index("GE")))
         if len(gigabit) and not _is_ethernet(fabric, catalog):
             raise DesignError(
