@@ -65,10 +65,6 @@ class Kernel:
             return self.py_func(*given)
         if self.is_interpreted(given):
             return _interpreter.run(self.py_func, self.readable(given), self.family)
-        if not self.compiled.has_code:
-            from routing.ahead import compile_ahead
-
-            compile_ahead(self.name)
         return self.compiled(*given)
 
     def is_interpreted(self, given: tuple[Any, ...]) -> bool:

@@ -133,12 +133,20 @@ def articulation_points(n: int, a: NDArray[np.integer], b: NDArray[np.integer]) 
 def max_flow_gbps(
     links: NDArray[np.integer], rate: NDArray[np.float64], sends: NDArray[np.float64], receives: NDArray[np.float64]
 ) -> float:
-    """Return the largest total rate in Gb/s from senders to receivers (max-flow min-cut, Ford and Fulkerson 1956).
+    """Return the largest total rate in Gb/s from senders to receivers, as `minimum_cut` takes them."""
+    return minimum_cut(links, rate, sends, receives)[0]
 
+
+def minimum_cut(
+    links: NDArray[np.integer], rate: NDArray[np.float64], sends: NDArray[np.float64], receives: NDArray[np.float64]
+) -> tuple[float, NDArray[np.bool_]]:
+    """Return the largest total rate from senders to receivers, and the senders' side of a cut that allows no more.
+
+    The rate is in Gb/s, the side (N,) bool (max-flow min-cut, Ford and Fulkerson 1956).
     ``links`` (L, 2) are nodes, ``rate`` (L,) Gb/s in each direction, ``sends`` and ``receives`` (N,) Gb/s of each node.
     """
     from scipy.sparse import coo_array  # takes a quarter of a second, and few ask
-    from scipy.sparse.csgraph import maximum_flow
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
     largest = max(float(rate.sum()), float(sends.sum()), float(receives.sum()))
     steps = STEPS_PER_GBPS if largest * STEPS_PER_GBPS < LARGEST else 1
@@ -149,4 +157,9 @@ def max_flow_gbps(
     to_node = np.concatenate([b, a, senders, np.full(len(receivers), sink)])
     most = np.concatenate([rate, rate, sends[senders], receives[receivers]]) * steps
     graph = coo_array((np.rint(most).astype(np.int32), (from_node, to_node)), shape=(sink + 1, sink + 1)).tocsr()
-    return float(maximum_flow(graph, source, sink).flow_value) / steps
+    flow = maximum_flow(graph, source, sink)
+    left = graph - flow.flow
+    left.eliminate_zeros()
+    side = np.zeros(sink + 1, bool)
+    side[breadth_first_order(left, source, return_predecessors=False)] = True
+    return float(flow.flow_value) / steps, side[:source]

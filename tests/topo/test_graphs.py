@@ -24,6 +24,7 @@ def test_graphs_are_those_of_networkx(seed: int) -> None:
     assert articulation_points(n, a, b) == set(nx.articulation_points(graph))
 
 
+@pytest.mark.slow
 def test_a_long_path_in_any_order_is_one() -> None:
     path = np.random.default_rng(1).permutation(100_000)
     assert not components(len(path), path[1:], path[:-1]).any()
