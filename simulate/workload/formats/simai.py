@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from simulate.workload.simai import EXCHANGE_KINDS, Exchange, Layer, SimaiWorkload
+from simulate.workload.simai import EXCHANGE_KINDS, Exchange, SimaiLayer, SimaiWorkload
 from topo.errors import FormatError, plural
 from topo.files.text import read_lines
 
@@ -59,7 +59,7 @@ def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorklo
     number, counted = next(rows, (2, []))
     if len(counted) != 1 or not re.fullmatch(r"\d{1,7}", counted[0]) or int(counted[0]) > MAX_LAYERS:
         raise FormatError(f"found {' '.join(counted)[:60]!r}; expected how many layers follow", path, number)
-    layers: list[Layer] = []
+    layers: list[SimaiLayer] = []
     starts: list[int] = []
     for number, words in rows:
         if len(layers) == int(counted[0]):
