@@ -17,6 +17,7 @@ def points() -> list:
     return ledger.points()
 
 
+@pytest.mark.slow
 def test_the_page_has_the_figures_that_are_computed(points: list, repository: Path) -> None:
     page = (repository / "docs" / "validation" / "accuracy.md").read_text(encoding="utf-8")
     assert ledger.report(points) in page
