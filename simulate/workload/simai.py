@@ -30,6 +30,7 @@ EXCHANGE_KINDS: dict[str, Tuned] = {
     "ALLGATHER": "all-gather",
     "REDUCESCATTER": "reduce-scatter",
     "ALLTOALL": "all-to-all",
+    "BROADCAST": "broadcast",
 }
 """Our name of each exchange; behind it may stand ``_EP`` or ``_DP_EP``, the ranks that take part."""
 

@@ -26,13 +26,13 @@ MAX_LAYERS = 1_000_000
 EXCHANGE = re.compile(rf"({'|'.join(EXCHANGE_KINDS)})(?:_(EP|DP_EP|DP|TP))?")
 
 
-def read_simai(path: str | Path) -> SimaiWorkload:
+def read_simai(path: str | Path, ranks: int | None = None) -> SimaiWorkload:
     """Read a workload; see `parse_simai`."""
-    return parse_simai(read_lines(path), str(path))
+    return parse_simai(read_lines(path), str(path), ranks)
 
 
-def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorkload:
-    """Parse a workload.
+def parse_simai(lines: Iterable[str], path: str = "workload.txt", ranks: int | None = None) -> SimaiWorkload:
+    """Parse a workload; `ranks` are those of a file without ``all_gpus``, which older ones leave to the command.
 
     Raises
     ------
@@ -51,7 +51,11 @@ def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorklo
             raise FormatError(f"found {name}: {value[:20]}; expected a number above 0", path, 1)
         return int(value)
 
-    ranks, tensor, expert = option("all_gpus"), option("model_parallel_NPU_group"), option("ep")
+    if "all_gpus" in options:
+        ranks = option("all_gpus")
+    if ranks is None:
+        raise FormatError("found no all_gpus; expected it, or `gpus` of the job", path, 1)
+    tensor, expert = option("model_parallel_NPU_group"), option("ep")
     stages = option("pp")
     if ranks % (tensor * expert * stages):
         found = f"{ranks} ranks in groups of {tensor} times {expert}, on {plural(stages, 'stage')}"
