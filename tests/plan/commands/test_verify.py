@@ -225,4 +225,7 @@ def test_a_multicast_group_that_is_no_tree_fails(lab: Path, tmp_path: Path, caps
             f"Switch 0x{spine:016x}\n0xC000 : 0x{number:03x}\n"
         )
         assert run(["verify", str(lab), "--multicast", str(dump)]) == status
-        assert ("which does not answer" in capsys.readouterr().out) == bool(status)
+        assert ("fails" in capsys.readouterr().out) == bool(status)
+        assert run(["verify", str(lab), "--multicast", str(dump), "--json"]) == status
+        (group,) = json.loads(capsys.readouterr().out)["multicast"]["groups"]
+        assert ("which does not answer" in group["example"]) == bool(status)
