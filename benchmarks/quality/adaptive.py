@@ -23,13 +23,13 @@ def fabrics_of(name: str) -> list[topo.Fabric]:
 
 def main(names: list[str]) -> None:
     """Print a row for each pattern of each fabric."""
-    print("| fabric | groups | flows | static | spread | slowest: static | spread | at most |")
+    print("| fabric | groups | flows | static | spread | slowest: static | slowest: spread | at most |")
     print("|---|---|---|--:|--:|--:|--:|--:|")
     for name in names:
         for fabric in fabrics_of(name):
             routed = routing.route(fabric, lanes=1)
             roots, proof = adaptive.choose_roots(routed)
-            kind = f"{len(roots)} roots" if proof.holds else "legal"
+            kind = topo.plural(len(roots), "root") if proof.holds else "legal"
             groups = proof.tables if proof.holds else adaptive.legal_tables(routed)
             for row in adaptive.compare_shares(routed, groups).rows:
                 rates = (row.static, row.spread, row.static_least, row.spread_least, row.at_most)
