@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 
 import topo
+from topo import palette
 from topo.drawing.scene import text_width
-from topo.drawing.svg import LEGEND_GAP, LEGEND_LINE, MARK, WIDER, format_marks
+from topo.drawing.svg import LEGEND_GAP, LEGEND_LINE, MARK, WIDER, format_legend, format_marks
+from topo.fabric import Role
 
 NUMBER = r"(-?[\d.]+)"
 BOX = re.compile(
     rf'<g><title>([^ <]+) \([^<]*</title><rect x="{NUMBER}" y="{NUMBER}" width="{NUMBER}" height="{NUMBER}"'
 )
 LINE = re.compile(rf'<path class="k" d="M{NUMBER} {NUMBER}[^"]*?{NUMBER} {NUMBER}"[^>]*><title>(\S+) – (\S+?):')
+LOAD_WORDS = [words for _, _, words in palette.LOADS]
 NETWORKS: list[dict[str, Any]] = [
     {"shape": "torus", "switch": "SB7800", "sizes": [4, 4], "hosts": 1},
     {"shape": "torus", "switch": "SB7800", "sizes": [3, 3, 3], "hosts": 1},
@@ -71,3 +74,23 @@ def test_words_of_a_legend_are_filled_in_line_by_line(seed: int) -> None:
         at += LEGEND_GAP
     assert np.allclose(found, wanted, atol=0.06)
     assert height == (line + 1) * LEGEND_LINE
+
+
+@pytest.mark.parametrize("fans", [False, True])
+@pytest.mark.parametrize("marked", [None, ("down", "up")])
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("speeds", [[], [200.0], [400.0, 200.0, 100.0]])
+def test_a_legend_says_what_there_is_and_nothing_else(
+    speeds: list[float], loaded: bool, marked: tuple[str, str] | None, fans: bool
+) -> None:
+    """Colours of links have one meaning: marked, else loads, else speeds where there are several."""
+    roles = [Role.COMPUTE, Role.STORAGE]
+    svg, _ = format_legend(0, 0, 900, roles, speeds, loaded=loaded, marked=marked, fans=fans)
+    said = re.findall("<text [^>]*>([^<]*)</text>", svg)
+    links = {*marked} if marked else set(LOAD_WORDS) if loaded else {f"{rate:g} Gb/s" for rate in speeds}
+    links = set() if len(speeds) < 2 and not (marked or loaded) else links
+    bundles = [words for words in said if words.startswith("many links")]
+    heads = [words for words in said if words.startswith("load of a link")]
+    assert set(said) - {*bundles, *heads} == {"compute host", "storage host"} | links
+    assert len(bundles) == fans and len(heads) == (loaded and not marked)
+    assert all(("mean" in words) == (loaded and not marked) and ("down" in words) == bool(marked) for words in bundles)
