@@ -77,7 +77,6 @@ sbom: .venv/installed-dev ## write the software bill of materials of what a user
 
 kernels: .venv/installed-dev ## make a wheel of compiled kernels for this version of Python: out/kernels/heddle_kernels-*.whl
 	$(BIN)/python scripts/make_kernels.py out/kernels
-	cp out/kernels/signatures.json routing
 
 tools: ## install the Debian packages that the tests use as judges
 	@scripts/install-test-tools

@@ -126,7 +126,7 @@ def exercise(seed: int) -> None:
     lfts = routing.opensm.format_lfts(fabric, routed.tables)
     assert np.array_equal(routing.opensm.parse_lfts(lfts, fabric).tables.lft, routed.tables.lft)
     with suppress(HeddleError):
-        routing.studies.study_adaptive(routed)
+        routing.studies.adaptive.study_adaptive(routed)
     with suppress(HeddleError):
         routing.studies.bound(fabric)
     with suppress(HeddleError):

@@ -16,8 +16,8 @@ from helpers.trees import grow_tree
 from routing.engines.multipath import legal_order
 from routing.proof import prove
 from routing.routed import Routed
-from routing.studies.adaptive import study_adaptive
-from routing.studies.groups import port_groups
+from routing.studies.adaptive.groups import port_groups
+from routing.studies.adaptive.study import study_adaptive
 from topo.fabric import Fabric
 
 
