@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from topo.catalog.load import Catalog
-from topo.fabric import MAX_LMC, Purpose
+from topo.fabric import MAX_LMC
 from topo.floor.racks import FloorPlan
 from topo.shapes import Shape
 from topo.spec.base import (
@@ -64,8 +64,9 @@ class Routing(SpecModel):
     """Routing engine; ``auto`` takes the one that fits the shape."""
     lmc: Annotated[int, Field(ge=0, le=MAX_LMC)] = 0
     """LID mask control: each adapter port gets 2^lmc LIDs, each with its own paths."""
-    purpose: Annotated[Purpose, Field(alias="for")] = "any"
-    """Traffic that `balanced` and `auto` make tables for; ``any`` weighs all kinds."""
+    purpose: Annotated[str, Field(alias="for")] = "any"
+    """Traffic that tables are made for: ``any`` weighs all kinds; ``jobs``, ``permutations`` or ``all-pairs`` above all
+    else; or the file of a demand (CSV) or of a workload, relative to this file, for which paths are moved."""
 
 
 Money = Annotated[str, *spelled(r"\d{1,15}(\.\d{1,2})? ([A-Z]{3}|units)", "an amount and its currency: 4200000 USD")]

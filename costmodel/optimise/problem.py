@@ -12,7 +12,6 @@ from functools import cached_property
 from math import inf, lcm
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from costmodel.optimise.demand import Demand, Floats, Ints, JobDemand, ServingDemand
 from costmodel.optimise.needs import Needs, grown, with_quotes
@@ -428,6 +427,8 @@ def _rows(adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, sp
 
 def _job_demand(share: float, parts: Sequence[_Rows], leaves: int, adapters: int) -> JobDemand:
     """Return the demand of jobs, given the rows of their servers, and the least common multiple of their adapters."""
+    from scipy.sparse import coo_array  # which takes long to load, and `plan check` needs none
+
     none = np.zeros(0, np.int64)
     before = np.cumsum([0, *(row.max(initial=-1) + 1 for _, row, _, _ in parts)])
     job, row, leaf = (

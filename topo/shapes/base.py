@@ -162,10 +162,13 @@ class SwitchPorts:
         """Separate uplink ports, numbered after the others; 0 where all ports are of one kind."""
         self.uplink_speed = model.uplink_speed or self.speed
         if self.uplinks and not leaf:
+            others = catalog.switches.values()
+            above = [one.name for one in others if (one.protocol, one.speed) == (model.protocol, self.uplink_speed)]
+            such = f", such as `spine_switch: {above[0]}`" if above else " (`spine_switch`, `core_switch`)"
             raise DesignError(
                 f"{model.name} has ports of two kinds, {self.radix} of {self.speed} and {self.uplinks} of "
                 f"{self.uplink_speed} for uplinks: it can be a leaf of a fat-tree whose other switches are another "
-                "model (`spine_switch`, `core_switch`)"
+                f"model{such}"
             )
         self.node_speed = self.speed
         """Of a port towards nodes."""

@@ -19,6 +19,7 @@ switches); Fire-Flyer's authors plan four planes of 128 x 400G for 32,768 GPUs (
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -27,11 +28,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from topo.catalog.load import Catalog
-from topo.errors import DesignError, Findings
+from topo.errors import DesignError, Findings, plural
 from topo.fabric import Fabric, Role
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,
+    SwitchPorts,
     apportion,
     each_adapter,
     ports_wanted,
@@ -160,6 +162,13 @@ class Rail(ShapeModel):
         tree = self.tree.model_copy(update=fixed)
         if n_leaves == 1:
             tree = tree.for_ports(self.unit_nodes * each, catalog)
+        above = tree.spine_switch or tree.switch
+        spine = SwitchPorts(catalog, above, split=tree.split is True, frame=above != tree.switch).radix
+        if tree.levels != 3 and n_leaves > spine:
+            raise DesignError(
+                f"{rails} rails x {plural(units, 'unit')} = {n_leaves} leaves, and a spine of {spine} ports reaches at "
+                f"most {spine}: take {self._instead(nodes, rails, spine, catalog)}"
+            )
         size = tree.size(0, catalog, grafted=links_onto(grafts, "spines"))
         if self.unit_nodes * each > size.down:
             raise DesignError(
@@ -191,6 +200,28 @@ class Rail(ShapeModel):
         builder = self.builder(name)
         add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, prefix=prefix)
         return builder.build()
+
+    def _instead(self, nodes: Sequence[HostGroup], rails: int, spine: int, catalog: Catalog) -> str:
+        """Say what of larger units, three levels, and planes, of which each has fewer rails, can be built instead."""
+        unit = -(-sum(group.count for group in nodes) // max(spine // rails, 1))
+        planes = [n for n in range(2, rails + 1) if rails % n == 0 and n <= 64]
+        changed: list[tuple[str, ShapeModel]] = [
+            ("`tree.levels: 3`", self.model_copy(update={"tree": self.tree.model_copy(update={"levels": 3})})),
+            *(
+                (f"`shape: planes` with `planes: {n}`", Planes(shape="planes", planes=n, tree=self.tree))
+                for n in planes
+            ),
+        ]
+        if rails <= spine:
+            changed.insert(0, (f"`unit_nodes: {unit}`", self.model_copy(update={"unit_nodes": unit})))
+        ways: dict[type[ShapeModel] | int, str] = {}
+        for number, (words, shape) in enumerate(changed):
+            kind = Planes if isinstance(shape, Planes) else number
+            if kind not in ways:
+                with suppress(DesignError):
+                    shape.compile(nodes, catalog, "instead")
+                    ways[kind] = words
+        return ", or ".join([*ways.values(), "spines with more ports"])
 
 
 def _storage_side(group: HostGroup, catalog: Catalog) -> HostGroup:

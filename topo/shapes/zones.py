@@ -53,7 +53,7 @@ class Joints(SpecModel):
     """Joints; each is linked to every zone."""
     ports: Annotated[int, Field(gt=0, le=10_000)]
     """Total number of leaf ports of each zone that lead to the joints."""
-    placement: Placement = "border"
+    placement: Placement = "spread"
     """``border``: gathered on leaves that hold no hosts. ``spread``: over all leaves, beside their hosts."""
 
 
@@ -62,7 +62,7 @@ class Direct(SpecModel):
 
     ports: Annotated[int, Field(gt=0, le=10_000)]
     """Leaf ports of each zone for direct links, divided equally among the other zones."""
-    placement: Placement = "border"
+    placement: Placement = "spread"
     """``border``: gathered on leaves that hold no hosts. ``spread``: over all leaves, beside their hosts."""
 
 
