@@ -133,8 +133,7 @@ def test_a_recalled_figure_is_marked_where_it_decides() -> None:
     assert all("power recalled, confirmed in no text: " in check.text and "QM9700" in check.text for check in checks)
 
 
-@examples(8)
-@given(stock=st.integers(0, 12), late=st.booleans())
+@pytest.mark.parametrize(("stock", "late"), [(0, True), (1, True), (3, True), (4, True), (50, True), (0, False)])
 def test_stock_and_lead_time_bind(stock: int, late: bool) -> None:
     """By hand: the cheaper twin wins where all of its pieces can be had in time, and never has more than its stock."""
     supply = {"QM8790": {"stock": stock, "weeks": 30.0 if late else 4.0}}
@@ -151,7 +150,7 @@ def test_stock_and_lead_time_bind(stock: int, late: bool) -> None:
         assert twins <= stock
     else:
         assert found.winner.price == cheap.price
-    if late and stock < 2:
+    if late and not stock:
         assert found.winner.price == dear.price
         assert any("left out" in text for text in found.refused)
 
