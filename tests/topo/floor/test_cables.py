@@ -102,7 +102,7 @@ def test_two_halves_of_a_split_port_share_a_splitter():
     kinds = [cabling.parts[part].kind for part in cabling.part]
     bill = make_bill([fabric], CATALOG, layout, [cabling])
 
-    assert kinds == ["AOC-splitter"] * 7 + ["DAC"]
+    assert kinds == ["DAC-splitter"] * 7 + ["DAC"]
     assert cabling.cable.tolist() == [0, 0, 1, 1, 2, 2, 3, 4], "the seventh half leaves a leg free"
     assert sum(line.count for line in bill.of("cable").lines) == 5
     schedule = format_cable_schedule([fabric], CATALOG, layout, [cabling]).splitlines()[1:]
