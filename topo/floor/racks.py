@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from topo.amounts import Check, Range, Sum, Verdict, listed
+from topo.catalog.devices import list_frames
 from topo.catalog.load import Catalog
 from topo.errors import DesignError, Findings, did_you_mean, plural
 from topo.fabric import Fabric, Kind, Role, frozen
@@ -253,16 +254,16 @@ def _devices(
     node_device: list[NDArray[np.int32]] = []
     findings, refused = Findings(), set[str]()
     for subnet, fabric in enumerate(fabrics):
-        mine = np.empty(fabric.n_nodes, np.int32)
+        mine, frames = np.empty(fabric.n_nodes, np.int32), list_frames(fabric, subnet, catalog)
         for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
             model = fabric.model_of(node)
             key: tuple[object, ...]
             if fabric.host[node] >= 0:
                 model, name = fabric.server_model_of(node), fabric.server_of(node)
                 key = ("server", name)
-            elif fabric.kind[node] == Kind.SWITCH and model in catalog.switches and catalog.switches[model].chips > 1:
-                name = frame_name(model, subnet, int(fabric.zone[node]))
-                key = ("frame", name)
+            elif node in frames:
+                name = frames[node]
+                key = ("frame", subnet, name)
             elif fabric.kind[node] == Kind.SWITCH:
                 name = fabric.label(node)
                 key = ("switch", subnet, name)
@@ -280,11 +281,6 @@ def _devices(
         node_device.append(mine)
     findings.refuse()
     return devices, node_device
-
-
-def frame_name(model: str, subnet: int, zone: int) -> str:
-    """Return the name of the frame that is the tree of a zone."""
-    return f"{model}-{subnet}-{zone}"
 
 
 def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:

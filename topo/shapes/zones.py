@@ -128,7 +128,7 @@ class Zones(ShapeModel):
             )
             ports = [(leaf, port) for leaf, mine in zip(added.leaves, added.free, strict=True) for port in mine]
             free.append(ports[: between.ports])
-        leaf_speed = SwitchPorts(catalog, self.tree.switch, split=self.tree.split, leaf=True, frame=True).speed
+        leaf_speed = SwitchPorts(catalog, self.tree.switch, split=self.tree.split, leaf=True, frame=True).node_speed
         if self.joints:
             level = 1 + max(base_level(grafts) for _, grafts in zones)
             _link_joints(builder, self.joints, free, SwitchPorts(catalog, self.joints.switch), leaf_speed, level)
