@@ -117,7 +117,7 @@ class Bill(Shown):
         >>> import costmodel, topo
         >>> cost = costmodel.bill(topo.preset("fire-flyer-2")).price("USD")
         >>> print(cost.network)
-        2,577,560 to 3,256,260
+        2,588,120 to 3,259,620
         >>> cost.gaps[0]
         '1,200 x pcie-a100 (node): no price in USD'
         """
