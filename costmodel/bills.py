@@ -138,7 +138,7 @@ class Bill(Shown):
         >>> import costmodel, topo
         >>> power = costmodel.bill(topo.preset("lab-20")).power
         >>> print(power.network_w, power.planned_w, sep=", ")
-        1,459, 44,960
+        1,459, at least 44,960
         """
         return Power(power_lines([line for line in self.lines if line.place != SPARE], self.catalog))
 
