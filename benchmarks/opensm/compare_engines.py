@@ -66,8 +66,8 @@ RANDOM = """## Random fabrics
 `python benchmarks/opensm/tournament.py --first 1000 --count 27` draws 27 fabrics by seed, 1000 to 1026: joined zones,
 trees of two and three levels, BiGraphs, HyperX, tori, random regular graphs, dragonflies and real machines, whole and
 damaged. `helpers.random_fabrics.draw(seed)` makes one again: the number behind its family is the seed. A figure within
-.5 % is equal. *mean shift* is the mean over shifts of what *worst shift* is in the worst of them. These are few fabrics:
-of 27, one is 4 %. The figures are over all ranks; the score by which tables are chosen also weighs jobs on parts of a
+.5 % is equal. *mean shift* is the mean over shifts of what *worst shift* is in the worst of them. Of 27 fabrics one
+is 4 %. The figures are over all ranks; the score by which tables are chosen also weighs jobs on parts of a
 cluster, which no engine of OpenSM looks at ([tables](tables.md)).
 
 Tables with credit loops on one lane need several to be safe, as `dfsssp` asks for. The third table therefore lets ours
