@@ -174,7 +174,7 @@ def _plan_of(spec: str | Path | Cluster) -> Plan:
 
 
 def _write(plan: Plan, folder: str | Path, step: Progress, *, routed: bool = False) -> None:
-    from plan.export.registry import EXPORTS, OF_ROUTE, plan_files  # workbooks and pages, which a check does without
+    from plan.export.registry import OF_BUILD, OF_ROUTE, plan_files  # workbooks and pages, which a check does without
 
     step("writing")
-    write_folder(Path(folder), plan_files(plan, plan.to_dict(), OF_ROUTE if routed else EXPORTS))
+    write_folder(Path(folder), plan_files(plan, plan.to_dict(), OF_ROUTE if routed else OF_BUILD))

@@ -162,7 +162,7 @@ class Questions:
     Examples
     --------
     >>> import plan
-    >>> plan.Questions(over=("leaf0:21",)).adaptive
+    >>> plan.Questions(over=("leaf0:21",)).groups
     False
     """
 
@@ -172,8 +172,8 @@ class Questions:
     """Links, whose pairs are listed."""
     without: tuple[str, ...] = ()
     """Switches and links that fail, each alone."""
-    adaptive: bool = False
-    """Whether to prove groups of ports around the tables."""
+    groups: bool = False
+    """Whether to prove groups of ports around the tables, as adaptive routing could use them."""
 
 
 @dataclass(frozen=True)

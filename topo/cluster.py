@@ -19,10 +19,10 @@ import numpy as np
 from topo.budget import YAML_BYTES
 from topo.builder import distinct_names
 from topo.catalog.load import Catalog, load_catalog
-from topo.cluster_spec import ClusterSpec
+from topo.cluster_spec import ClusterSpec, as_bought
 from topo.counts import Counts, count
 from topo.errors import DesignError, Findings, SpecError, did_you_mean, plural, refusal
-from topo.fabric import Fabric, Purpose, Role
+from topo.fabric import MAX_PORTS, Fabric, Purpose, Role
 from topo.files.text import config_root, read_text
 from topo.files.yaml import Document, describe, given_document, read_yaml
 from topo.floor.cables import Cabling, choose_cables
@@ -318,7 +318,7 @@ def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:
     >>> topo.compile(spec.model_copy(update={"name": "twin"})).fabric.name
     'twin'
     """
-    cluster = Cluster(spec, catalog or load_catalog())
+    cluster = Cluster(spec, as_bought(catalog or load_catalog(), spec.terms, spec.exclude))
     _ = cluster.fabrics  # now, so that a design that cannot be built is refused here
     return cluster
 
@@ -334,6 +334,7 @@ def _with_lengths(fabric: Fabric, cabling: Cabling) -> Fabric:
 def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) -> Cluster:
     catalog = load_catalog(catalog_folders(document, folder))
     spec = validate_spec(document, catalog, engines)
+    catalog = as_bought(catalog, spec.terms, spec.exclude)
     sha256 = hashlib.sha256(document.text.encode()).hexdigest() if document.text else None
     cluster = Cluster(spec, catalog, document if document.text else None, sha256, folder)
     try:
@@ -354,6 +355,7 @@ def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] |
         "switch": list(catalog.switches),
         "node model": list(catalog.nodes),
         "adapter": list(catalog.hcas),
+        "part": catalog.parts,
         "node group": list(nodes) if isinstance(nodes, dict) else [],
     }
     if engines is not None:
@@ -394,6 +396,10 @@ def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fa
         if len({catalog.switch(name).protocol for name in names}) > 1:
             of = " and ".join(f"{name} of {PROTOCOLS[catalog.switch(name).protocol]}" for name in names)
             raise DesignError(f"{fabric.name} has the switches {of}, which cannot be linked")
+        ports = np.diff(fabric.port_offset)
+        if ports.max() > MAX_PORTS and not _is_ethernet(fabric, catalog):
+            of = f"{fabric.label(int(ports.argmax()))} would have {ports.max()} ports"
+            raise DesignError(f"{of}; a forwarding table of InfiniBand can name at most {MAX_PORTS}")
         gigabit = np.flatnonzero((fabric.peer >= 0) & (fabric.speed == SPEEDS.index("GE")))
         if len(gigabit) and not _is_ethernet(fabric, catalog):
             raise DesignError(

@@ -46,6 +46,8 @@ class Loss(Record):
     """Pairs of servers that no longer reach one another, including those of isolated servers."""
     beyond: int
     """Those of them whose servers both still run: a rack or a feed takes its own servers with it."""
+    together: int
+    """Those of `beyond` that no switch in a rack takes alone: switches that stand in for one another are in it."""
     ports: int
     """Ports of adapters without a working link to a working switch."""
     zones: float | None
@@ -160,18 +162,25 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     reach = Reach(fabrics)
     found: dict[tuple[str, str], list[Loss]] = {}
     twins: dict[object, Loss] = {}
+    alone: dict[tuple[int, int], int] = {}
     for kind, name, network, failed, twin in _switches(reach):
         loss = twins.get(twin) or lose(reach, failed)
         if twin is not None:
             twins[twin] = loss
+        alone |= {(subnet, node): loss.beyond for subnet, nodes in failed.switches.items() for node in nodes}
         found.setdefault((kind, network), []).append(replace(loss, kind=kind, name=name, network=network))
     racks = {} if layout is None else list_parts("rack", reach, catalog=catalog, layout=layout)
     for name, failed in racks.items():
-        found.setdefault(("rack", ""), []).append(lose(reach, failed, "rack", name))
+        loss = lose(reach, failed, "rack", name)
+        apart = sum(alone[subnet, node] for subnet, nodes in failed.switches.items() for node in nodes)
+        found.setdefault(("rack", ""), []).append(replace(loss, together=max(loss.beyond - apart, 0)))
     parting = {loss.name for losses in found.values() for loss in losses if loss.apart}
     total = sum(len(fabric.links) for fabric in fabrics)
     links = [lose(reach, failed, "link", name, network) for name, network, failed in _links(reach, parting)]
     worst = _alike(_worst(losses, len(losses)) for losses in found.values())
+    gathered = max(found.get(("rack", ""), ()), key=lambda loss: (loss.together, loss.weight), default=None)
+    if gathered and gathered.together and not any(gathered.weight == loss.weight for loss in worst):
+        worst.append(replace(gathered, of=len(racks)))
     worst += [replace(_worst(links, total), alike=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
@@ -216,6 +225,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         servers=int(cut.sum()),
         pairs=reach.whole.pairs - left.pairs,
         beyond=(reach.between(_stopped(reach, failed)) if failed.servers else reach.whole.pairs) - left.pairs,
+        together=0,
         apart=tuple(reach.parted(left)) if parted else (),
         ports=reach.whole.ports - left.ports,
         zones=zones,

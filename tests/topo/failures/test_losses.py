@@ -105,7 +105,7 @@ def test_the_worst_switch_is_found_among_all(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("placement", "share"), [("border", 1.0), ("spread", 0.5)])
-def test_by_default_everything_between_two_zones_hangs_on_one_leaf(placement: str, share: float) -> None:
+def test_on_a_border_leaf_hangs_everything_between_two_zones(placement: str, share: float) -> None:
     spec = topo.preset("fire-flyer-2").spec.model_dump(mode="json", exclude_unset=True)
     spec["network"]["joints"]["placement"] = placement
     del spec["floor"]
