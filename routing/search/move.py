@@ -36,7 +36,7 @@ Singles = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 NextHops = NDArray[np.uint8]
 
-LISTED = 3
+DOUBLINGS = 3
 """Doublings of the power that stands for the fullest channel in samples that list their flows: 8, since one flow more
 is a large step there."""
 
@@ -417,7 +417,7 @@ def _gather(samples: Samples, state: State, dest: int, here: int) -> int:
 @inner
 def _power(x: float, doublings: int) -> float:
     """Return x to the power of 2^doublings."""
-    if doublings == LISTED:  # written out, since a loop of unknown length costs several times as much
+    if doublings == DOUBLINGS:  # written out, since a loop of unknown length costs several times as much
         x *= x
         x *= x
         return x * x

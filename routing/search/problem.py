@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from routing.order.channel_order import hops_from
 from routing.order.destinations import Destinations
 from routing.order.legal import ChannelOrder
-from routing.search.move import LISTED, Samples
+from routing.search.move import DOUBLINGS, Samples
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, frozen
 
@@ -187,7 +187,7 @@ def assemble(
     dense: Sequence[Dense],
     listed: Sequence[Sample],
     classes: dict[str, float],
-    doublings: int = LISTED,
+    doublings: int = DOUBLINGS,
 ) -> Problem:
     """Return the problem of some samples.
 
