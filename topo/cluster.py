@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class Cluster(Shown):
             with findings.under("network"):
                 compiled = _of_one_protocol(spec.network.compile(first, self.catalog, self.name), self.catalog)
                 asked = spec.routing
-                purpose = cast(Purpose, asked.purpose if self.traffic_file is None else "any")
+                purpose: Purpose = next((one for one in get_args(Purpose) if one == asked.purpose), "any")
                 fabrics += [replace(fabric, engine=asked.engine, lmc=asked.lmc, purpose=purpose) for fabric in compiled]
             for (name, network), hung in zip(spec.networks.items(), others, strict=True):
                 with findings.under("networks", name), _of_network(name):
