@@ -58,7 +58,9 @@ def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed:
     if output is not None:
         check_replaceable(Path(output))
     step("reading")
-    plan = run_passes(replace(_plan_of(spec), options=Options(seed=seed)), BUILD, step)
+    plan = _plan_of(spec)
+    plan = replace(plan, options=Options(seed=seed, traffic=traffic_of(plan.planned, seed)))
+    plan = run_passes(plan, BUILD, step)
     if output is not None:
         _write(plan, output, step)
     return plan

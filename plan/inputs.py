@@ -134,11 +134,12 @@ def read_plan(path: Path) -> Plan:
 
     The plan of a spec has its cluster, that of a folder its tables; no pass has run yet.
     """
-    from plan.pipeline import Plan
+    from plan.pipeline import Options, Plan
 
     if path.suffix in SPEC_SUFFIXES:
         cluster = read_cluster(path)
-        return Plan(cluster.name, cluster, cluster.fabrics, str(path))
+        asked = Options(traffic=traffic_of(cluster))
+        return Plan(cluster.name, cluster, cluster.fabrics, str(path), options=asked)
     if path.is_dir():
         routed = tuple(read_routed_argument(path, RoutingFiles(subnet=name or None)) for name in subnet_folders(path))
         fabrics = tuple(item.fabric for item in routed)

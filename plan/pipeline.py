@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import costmodel
 import routing
 from costmodel import Bill, Bisection, Quote
-from plan.inputs import traffic_of
 from topo import (
     Cabling,
     Check,
@@ -305,7 +304,6 @@ def route_subnets(plan: Plan, step: Progress) -> Plan:
     """Make the forwarding tables of each subnet."""
     options, found = plan.options, []
     made: list[Routed] = []
-    traffic = options.traffic or (plan.cluster and traffic_of(plan.cluster, options.seed))
     for fabric in plan.subnets:
         step(f"routing{plan.of(fabric)}")
         engine = fabric.engine if options.engine is None else options.engine
@@ -313,9 +311,9 @@ def route_subnets(plan: Plan, step: Progress) -> Plan:
         made.append(routed)
         if options.engine is None and routed.why == "as asked":
             routed = replace(routed, why="as the spec says")
-        if traffic is not None:
+        if options.traffic is not None:
             step(f"moving paths for the traffic{plan.of(fabric)}")
-            routed = routing.fit_traffic(routed, traffic(routed))
+            routed = routing.fit_traffic(routed, options.traffic(routed))
         elif options.endpoints != "hca":
             with suppress(RoutingError):  # on several lanes, or with credit loops, tables stay as they are
                 routed = routing.fit_traffic(routed, options.endpoints)
@@ -354,12 +352,12 @@ def measure_quality(plan: Plan, step: Progress) -> Plan:
     paths: list[Multipath | None] = []
     for routed, proof in zip(plan.routed, plan.proofs, strict=True):
         step(f"measuring{plan.of(routed.fabric)}")
-        known = zip(plan.routed, found, paths, strict=False)
-        measured = next((both for other, *both in known if _is_same(routed, other)), None)
-        quality, path = measured or (
-            routing.measure(routed, options.endpoints, seed=options.seed, proof=proof),
-            routing.studies.measure_lids(routed) if routed.tables.lmc else None,
-        )
+        same = next((n for n, other in enumerate(plan.routed[: len(found)]) if _is_same(routed, other)), None)
+        if same is not None:
+            quality, path = found[same], paths[same]
+        else:
+            quality = routing.measure(routed, options.endpoints, seed=options.seed, proof=proof)
+            path = routing.studies.measure_lids(routed) if routed.tables.lmc else None
         found.append(quality)
         paths.append(path)
         bounds.append(routing.studies.bound(routed.fabric, proof.ends, reached=quality.max_load))

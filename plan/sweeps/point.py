@@ -190,7 +190,8 @@ def figures_of(task: Task) -> dict[str, Any]:
 def plan_of(task: Task) -> Plan:
     """Return the cluster of a point, or its dump, without anything else."""
     import topo
-    from plan.pipeline import Plan
+    from plan.inputs import traffic_of
+    from plan.pipeline import Options, Plan
     from routing import ENGINES
 
     if task.dump is not None:
@@ -199,7 +200,7 @@ def plan_of(task: Task) -> Plan:
     if isinstance(value.get("catalog"), str):
         value["catalog"] = task.place(value["catalog"])
     cluster = topo.parse(value, task.place("."), tuple(ENGINES))
-    return Plan(cluster.name, cluster, cluster.fabrics)
+    return Plan(cluster.name, cluster, cluster.fabrics, options=Options(traffic=traffic_of(cluster)))
 
 
 class Ground:

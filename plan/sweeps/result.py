@@ -205,8 +205,8 @@ def files_of(task: Task, points: Sequence[Point]) -> list[Path]:
         routing = task.base.get("routing")
         asked = routing.get("for") if isinstance(routing, dict) else None
         for name in {str(point.get("routing.for", asked or "any")) for point in points}.difference(get_args(Purpose)):
-            own = Path(task.place(name))
-            named |= {str(one): None for one in (own, *(() if own.suffix == ".csv" else files_of_workload(own)))}
+            file = Path(task.place(name))
+            named |= {str(one): None for one in (file, *(() if file.suffix == ".csv" else files_of_workload(file)))}
     found: list[Path] = []
     for path in sorted({Path(task.place(name)) for name in named}):
         found += sorted(path.glob("*.csv")) if path.is_dir() else [path]

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.engines.balanced import MOST_DETOUR
 from routing.engines.disjoint import LidNet, add_trees, compare_trees
 from routing.order.channel_order import order_channels, rising_order, switch_levels
 from routing.order.legal import ChannelOrder
@@ -22,9 +23,6 @@ from routing.proof import Proof, prove, prove_order
 from routing.routed import Routed
 from routing.tables import NO_PATH, RoutingTables
 from topo.fabric import Fabric, frozen
-
-DETOUR = 2
-"""Switches beyond the shortest legal path that a path may have where it then shares fewer cables."""
 
 BLOCK = 50_000_000
 """Destinations times channels per call of a kernel, between which Python handles signals."""
@@ -66,7 +64,7 @@ def add_lids(routed: Routed, lmc: int) -> Routed:
     load = np.zeros((1 << lmc, len(order.sender)), np.int64)
     load[:, net.at[fabric.inner]] = prove(routed).load[fabric.inner]
     for begin, end in blocks_of(net):
-        add_trees(net, by_lid, begin, end, DETOUR, load)
+        add_trees(net, by_lid, begin, end, MOST_DETOUR, load)
     return replace(routed, tables=replace(tables, lft=frozen(by_lid.T)))
 
 

@@ -36,6 +36,10 @@ Singles = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 NextHops = NDArray[np.uint8]
 
+DOUBLINGS = 3
+"""Doublings of the power that stands for the fullest channel in samples that list their flows: 8, since one flow more
+is a large step there."""
+
 AS_THEY_ARE, AMENDED, ANY = 0, 1, 2
 """Turns that are legal: those that rise in the order of channels, those that can rise in one, and all."""
 
@@ -411,25 +415,48 @@ def _gather(samples: Samples, state: State, dest: int, here: int) -> int:
 
 
 @inner
-def _cost(samples: Samples, terms: Terms, state: State, channel: int, here: int, size: int, sign: float) -> float:
+def _power(x: float, doublings: int) -> float:
+    """Return x to the power of 2^doublings."""
+    if doublings == DOUBLINGS:  # written out, since a loop of unknown length costs several times as much
+        x *= x
+        x *= x
+        return x * x
+    for _ in range(doublings):
+        x *= x
+    return x
+
+
+@inner
+def _cost(
+    samples: Samples,
+    terms: Terms,
+    state: State,
+    channel: int,
+    here: int,
+    size: int,
+    sign: float,
+    most: float,
+) -> float:
     """Return what it costs to add the flows to a channel (sign 1) or to take them off it (-1).
 
     Infinite where one may not be so full. ``here`` sends on the channel; what it sends to the destination does not meet
-    what is moved, and is not counted where the channel is not the one that it takes (-1).
+    what is moved, and is not counted where the channel is not the one that it takes (-1). Every flow that is added
+    costs something, so the rest is not looked at once the sum is ``most``.
     """
     slow, dense, total = samples.slow[channel], len(samples.source), 0.0
     for j in range(size):
         k, flow = state.items[j], state.amount[j]
         load = state.load[channel, k] * 1.0
         others = load - state.own[here, k] if here >= 0 else load
-        total += 2.0 * sign * terms.square[k] * slow * flow * others
         before = load * slow
         after = max(before + sign * flow * slow, 0.0)
         if sign > 0 and k < dense and after > terms.most[k]:
             return np.inf
-        for _ in range(samples.doublings[k]):
-            before, after = before * before, after * after
-        total += terms.high[k] * (after - before)
+        total += 2.0 * sign * terms.square[k] * slow * flow * others
+        doublings = samples.doublings[k]
+        total += terms.high[k] * (_power(after, doublings) - _power(before, doublings))
+        if total >= most:
+            break
     return total
 
 
@@ -455,12 +482,12 @@ def _best(
     while at != home:
         via = state.onward[at]
         state.position[at] = length
-        state.saved[length + 1] = state.saved[length] + _cost(samples, terms, state, via, at, size, -1.0)
+        state.saved[length + 1] = state.saved[length] + _cost(samples, terms, state, via, at, size, -1.0, np.inf)
         length += 1
         at = receiver[via]
     state.position[home] = length
-    offers, last = 0, indptr[here + 1]
-    if state.saved[length] >= -terms.least:  # whatever is added costs something
+    offers, last, enough = 0, indptr[here + 1], -terms.least - state.saved[length]
+    if enough <= 0.0:  # whatever is added costs something
         last = indptr[here]
     for channel in range(indptr[here], last):
         there = receiver[channel]
@@ -471,11 +498,11 @@ def _best(
         while True:
             if state.stamp[via] != tick:
                 state.stamp[via] = tick
-                state.added[via] = _cost(samples, terms, state, via, sender, size, 1.0)
+                state.added[via] = _cost(samples, terms, state, via, sender, size, 1.0, enough)
             total += state.added[via]
             there = receiver[via]
             # What is added only grows on the way, and no more is saved than on the whole path.
-            if state.position[there] >= 0 or total + state.saved[length] >= -terms.least:
+            if state.position[there] >= 0 or total >= enough:
                 break
             via, sender, grows = state.onward[there], there, grows + 1
         if state.position[there] <= 0:

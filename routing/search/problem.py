@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from routing.order.channel_order import hops_from
 from routing.order.destinations import Destinations
 from routing.order.legal import ChannelOrder
-from routing.search.move import Samples
+from routing.search.move import DOUBLINGS, Samples
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, frozen
 
@@ -41,9 +41,9 @@ MOST_FLOWS = 1 << 20
 """Flows that shifts may list, and jobs: 16 MB each. All shifts that fit are looked at, spread evenly, since those that
 are left out end up fuller (by a quarter, where 250 of 1,023 were looked at)."""
 
-DENSE, LISTED = 5, 3
-"""Doublings of the power that stands for the fullest channel: 32 in dense samples, whose loads are large and differ by
-parts of a per cent; 8 in lists of flows, where one flow more is a large step."""
+DENSE = 5
+"""Doublings of the power that stands for the fullest channel in dense samples: 32, since loads are large there and
+differ by parts of a per cent."""
 
 
 class Sample(NamedTuple):
@@ -187,7 +187,7 @@ def assemble(
     dense: Sequence[Dense],
     listed: Sequence[Sample],
     classes: dict[str, float],
-    doublings: int = LISTED,
+    doublings: int = DOUBLINGS,
 ) -> Problem:
     """Return the problem of some samples.
 
