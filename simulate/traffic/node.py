@@ -30,7 +30,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.flows import Flows
 from simulate.traffic.latency import Way
 from simulate.traffic.network import GBYTE, Devices
@@ -214,13 +213,8 @@ class Servers(Brief):
             )
         return self._numbers(_Block.HOST)[:, 1 + self.operations.index(operations)]
 
-    def ranks_from(self, rail: int) -> NDArray[np.int64]:
-        """(H * G,) all GPUs, server after server, in each server around from the one next to a rail's adapter."""
-        gpu = (self._gpu_of(rail) + np.arange(self.gpus)) % self.gpus
-        return (np.arange(len(self))[:, None] * self.gpus + gpu).ravel()
-
     def between(
-        self, src: ArrayLike, dst: ArrayLike, rail: int | None = None, *, pxn: bool = True
+        self, src: ArrayLike, dst: ArrayLike, rail: ArrayLike | None = None, *, pxn: bool = True
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the devices of flows straight from GPU to GPU.
 
@@ -230,7 +224,7 @@ class Servers(Brief):
         ----------
         src, dst : (M,)
             Rank of each GPU: server after server, ``server * G + gpu``.
-        rail
+        rail : (M,) or one
             Rail on which flows between servers arrive; for each the working one nearest to its receiver when left out.
         pxn
             Whether they leave on that rail too, if need be over NVLink to a GPU that is next to it. Without it, or
@@ -241,8 +235,8 @@ class Servers(Brief):
         bridge = np.arange(self.gpus) // self.bridged
         from_gpu, to_gpu = source % self.gpus, target % self.gpus
         inside = source // self.gpus == target // self.gpus
-        own = np.array([self._rail_of(gpu) for gpu in range(self.gpus)])
-        arrives = own[to_gpu] if rail is None else np.full(to_gpu.shape, rail)
+        own = self.rail_of_gpu
+        arrives = own[to_gpu] if rail is None else np.broadcast_to(rail, to_gpu.shape)
         reached = np.array([[self._reaches(gpu, at) for at in range(self.rails)] for gpu in range(self.gpus)])
         leaves = np.where(reached[from_gpu, arrives] & pxn, arrives, own[from_gpu])
         inner = [
@@ -273,32 +267,20 @@ class Servers(Brief):
         src, dst = self.between(flows.src, flows.dst)
         return replace(flows, src=src, dst=dst)
 
-    def flows(
-        self, schedule: Schedule, size_bytes: float, ranks: ArrayLike | None = None, rail: int | None = None
-    ) -> Flows:
-        """Return the messages of a collective among all GPUs, buffers of a size.
+    def gpu_of(self, rail: ArrayLike) -> NDArray[np.int64]:
+        """Return the first GPU that is next to the adapter of each rail."""
+        return np.asarray(rail, np.int64) * self.gpus // self.rails
 
-        Parameters
-        ----------
-        ranks : (H * G,)
-            GPU that each rank of the schedule is, ``server * G + gpu``; in order when left out.
-        rail
-            As of `between`.
-        """
-        flows = schedule.flows(size_bytes)
-        gpus = np.arange(len(self) * self.gpus) if ranks is None else np.asarray(ranks)
-        src, dst = self.between(gpus[flows.src], gpus[flows.dst], rail)
-        return replace(flows, src=src, dst=dst)
-
-    def _gpu_of(self, rail: int) -> int:
-        """The first GPU that is next to a rail's adapter."""
-        return rail * self.gpus // self.rails
-
-    def _rail_of(self, gpu: int) -> int:
-        """The working rail that a GPU is next to; below the same PCIe switch, or near, where that one has failed."""
-        own = gpu * self.rails // self.gpus
+    @property
+    def rail_of_gpu(self) -> NDArray[np.int64]:
+        """(G,) the working rail next to each GPU; below the same PCIe switch, or near, where that one has failed."""
         working: list[int] = self.working_rails.tolist()
-        return min(working, key=lambda at: (at != own, not self._below_one_switch(gpu, at), abs(at - own)))
+
+        def nearest(gpu: int) -> int:
+            own = gpu * self.rails // self.gpus
+            return min(working, key=lambda at: (at != own, not self._below_one_switch(gpu, at), abs(at - own)))
+
+        return np.array([nearest(gpu) for gpu in range(self.gpus)], np.int64)
 
     def _is_near(self, gpu: int, rail: int) -> bool:
         """Say whether a GPU and an adapter share a place in order: GPU 3 and adapter 3, where there are as many."""
@@ -310,7 +292,7 @@ class Servers(Brief):
 
     def _relayed(self, gpu: int, rail: int) -> bool:
         """Say whether NVLink leads from a GPU to the one next to an adapter."""
-        return gpu // self.bridged == self._gpu_of(rail) // self.bridged
+        return gpu // self.bridged == int(self.gpu_of(rail)) // self.bridged
 
     def _reaches(self, gpu: int, rail: int) -> bool:
         """Say whether a GPU reaches an adapter without crossing the processor."""
@@ -380,7 +362,7 @@ class Servers(Brief):
 
         def at_adapter(gpu: int, rail: int) -> _Device:
             if not self._is_near(gpu, rail) and self._relayed(gpu, rail):
-                relay = self._gpu_of(rail)
+                relay = int(self.gpu_of(rail))
                 beyond, hop = at_adapter(relay, rail), joined[relay]
                 return _Device(
                     joined[gpu].send | hop.receive | beyond.send, beyond.receive | hop.send | joined[gpu].receive

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,17 +17,19 @@ from simulate.traffic.collectives.algorithms import Collective, groups_of
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
-from simulate.traffic.nccl import nccl_all_to_all, nccl_collective, nccl_ring, nccl_tree
+from simulate.traffic.nccl import TunedCollective, nccl_collective, nccl_send
 from simulate.traffic.network import NO_DEVICES, Devices
 from simulate.traffic.node import Servers, join_devices
 from simulate.traffic.placement import MAPPINGS, EndPortNames, leaf_of, rails_of_hosts, zone_of
 from simulate.traffic.serving import inference
-from simulate.traffic.tuner import Choice
+from simulate.traffic.tuner import Choice, Tuned
+from simulate.workload.simai import SimaiWorkload, flows_of_simai
 from simulate.workload.spec import (
     CollectiveJob,
     FlowsJob,
     GpuCollectiveJob,
     GpuJob,
+    GpuTrainingJob,
     InferenceJob,
     Job,
     Messaging,
@@ -39,7 +42,7 @@ from simulate.workload.spec import (
     WorkloadSpec,
 )
 from simulate.workload.storage import storage_adapters
-from simulate.workload.training import flows_of_training
+from simulate.workload.training import exchanges, flows_of_training
 from topo.budget import FLOWS, STORAGE_ACTS
 from topo.catalog.models import NodeModel
 from topo.errors import Finding, HeddleError, SpecError, did_you_mean, plural, refusal
@@ -120,6 +123,7 @@ def place_workload(
     traces: Mapping[str, Flows],
     rng: np.random.Generator,
     models: Mapping[str, NodeModel] = MappingProxyType({}),
+    simai: Mapping[str, SimaiWorkload] = MappingProxyType({}),
 ) -> Workload:
     """Return a workload's flows on a fabric.
 
@@ -135,6 +139,8 @@ def place_workload(
         For random mappings.
     models
         Servers by name, for jobs of their GPUs and of storage.
+    simai
+        By the job's name, what its file of SimAI says.
 
     Raises
     ------
@@ -154,19 +160,18 @@ def place_workload(
             ends = ends_of(flows)
             place = str(Path(document.path).parent / job.file)
         else:
-            size = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
+            size: int | None
             if isinstance(job, SimaiJob):
-                size = -(-size // placer.model(entry, job, models).gpus) if size is not None else None
+                size = -(-simai[job.name].ranks // placer.model(entry, job, models).gpus)
+            else:
+                size = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
             ends = placer.place(entry, job, size, rng)
             if isinstance(job, GpuJob):
-                if isinstance(job, GpuCollectiveJob):
-                    servers, flows, choice = _gpu_collective(entry, placer, job, ends, models)
-                else:
-                    servers = placer.servers(entry, job, ends, models, lambda model, rows: Servers(model, fabric, rows))
-                    flows = servers.between_gpus(traces[job.name]).in_order(job.order)
-                behind = sum(len(part.end_port) for part in inside)
-                flows = flows.placed(np.arange(fabric.n_end_ports + len(servers.devices.end_port)) + behind)
-                inside.append(servers.devices if choice is None else servers.tuned_devices)
+                servers, flows, choice = _gpu_job(entry, placer, job, ends, models, simai)
+                first = fabric.n_end_ports + sum(len(part.end_port) for part in inside)
+                own = first + np.arange(len(servers.devices.end_port))
+                flows = flows.placed(np.append(np.arange(fabric.n_end_ports), own))
+                inside.append(servers.devices if job.algorithm == "hfreduce" else servers.tuned_devices)
             else:
                 task = _collective(job, ends) if isinstance(job, CollectiveJob) else None
                 if task is not None and task.is_too_large and len(spec.jobs) == 1:
@@ -363,7 +368,7 @@ class _Placer:
         rows = [
             every[host] if plugged[every[host]].sum() == len(row) else row for host, row in self.by_host(ends).items()
         ]
-        key, what = ("algorithm", job.algorithm) if isinstance(job, GpuCollectiveJob) else ("kind", "a job of GPUs")
+        key, what = ("algorithm", job.algorithm)
         with entry.refusing((key,), f"{what} on {plural(len(rows), 'server')}", "what the servers can do"):
             odd = next((row for row in rows if len(row) != model.adapters), None)
             if odd is not None:
@@ -383,35 +388,61 @@ class _Placer:
             yield
 
 
-def _gpu_collective(
-    entry: _Entry, placer: _Placer, job: GpuCollectiveJob, ends: NDArray[np.int32], models: Mapping[str, NodeModel]
+def _gpu_job(
+    entry: _Entry,
+    placer: _Placer,
+    job: GpuJob,
+    ends: NDArray[np.int32],
+    models: Mapping[str, NodeModel],
+    simai: Mapping[str, SimaiWorkload],
 ) -> tuple[Servers, Flows, Choice | None]:
-    """Return the servers of a collective of GPUs, its flows between their devices, and what NCCL's tuner takes."""
-    reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
+    """Return the servers of a job of GPUs, its flows between their devices, and what the tuner takes for the only one.
+
+    Raises
+    ------
+    SpecError
+        When the servers cannot do it, or the flows are too many.
+    """
+    reduce = None
+    nvlink = job.nvlink if isinstance(job, GpuCollectiveJob) else None
+    if isinstance(job, GpuCollectiveJob) and job.algorithm == "hfreduce":
+        reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
 
     def make(model: NodeModel, rows: NDArray[np.int32]) -> Servers:
-        if job.algorithm == "hfreduce":
+        if reduce is not None:
             return reduce.servers(model, placer.fabric, rows)
-        return Servers(model, placer.fabric, rows, nvlink=job.nvlink)
+        return Servers(model, placer.fabric, rows, nvlink=nvlink)
 
     servers = placer.servers(entry, job, ends, models, make)
+
+    def exchange(collective: Tuned, groups: NDArray[np.int64] | None, size_bytes: float) -> TunedCollective:
+        algorithm = "auto" if collective == "all-to-all" else job.algorithm
+        adds = {"sharp": job.sharp, "every_switch": job.every_switch}
+        return nccl_collective(servers, collective, size_bytes, algorithm, groups=groups, pxn=job.pxn, **adds)
+
+    choice = None
     with entry.refusing(
         ("algorithm",), f"{job.algorithm} of {plural(len(servers), 'server')}", "what the servers can do"
     ):
-        choice = None
-        match job.algorithm:
-            case "hfreduce":
-                once = reduce.flows(servers, job.size)
-            case "nccl-all-to-all":
-                once = nccl_all_to_all(servers, job.size, pxn=job.pxn)
-            case "nccl-ring" | "nccl-tree" as algorithm:
-                once = (nccl_ring if algorithm == "nccl-ring" else nccl_tree)(servers, job.size, job.chunk)
-            case algorithm:
-                assert job.collective is not None
-                adds = {"sharp": job.sharp, "every_switch": job.every_switch}
-                choice, once = nccl_collective(servers, job.collective, job.size, algorithm, pxn=job.pxn, **adds)
-    _check_repeat(entry, job, len(once))
-    return servers, repeated(once.waiting_first(job.compute), job.repeat), choice
+        match job:
+            case GpuCollectiveJob():
+                if reduce is not None:
+                    once = reduce.flows(servers, job.size)
+                else:
+                    choice, once = exchange(job.collective, None, job.size)
+                _check_repeat(entry, job, len(once))
+                return servers, repeated(once.waiting_first(job.compute), job.repeat), choice
+            case GpuTrainingJob():
+                flows = flows_of_training(
+                    job, len(servers) * servers.gpus, lambda name: lambda size: exchange(name, None, size).flows
+                )
+            case SimaiJob():
+                flows = flows_of_simai(
+                    simai[job.name],
+                    lambda collective, groups, size: exchange(collective, groups, size).flows,
+                    partial(nccl_send, servers),
+                )
+    return servers, flows, choice
 
 
 def _model_of(fabric: Fabric, ends: NDArray[np.int32], said: str | None, models: Mapping[str, NodeModel]) -> NodeModel:
@@ -489,7 +520,7 @@ def _flows(
         found = f"{job.parallel} parallel training of {plural(len(ends), 'rank')}"
         with entry.refusing(("parallel",), found, "what the ranks can do"):
             groups = groups_of(fabric, ends, job.algorithm, job.group)
-            return flows_of_training(job, len(ends), groups).placed(ends)
+            return flows_of_training(job, len(ends), exchanges(job, len(ends), groups)).placed(ends)
     if isinstance(job, InferenceJob):
         found = f"inference on {plural(len(ends), 'rank')}, {job.prefill} of which prefill"
         with entry.refusing(("prefill",), found, "ranks that prefill, and others that decode"):

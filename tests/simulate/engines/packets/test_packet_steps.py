@@ -51,12 +51,12 @@ def test_processes_wait_for_packets_as_for_flows() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["allreduce", "nccl-ring"])
+@pytest.mark.parametrize("name", ["allreduce", "ring"])
 def test_where_nothing_blocks_packets_take_the_time_of_fluid_flows(name: str) -> None:
     fabric = read_preset("fire-flyer-2").fabric
     text = {
         "allreduce": "{kind: collective, collective: allreduce, size: 16 MiB, ranks: 32}",
-        "nccl-ring": "{kind: gpu-collective, algorithm: nccl-ring, size: 4 MiB, ranks: 4}",
+        "ring": "{kind: gpu-collective, algorithm: ring, size: 4 MiB, ranks: 4}",
     }[name]
     workload = simulate.parse_workload(f"jobs: [{{name: a, {text[1:]}]", fabric)
     net = simulate.Network.of(routed(fabric), hop_latency_s=150e-9, latency_s=0)
