@@ -275,7 +275,7 @@ def digest_of_reach(function: Callable[..., Any], options: Mapping[str, object])
     That is the bytecode and the constants of the function and of all functions that it calls, how each is compiled, and
     the versions of NumPy and Numba. A comment, a docstring or another function changes none of it.
     """
-    versions = f"numba {numba.__version__}, numpy {np.__version__}, {sorted(options.items())}"
+    versions = f"numba {numba.__version__}, numpy {np.__version__}, {_said(options)}"
     digest = hashlib.sha256(versions.encode())
     for one in find_reached(function):
         digest.update(_makings(one)[0])
@@ -307,11 +307,16 @@ def _makings(function: Callable[..., Any]) -> tuple[bytes, tuple[Callable[..., A
     return "\n".join(said).encode(), tuple(called)
 
 
+def _said(options: Mapping[str, object]) -> str:
+    """Return options as text; the order of a set differs from process to process."""
+    return repr([(name, sorted(value) if isinstance(value, set) else value) for name, value in sorted(options.items())])
+
+
 def _meaning(value: Any, names: Sequence[str], called: dict[Callable[..., Any], None]) -> str:
     """Return what a global name stands for as text, and add what is compiled with its callers to ``called``."""
     if isinstance(function := getattr(value, "py_func", None), FunctionType):  # of a kernel
         called[function] = None
-        return f"{function.__module__}.{function.__qualname__} {sorted(value.options.items())}"
+        return f"{function.__module__}.{function.__qualname__} {_said(value.options)}"
     if isinstance(value, FunctionType):
         called[value] = None
         return f"{value.__module__}.{value.__qualname__}"

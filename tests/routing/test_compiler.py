@@ -1,33 +1,21 @@
 """What kernels take from the library: each function of NumPy on arrays costs a first command its compilation."""
 
 import dis
+import os
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterator
-from importlib import import_module
-from pkgutil import walk_packages
 from types import CodeType
 
 import numpy as np
 
-import routing
-import simulate
-from routing.machine_code import Kernel
+from helpers.kernels import kernels
 
-ON_ARRAYS = {
-    "empty": 19, "zeros": 25, "full": 5, "ones": 1, "copy": 6, "view": 7,
-    "cumsum": 2, "diff": 1, "flatnonzero": 1, "searchsorted": 1, "sum": 2, "max": 1,
-}  # fmt: skip
+COSTLY = {"full": 5, "ones": 1, "copy": 6, "view": 7, "cumsum": 2, "diff": 1, "flatnonzero": 1, "searchsorted": 1}
+COSTLY |= {"sum": 2, "max": 1}
 """What NumPy and Numba have to compile for kernels, and how many kernels call it."""
-NUMBERS = {"ceil", "rint", "log2"}
-"""Functions of one number."""
-
-
-def kernels() -> Iterator[Kernel]:
-    for package in (routing, simulate):
-        for found in walk_packages(package.__path__, f"{package.__name__}."):
-            for value in vars(import_module(found.name)).values():
-                if isinstance(value, Kernel) and value.__module__ == found.name:
-                    yield value
+CHEAP = {"empty", "zeros", "ceil", "rint", "log2"}
+"""What is compiled once for all kernels, and functions of one number."""
 
 
 def from_the_library(code: CodeType) -> set[str]:
@@ -54,5 +42,26 @@ def test_what_is_in_a_function_is_found() -> None:
 def test_no_costly_function_of_the_library_comes_back_into_kernels() -> None:
     """Sorts, reductions and slices were a fifth of what a first build compiled; as loops they are nothing beside it."""
     called = Counter(name for kernel in kernels() for name in from_the_library(kernel.py_func.__code__))
-    more = {name: number for name, number in called.items() if number > ON_ARRAYS.get(name, 0) and name not in NUMBERS}
+    more = {name: number for name, number in called.items() if number > COSTLY.get(name, 0) and name not in CHEAP}
     assert not more, "write a loop, or say here what it is worth"
+
+
+DIGESTS = """
+from helpers.kernels import kernels
+from routing.compiler import digest_of_reach
+for kernel in kernels():
+    print(kernel.name, digest_of_reach(kernel.py_func, kernel.options).hex())
+"""
+
+
+def test_every_process_knows_the_code_that_another_kept() -> None:
+    """Whatever the order of its sets: half of all commands compiled what another half had kept."""
+    said = []
+    for seed in ("1", "2", "3"):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            [sys.executable, "-c", DIGESTS], env=environment, capture_output=True, text=True, check=True
+        )
+        said.append(done.stdout.splitlines())
+    assert len(said[0]) > 100
+    assert said[0] == said[1] == said[2]

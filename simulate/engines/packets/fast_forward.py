@@ -21,7 +21,7 @@ GAIN, GRACE = 16, 4096
 """Numbers that are written in the time of a hop, and hops in whose time rows may be written at first: 0.6 ms of 150 ns
 each, which is nothing beside the start of a command. Later, a number may be written for each hop that was played, and
 `GAIN` for each that was saved."""
-ENTRY = 14
+NUMBERS_A_LINK = 14
 """Numbers of a row for a link, its queue and the next flow, but for credits, requesters and packets."""
 
 
@@ -102,7 +102,7 @@ def _write_state(rules: Rules, state: PacketState) -> int:
         at = flows[flow].first
         while state.route_link[at] >= 0:
             link, queue = state.route_link[at], state.route_queue[at]
-            if n + ENTRY + rules.ring + 2 * links[link].requesting > most:
+            if n + NUMBERS_A_LINK + rules.ring + 2 * links[link].requesting > most:
                 return len(row) + 1
             at += 1
             if queue >= 0 and state.queue_seen[queue] != now[0].serial:
