@@ -249,8 +249,7 @@ def nccl_all_to_all(servers: Servers, size_bytes: float, *, pxn: bool = True) ->
     number = np.cumsum(src != dst).reshape(src.shape) - 1
     after = (number[2:].ravel(), number[1:-1].ravel())  # steps 0 and 1 begin at once
     moves = src != dst
-    ends = servers.between(src[moves], dst[moves], pxn=pxn)
-    return Flows.of(*ends, part_bytes, tag=step[moves], after=after)
+    return servers.between_gpus(Flows.of(src[moves], dst[moves], part_bytes, tag=step[moves], after=after), pxn=pxn)
 
 
 def nccl_trees(n_servers: int, gpus: int) -> tuple[Tree, Tree]:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +81,8 @@ class Servers(Brief):
     model: NodeModel
     fabric: Fabric
     ends: NDArray[np.int32]
-    """(H, R) end port of each server's adapters, rail after rail; given as (H,) where there is one."""
+    """(H, R) end port of each server's adapters, rail after rail; given as (H,) where there is one. An adapter with
+    several ports is on as many rails, one after another."""
     operations: tuple[float, ...] = ()
     """Memory operations per byte for which there is a device of the host memory, see `memory`."""
     nvlink: bool | None = None
@@ -112,16 +114,16 @@ class Servers(Brief):
             )
         if len(self) == 0:
             raise HeddleError("found no servers; expected the adapters of at least one")
-        if self.rails != model.adapters:
-            raise HeddleError(
-                f"found {self.rails} adapters of each server in the fabric; {model.name} has {model.adapters}, and "
-                f"what its GPUs send goes through all of them"
-            )
         inner = (self.ends < self.fabric.n_switches) | (self.ends >= self.fabric.n_end_ports)
         if inner.any() or len(np.unique(self.ends)) < self.ends.size:
             raise HeddleError(
                 "the adapters of servers must be different end ports of hosts, "
                 f"{self.fabric.n_switches} to {self.fabric.n_end_ports - 1}; found {self.ends.ravel().tolist()[:10]}"
+            )
+        if not all(ports_of_adapters(model, self.fabric, row) for row in self.ends):
+            raise HeddleError(
+                f"found {self.rails} adapters of each server in the fabric; {model.name} has {model.adapters}, and "
+                f"what its GPUs send goes through all of them"
             )
         if not len(self.working_rails):
             raise HeddleError("found no rail on which every server has a link; take fewer servers into the job")
@@ -152,7 +154,7 @@ class Servers(Brief):
 
     @property
     def rails(self) -> int:
-        """Adapters of each server."""
+        """Ports of the adapters of each server."""
         return int(self.ends.shape[1])
 
     @property
@@ -220,7 +222,7 @@ class Servers(Brief):
         return (np.arange(len(self))[:, None] * self.gpus + gpu).ravel()
 
     def between(
-        self, src: ArrayLike, dst: ArrayLike, rail: int | None = None, *, pxn: bool = True
+        self, src: ArrayLike, dst: ArrayLike, rail: int | None = None, *, turn: ArrayLike = 0, pxn: bool = True
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the devices of flows straight from GPU to GPU.
 
@@ -231,7 +233,9 @@ class Servers(Brief):
         src, dst : (M,)
             Rank of each GPU: server after server, ``server * G + gpu``.
         rail
-            Rail on which flows between servers arrive; for each the working one nearest to its receiver when left out.
+            Rail on which flows between servers arrive; for each one that is next to its receiver when left out.
+        turn : (M,)
+            Which of the rails next to a GPU, where there are several.
         pxn
             Whether they leave on that rail too, if need be over NVLink to a GPU that is next to it. Without it, or
             where NVLink leads to no such GPU, they leave by the adapter nearest to the sender.
@@ -241,10 +245,13 @@ class Servers(Brief):
         bridge = np.arange(self.gpus) // self.bridged
         from_gpu, to_gpu = source % self.gpus, target % self.gpus
         inside = source // self.gpus == target // self.gpus
-        own = np.array([self._rail_of(gpu) for gpu in range(self.gpus)])
-        arrives = own[to_gpu] if rail is None else np.full(to_gpu.shape, rail)
+        own = self._rails_of_gpus
+        turns = np.arange(max(map(len, own)))  # a GPU with fewer rails than others begins with its first again
+        rails = np.array([[at[number % len(at)] for number in turns] for at in own])
+        turn = np.broadcast_to(turn, source.shape)
+        arrives = rails[to_gpu, turn] if rail is None else np.full(to_gpu.shape, rail)
         reached = np.array([[self._reaches(gpu, at) for at in range(self.rails)] for gpu in range(self.gpus)])
-        leaves = np.where(reached[from_gpu, arrives] & pxn, arrives, own[from_gpu])
+        leaves = np.where(reached[from_gpu, arrives] & pxn, arrives, rails[from_gpu, turn])
         inner = [
             (inside & (bridge[from_gpu] == bridge[to_gpu]), self.gpu_over_nvlink),
             (inside & (port[from_gpu] == port[to_gpu]), self.gpu_behind_port),
@@ -259,8 +266,11 @@ class Servers(Brief):
 
         return devices(source, leaves), devices(target, arrives)
 
-    def between_gpus(self, flows: Flows) -> Flows:
+    def between_gpus(self, flows: Flows, *, pxn: bool = True) -> Flows:
         """Return flows between ranks as flows between the devices of GPUs: rank ``s G + g`` is GPU g of server s.
+
+        A flow to another server is split over the working rails next to its receiver: adapters, or ports of one
+        adapter, that belong to the same GPU share its traffic. `pxn` is as of `between`.
 
         Raises
         ------
@@ -270,7 +280,10 @@ class Servers(Brief):
         most = int(max(flows.src.max(initial=-1), flows.dst.max(initial=-1)))
         if most >= len(self) * self.gpus:
             raise HeddleError(f"found rank {most}; expected ranks below {len(self) * self.gpus}, the GPUs of {self}")
-        src, dst = self.between(flows.src, flows.dst)
+        shares = np.array([len(rails) for rails in self._rails_of_gpus])
+        outside = flows.src // self.gpus != flows.dst // self.gpus
+        flows, turn = flows.split(np.where(outside, shares[flows.dst % self.gpus], 1))
+        src, dst = self.between(flows.src, flows.dst, turn=turn, pxn=pxn)
         return replace(flows, src=src, dst=dst)
 
     def flows(
@@ -294,11 +307,16 @@ class Servers(Brief):
         """The first GPU that is next to a rail's adapter."""
         return rail * self.gpus // self.rails
 
-    def _rail_of(self, gpu: int) -> int:
-        """The working rail that a GPU is next to; below the same PCIe switch, or near, where that one has failed."""
-        own = gpu * self.rails // self.gpus
+    @cached_property
+    def _rails_of_gpus(self) -> list[list[int]]:
+        """Of each GPU the working rails that it is next to; where none works, one below its PCIe switch, or near."""
         working: list[int] = self.working_rails.tolist()
-        return min(working, key=lambda at: (at != own, not self._below_one_switch(gpu, at), abs(at - own)))
+        found = []
+        for gpu in range(self.gpus):
+            first = gpu * self.rails // self.gpus
+            own = [at for at in working if at == first or (self.rails > self.gpus and self._gpu_of(at) == gpu)]
+            found.append(own or [min(working, key=lambda at: (not self._below_one_switch(gpu, at), abs(at - first)))])
+        return found
 
     def _is_near(self, gpu: int, rail: int) -> bool:
         """Say whether a GPU and an adapter share a place in order: GPU 3 and adapter 3, where there are as many."""
@@ -368,9 +386,10 @@ class Servers(Brief):
             from_gpu = [_Device(port, port) if ports.count(own) > 1 else nothing for own in ports]
         direct = [nothing] * self.rails
         if model.gpu_adapter_gbyte_per_s is not None:
-            adapters = [f"adapter {rail}" if self.rails > 1 else "adapter" for rail in rails]
+            adapters = [f"adapter {at}" if model.adapters > 1 else "adapter" for at in range(model.adapters)]
             ways = [(f"GPUs straight to {adapter}", f"{adapter} straight to GPUs") for adapter in adapters]
-            direct = [_Device(*(resource(name, "gpu_adapter_gbyte_per_s") for name in way)) for way in ways]
+            paths = [_Device(*(resource(name, "gpu_adapter_gbyte_per_s") for name in way)) for way in ways]
+            direct = [paths[rail * model.adapters // self.rails] for rail in rails]
         joined = [nothing] * self.gpus
         if self.bridged > 1 and model.nvlink_used_gbyte_per_s is not None:
             joined = [both_ways(f"NVLink {{0}} GPU {gpu}", "nvlink_used_gbyte_per_s") for gpu in gpus]
@@ -406,6 +425,21 @@ class Servers(Brief):
         way = [Way.PCIE] * (2 * self.gpus) + [Way.NVLINK] * self.gpus + [Way.ADAPTER] * (self.gpus * self.rails)
         way += [Way.MEMORY] * (len(devices) - len(way))
         return Devices(rail_of, np.array(capacity), tuple(names), **columns, way=np.array(way, np.uint8))
+
+
+def ports_of_adapters(model: NodeModel, fabric: Fabric, ends: NDArray[np.int32]) -> int:
+    """Return how many ports each adapter of a server has in a fabric, 0 where these are not the server's adapters.
+
+    Parameters
+    ----------
+    ends : (R,)
+        End ports of the server, adapter after adapter.
+    """
+    if not model.adapters or len(ends) % model.adapters:
+        return 0
+    node = fabric.end_node[ends].reshape(model.adapters, -1)
+    apart = len(np.unique(node)) == model.adapters and bool((node == node[:, :1]).all())
+    return node.shape[1] if apart or node.shape[1] == 1 else 0
 
 
 def _union(*parts: _Device) -> _Device:

@@ -313,7 +313,9 @@ def test_goal_that_is_written_plays_the_same(tmp_path: Path, capsys: Captured) -
     assert goal.read_text().startswith("// rank 0 is gpu00 mlx5_0\n// rank 1 is gpu01")
     workload = written(
         tmp_path / "again.yaml",
-        json.dumps({"jobs": [{"name": "again", "kind": "goal", "file": "ring.goal", "nodes": names}]}),
+        json.dumps(
+            {"jobs": [{"name": "again", "kind": "goal", "rank": "adapter", "file": "ring.goal", "nodes": names}]}
+        ),
     )
     assert simulate(capsys, LAB, "-w", workload)["makespan_s"] == pytest.approx(once["makespan_s"], rel=1e-9)
 

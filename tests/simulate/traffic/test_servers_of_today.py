@@ -184,7 +184,8 @@ def test_an_all_to_all_sends_what_it_must(model: NodeModel, count: int, pxn: boo
     servers, network = servers_of(model, count)
     n, gpus = count * model.gpus, model.gpus
     flows = nccl_all_to_all(servers, GB, pxn=pxn)
-    assert len(flows) == n * (n - 1)
+    assert flows.size_bytes.sum() == pytest.approx((n - 1) * GB)
+    assert len(flows) == n * (n - 1) or model.adapters > gpus  # which share what a GPU gets
     time_s, outcome = played(servers, network, flows)
     fabric = servers.fabric
     sent = outcome.resource_bytes[servers.ends - fabric.n_switches + fabric.first_adapter_port]
