@@ -532,10 +532,10 @@ def test_a_dump_does_not_know_its_servers(lab: Path, tmp_path: Path, capsys: Cap
 
 def test_packets_say_what_they_met(tmp_path: Path, capsys: Captured) -> None:
     flows = written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,gpu00,gpu15,{MIB}\n0,gpu01,gpu15,{MIB}\n")
-    options = (LAB, "--flows", flows, "--engine", "packets", "--inputs", "voq", "--buffer-packets", "16")
+    options = (LAB, "--flows", flows, "--engine", "packets", "--inputs", "voq", "--buffer-bytes", "65536")
     found = simulate(capsys, *options, "--hop-latency-ns", "150")
     assert found["makespan_s"] == pytest.approx(2 * MIB / RATE, rel=0.01)
-    label = "packets of 4096 bytes, inputs voq, 16 packets of buffer a port and lane, windows that fill a path"
+    label = "packets of 4096 bytes, inputs voq, 65536 bytes of buffer a port and lane, windows that fill a path"
     assert found["packets"]["model"] == label
     assert "--engine packets" in refused(capsys, LAB, "--flows", flows, "--inputs", "voq")
 
@@ -550,7 +550,7 @@ def test_a_deadlock_is_status_1_and_drawn(tmp_path: Path, capsys: Captured) -> N
     written(tmp_path / "f.csv", "\n".join(["start_s,src,dst,bytes", *rows]))
     workload = written(tmp_path / "w.yaml", "jobs: [{name: a, kind: flows, file: f.csv}]")
     options = (spec, "-w", workload, "--engine", "packets", "--hop-latency-ns", "150", "-o", out)
-    options += ("--buffer-packets", "2")
+    options += ("--buffer-bytes", "8192")
     assert run(["simulate", *map(str, options)]) == 1
     assert "full buffers wait for each other" in capsys.readouterr().err
     assert "<svg" in (out / "deadlock.svg").read_text()
