@@ -164,8 +164,8 @@ class Packets(FlowBook):
     ``ceil((2 sum(l) + p) / p) + 1`` packets on their way between servers. That many leave until the first is
     acknowledged, and one; with fewer a message cannot fill the path, with more it only fills buffers.
 
-    Buffers: a packet of p seconds on a link of latency l holds its place for p until its tail has left and for 2 l there
-    and back, so that ``ceil((2 l + credit_s + p) / p)`` places keep the link full.
+    Buffers: a packet of p seconds on a link of latency l holds its place for p until its tail has left, and for 2 l
+    there and back, so that ``ceil((2 l + credit_s + p) / p)`` places keep the link full.
 
     Parameters
     ----------
