@@ -159,7 +159,7 @@ def place_workload(
             size = n_ranks = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
             if isinstance(job, GpuJob) and job.whole_servers:
                 if n_ranks is not None and not isinstance(job, RankedJob):
-                    size = -(-n_ranks // placer.model(entry, job, models).gpus)
+                    size = -(-max(n_ranks, 1) // placer.model(entry, job, models).gpus)
                 ends = placer.place(entry, job, size, rng)
                 behind = before = sum(len(part.end_port) for part in inside)
                 if isinstance(job, GpuCollectiveJob):

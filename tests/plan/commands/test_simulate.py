@@ -554,3 +554,28 @@ def test_a_deadlock_is_status_1_and_drawn(tmp_path: Path, capsys: Captured) -> N
     assert run(["simulate", *map(str, options)]) == 1
     assert "full buffers wait for each other" in capsys.readouterr().err
     assert "<svg" in (out / "deadlock.svg").read_text()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_caveats_are_the_same_with_and_without_json(seed: int, tmp_path: Path, capsys: Captured) -> None:
+    rng = np.random.default_rng(seed)
+    one = {"name": "a", "size": "1 MB", "ranks": int(rng.integers(2, 5))}
+    written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,0,{rng.integers(1, 128)},1e6\n")
+    jobs = [
+        one | {"kind": "collective", "collective": "allreduce"},
+        one | {"kind": "gpu-collective", "algorithm": "nccl-tree", "name": "b"},
+        one | {"kind": "gpu-collective", "name": "c"},
+        {"name": "d", "kind": "flows", "rank": "gpu", "file": "f.csv"},
+    ]
+    workload = written(tmp_path / "w.yaml", json.dumps({"jobs": [jobs[seed % 4]]}))
+    options = [str(LAB), "-w", str(workload), "--engine", str(rng.choice(["fluid", "packets"]))]
+    options += [str(word) for word in rng.choice([("--latency-ns", "0"), ("--latency-ns", "900"), ("--seed", "1")])]
+    options += [str(word) for word in rng.choice([("--hop-latency-ns", "150"), ("--seed", "2")])]
+    shown = {}
+    for more in ((), ("--json",)):
+        capsys.readouterr()
+        assert run(["simulate", *options, *more]) == 0
+        shown[more] = capsys.readouterr().out
+    caveats = json.loads(shown["--json",])["caveats"]
+    assert caveats
+    assert all("".join(caveat.split()) in "".join(shown[()].split()) for caveat in caveats)
