@@ -307,7 +307,6 @@ class Packets(FlowBook):
             group_port=legal.port.copy() if legal else np.zeros(0, np.int32),
             queue_of=queue_of[:-1].astype(np.int32),
             port_number=port_number,
-            load=np.zeros(n_links, np.int32),
             flowlets=np.full((FLOWLETS if model.flowlet_s else 1, 3), -1, np.int64),
         )
         self._add_packets(4 * n)

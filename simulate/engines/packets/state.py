@@ -81,6 +81,7 @@ LINK = np.dtype(
         ("last", "i4"),  # of those who request, the last; -1 for none
         ("channel", "i4"),
         ("requesting", "i4"),  # how many request
+        ("load", "i4"),  # packets that chose it and have not left the buffer behind it, where routing is adaptive
         ("blocked", "i2"),  # whether somebody requests and no credit is there
         ("waking", "i2"),  # whether the event of a credit is scheduled
         ("since", "i8"),  # tick since which it is blocked
@@ -248,8 +249,5 @@ class PacketState(NamedTuple):
     """(C * L,) with virtual output queues, the first queue of each buffer; one a port of the switch follows."""
     port_number: NDArray[np.int32]
     """(C,) number of each port on its switch, from 0."""
-    load: NDArray[np.int32]
-    """(C * L,) packets that chose a link and have not left the buffer behind it, where routing is adaptive. Apart from
-    `LINK`, since a switch compares those of all its ports: they lie side by side."""
     flowlets: NDArray[np.int64]
     """(a power of two, 3) a flow at a switch as ``flow * S + switch``, the link that it took, and when."""

@@ -112,8 +112,7 @@ def _request(state: PacketState, who: int, link: int) -> None:
 def _leave_buffer(rules: Rules, state: PacketState, link: int) -> None:
     """Give back a credit of a link, as the tail of a packet leaves the buffer behind it."""
     links, channel = state.links, state.links[link].channel
-    if rules.adaptive:
-        state.load[link] -= 1
+    links[link].load -= 1
     if channel >= rules.n_limited:
         links[link].credits += 1
         return
@@ -167,7 +166,7 @@ def _turn(
 @inlined
 def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
     """Return the link that a packet takes out of a switch where it may choose: the least loaded, any of several."""
-    now, flowlets = state.now, state.flowlets
+    now, links, flowlets = state.now, state.links, state.flowlets
     flow = state.packets[packet].flow
     lane = state.packets[packet].link % rules.n_lanes
     key = flow * rules.n_switches + node
@@ -185,9 +184,9 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
     least = np.int64(FOREVER)
     for _ in range(n):
         link = np.int64(state.group_port[begin + at]) * rules.n_lanes + lane
-        if state.load[link] < least:
+        if links[link].load < least:
             best = link
-            least = state.load[link]
+            least = links[link].load
             if least == 0:
                 break
         at = at + 1 if at + 1 < n else 0
@@ -422,7 +421,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                         queue = np.int64(here)
                         if rules.voq:
                             out = _aim(rules, state, packet, node)
-                            state.load[out] += 1
+                            links[out].load += 1
                             queue = np.int64(state.queue_of[here] + state.port_number[links[out].channel])
                     else:
                         chose = rules.adaptive and node >= 0 and flows[flow].exit >= 0
@@ -434,8 +433,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                             queue = np.int64(state.queue_of[here])
                             if rules.voq:
                                 queue += state.port_number[links[out].channel]
-                        if rules.adaptive:
-                            state.load[out] += 1
+                        links[out].load += 1
                     packets[packet].out = out
                     packets[packet].next = -1
                     if requesters[queue].head >= 0:
@@ -451,7 +449,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 if packets[packet].out < 0:
                     node = channels[links[packets[packet].link].channel].node
                     packets[packet].out = _aim(rules, state, packet, node)
-                    state.load[packets[packet].out] += 1
+                    links[packets[packet].out].load += 1
                 _request(state, requests, packets[packet].out)
             while resumed >= 0 and route_link[flows[resumed].first] < 0:  # it crosses nothing
                 _end(rules, state, resumed, tick)
@@ -517,8 +515,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 on_dequeue(rules.control, now, packets, packet, links[link].requesting)
             else:
                 packet = _begin_packet(rules, state, who - n_queues, tick, channel)
-                if rules.adaptive:
-                    state.load[link] += 1
+                links[link].load += 1
             size = packets[packet].size
             ticks = np.int64(channels[channel].full)
             if size < rules.packet_bytes:
