@@ -414,7 +414,7 @@ class Servers(Brief):
         devices += [at_adapter(gpu, rail) for gpu in gpus for rail in rails]
         devices += [nothing]
         devices += [_Device(used, used) for used in (dict.fromkeys(memory, count) for count in self.operations)]
-        rail_of = np.zeros(len(devices), np.int32)
+        rail_of = np.full(len(devices), self.working_rails[0], np.int32)
         rail_of[3 * self.gpus : (3 + self.rails) * self.gpus] = np.tile(rails, self.gpus)
         columns: dict[str, Any] = {}
         for direction in _Device._fields:

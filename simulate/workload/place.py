@@ -473,7 +473,7 @@ def _look_up(entry: _Entry, names: EndPortNames) -> NDArray[np.int32] | None:
     seen: dict[int, int] = {}
     for at, name in enumerate(job.nodes):
         found = names.find(name)
-        if not found or (len(found) > 1 and not isinstance(job, GpuJob)):
+        if not found or (len(found) > 1 and not job.whole_servers):
             findings.append(entry.finding(("nodes", at), "", *names.advice(name)))
         elif found[0] in seen:
             hint = f"It is rank {seen[found[0]]} already."

@@ -203,6 +203,14 @@ def test_the_other_port_carries_all_where_one_has_failed() -> None:
     assert len(servers.between_gpus(Flows.of([1], [3], SIZE))) == 2
 
 
+def test_host_memory_sends_over_a_port_that_works() -> None:
+    routed, servers = pairs_of_ports(one_card=True, loose=True)
+    reversed_ports = np.array([ends.reshape(2, 2)[:, ::-1].ravel() for ends in servers.ends])  # the loose one first
+    made = Servers(servers.model, servers.fabric, reversed_ports, (1.0,))
+    flows = Flows.of(made.memory(1)[0], made.memory(1)[1], 25e9)
+    assert play(Network.of(routed, devices=made.devices, latency_s=0), flows).makespan_s == pytest.approx(1.0)
+
+
 def test_ports_that_are_not_those_of_the_adapters_are_refused() -> None:
     _, servers = pairs_of_ports(one_card=True)
     with pytest.raises(HeddleError, match="found 4 adapters of each server"):

@@ -139,6 +139,8 @@ def test_a_rank_may_be_an_adapter(tmp_path: Path, kind: str) -> None:
     found = job(tmp_path, kind, BARE, rank="adapter")
     assert (found.jobs[0].n_ranks, len(found.devices.end_port)) == (4, 0)
     assert set(found.flows.src.tolist()) <= set(found.jobs[0].ends.tolist())
+    with pytest.raises(SpecError, match="8 ports fit"):
+        job(tmp_path, kind, rank="adapter", nodes=["gpu0", "gpu1", "gpu2", "gpu3"])
     with pytest.raises(SpecError, match="expected gpu, since `server`"):
         job(tmp_path, kind, BARE, rank="adapter", server="dgx-h100")
 
