@@ -9,7 +9,7 @@ BUILD := printf 'hatchling\neditables\n'
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan check test nightly newest fuzz lint bench notebooks docs man lock sbom kernels tools clean
+.PHONY: help plan check test nightly newest fuzz mutate lint bench notebooks docs man lock sbom kernels tools clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
@@ -37,6 +37,9 @@ newest: tools ## the tests once more with the newest versions that pyproject.tom
 fuzz: .venv/installed-dev ## 200,000 spoilt inputs for every reader and command, from a seed that is new each time and is shown
 	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== seed $$seed"; \
 	  PYTHONPATH=tests $(BIN)/python -m fuzz.run --seed "$$seed" --inputs 200000 --keep out/fuzz
+
+mutate: .venv/installed-dev ## break 300 lines drawn at random, one at a time: says which breaks no test sees, in hours
+	$(BIN)/python scripts/mutate.py
 
 lint: .venv/installed-dev ## lint, format, types, import contracts: seconds
 	$(BIN)/ruff check .
@@ -74,7 +77,6 @@ sbom: .venv/installed-dev ## write the software bill of materials of what a user
 
 kernels: .venv/installed-dev ## make a wheel of compiled kernels for this version of Python: out/kernels/heddle_kernels-*.whl
 	$(BIN)/python scripts/make_kernels.py out/kernels
-	cp out/kernels/signatures.json routing
 
 tools: ## install the Debian packages that the tests use as judges
 	@scripts/install-test-tools

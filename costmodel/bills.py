@@ -231,18 +231,17 @@ def make_bill(
     servers: dict[str, tuple[str, str]] = {}
     counted: set[tuple[str, int]] = set()
     for subnet, fabric in enumerate(fabrics):
-        roles = [Role(role).name.lower() for role in fabric.role.tolist()]
-        models = [fabric.models[model] if model >= 0 else UNKNOWN for model in fabric.model.tolist()]
-        for node in range(fabric.n_nodes):
-            if fabric.kind[node] == Kind.SWITCH:
-                parts["switch", models[node], roles[node], ()] += 1
-            elif fabric.kind[node] == Kind.HCA:
-                host = int(fabric.host[node])
-                model = int(fabric.host_model[host]) if host >= 0 else -1
-                server = fabric.models[model] if model >= 0 else UNKNOWN
-                parts["adapter", models[node], server, ()] += 1
-                if host >= 0:
-                    servers[fabric.hosts[host]] = (server, roles[node])
+        words = {int(role): role.name.lower() for role in Role}
+        roles = [words[role] for role in fabric.role.tolist()]
+        names = np.array([*fabric.models, UNKNOWN], object)
+        models = names[fabric.model].tolist()
+        switches, adapters = (np.flatnonzero(fabric.kind == kind).tolist() for kind in (Kind.SWITCH, Kind.HCA))
+        parts.update(("switch", models[node], roles[node], ()) for node in switches)
+        of_host = names[[*fabric.host_model.tolist(), -1]].tolist()  # what sits in no server has -1
+        host = fabric.host.tolist()
+        parts.update(("adapter", models[node], of_host[host[node]], ()) for node in adapters)
+        inside = (node for node in adapters if host[node] >= 0)
+        servers.update((fabric.hosts[host[node]], (of_host[host[node]], roles[node])) for node in inside)
         cabling = None if cablings is None else cablings[subnet]
         parts.update(_cables(fabric, roles, models, catalog, cabling, counted))
     for model_name, role in servers.values():
@@ -287,27 +286,32 @@ def _cables(
     """
     ends = fabric.port_node[fabric.links]
     ends = np.take_along_axis(ends, np.argsort(fabric.level[ends], axis=1, kind="stable"), axis=1)
-    places = [f"{roles[low]} - {roles[high]}" for low, high in ends.tolist()]
-    inside = [tuple(models[end] for end in pair if end < fabric.n_switches) for pair in ends.tolist()]
+
+    def place(low: int, high: int) -> tuple[str, tuple[str, ...]]:
+        return f"{roles[low]} - {roles[high]}", tuple(models[end] for end in (low, high) if end < fabric.n_switches)
+
     parts: Counter[Part] = Counter()
     if cabling is None:
-        width = fabric.width[fabric.links].min(axis=1).tolist()
-        speed = fabric.speed[fabric.links].min(axis=1).tolist()
-        for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
-            parts["cable", speed_name(width[link], speed[link]), places[link], inside[link]] += 1
+        kind = (fabric.role.astype(np.int64) << 17) + (fabric.model.astype(np.int64) + 1 << 1)
+        kinds, kind = np.unique(kind + (np.arange(fabric.n_nodes) < fabric.n_switches), return_inverse=True)
+        width, speed = (of[fabric.links].min(axis=1).astype(np.int64) for of in (fabric.width, fabric.speed))
+        alike = (kind[ends[:, 0]] * len(kinds) + kind[ends[:, 1]] << 16) + (width << 8) + speed
+        bought = np.flatnonzero(~backplane(fabric, catalog))
+        _, first, count = np.unique(alike[bought], return_index=True, return_counts=True)
+        for link, number in zip(bought[first].tolist(), count.tolist(), strict=True):
+            parts["cable", speed_name(int(width[link]), int(speed[link])), *place(*ends[link].tolist())] += number
         return parts
-    for place, switches, index, cable in zip(
-        places, inside, cabling.part.tolist(), cabling.cable.tolist(), strict=True
-    ):
+    places = (place(*pair) for pair in ends.tolist())
+    for (where, switches), index, cable in zip(places, cabling.part.tolist(), cabling.cable.tolist(), strict=True):
         if cable < 0 or ("cable", cable) in counted:
             continue
         counted.add(("cable", cable))
         part = cabling.parts[index]
         if part.kind.startswith("fibre"):
             listed = part.item in catalog.cables
-            parts["fibre", part.item if listed else f"{part.item}, {part.length_m:g} m", place, ()] += part.pieces
+            parts["fibre", part.item if listed else f"{part.item}, {part.length_m:g} m", where, ()] += part.pieces
         else:
-            parts["cable", part.item, place, switches] += 1
+            parts["cable", part.item, where, switches] += 1
     for port in np.flatnonzero(cabling.optic >= 0).tolist():
         cage = int(cabling.cage[port])
         if ("cage", cage) not in counted:

@@ -12,7 +12,7 @@ from costmodel.power import Power
 from costmodel.price import Cost
 from topo.amounts import Check, Sum, listed, sums_to_dict
 from topo.cluster import Cluster
-from topo.cluster_spec import ClusterBudget, Owning
+from topo.cluster_spec import ClusterBudget, Owning, parse_money
 from topo.counts import Counts
 from topo.errors import DesignError, plural
 from topo.table import Shown, Table
@@ -138,7 +138,7 @@ class Quote(Shown):
     def checks(self) -> tuple[Check, ...]:
         """Verdicts on each budget of the spec, and on the power of its racks."""
         layout = self.cluster.layout
-        limits = check_budget(self.cluster.spec.budget, self.power, self.cluster.counts.switches)
+        limits = check_budget(self.cluster.spec.budget, self.power, self.cluster.counts.switches, self.bill)
         return (*limits, *(layout.checks if layout else ()))
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,8 +151,8 @@ class Quote(Shown):
         }
 
 
-def check_budget(budget: ClusterBudget, power: Power, switches: int) -> tuple[Check, ...]:
-    """Compare planned power and switches with a budget; a check for each limit that the budget states."""
+def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bill) -> tuple[Check, ...]:
+    """Compare planned power, switches and price with a budget; a check for each limit that the budget states."""
     found = []
     for what, limit, watts, basis in (
         ("power", budget.power, power.planned_w, f"planned {power.basis}"),
@@ -166,6 +166,11 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int) -> tuple[Ch
     if budget.switches is not None:
         text = f"{switches:,} planned, {budget.switches:,} allowed"
         found.append(Check("switches", Sum.of([(switches, "")]).against(budget.switches), text))
+    if budget.price is not None:
+        limit, currency = parse_money(budget.price)
+        cost = bought.price(currency).total
+        gaps = f"; no price: {listed(cost.missing)}" if cost.missing else ""
+        found.append(Check("price", cost.against(limit), f"{cost} {currency}{gaps}, {limit:,.0f} allowed"))
     return tuple(found)
 
 

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import cast, get_args
 
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import RoleFiles, digest, give_roles, read_cluster, read_fabric_argument, read_traffic
+from plan.inputs import (
+    SPEC_SUFFIXES,
+    RoleFiles,
+    catalog_of,
+    digest,
+    give_roles,
+    read_cluster,
+    read_fabric_argument,
+    read_traffic,
+    traffic_of,
+)
 from plan.pipeline import BUILD, CHECK, ROUTE, Options, Plan, Progress, run_passes, silent
 from topo import Cluster, Fabric, Purpose
 
@@ -148,7 +158,9 @@ def route(
     if purpose in get_args(Purpose):
         fabrics = tuple(replace(one, purpose=cast(Purpose, purpose)) for one in fabrics)
     elif purpose is not None:
-        options = replace(options, traffic=read_traffic(purpose, Path(source), options.seed))
+        options = replace(options, traffic=read_traffic(purpose, catalog_of(Path(source)), options.seed))
+    elif Path(source).suffix in SPEC_SUFFIXES:
+        options = replace(options, traffic=traffic_of(read_cluster(source), options.seed))
     sha256 = digest(Path(source)) if source else None
     plan = run_passes(Plan(name or fabrics[0].name, None, fabrics, str(source), sha256, options), ROUTE, step)
     if output is not None:
@@ -162,7 +174,7 @@ def _plan_of(spec: str | Path | Cluster) -> Plan:
 
 
 def _write(plan: Plan, folder: str | Path, step: Progress, *, routed: bool = False) -> None:
-    from plan.export.registry import EXPORTS, OF_ROUTE, plan_files  # workbooks and pages, which a check does without
+    from plan.export.registry import OF_BUILD, OF_ROUTE, plan_files  # workbooks and pages, which a check does without
 
     step("writing")
-    write_folder(Path(folder), plan_files(plan, plan.to_dict(), OF_ROUTE if routed else EXPORTS))
+    write_folder(Path(folder), plan_files(plan, plan.to_dict(), OF_ROUTE if routed else OF_BUILD))

@@ -17,10 +17,10 @@ import costmodel
 from costmodel import Bill
 from plan import building
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument
+from plan.inputs import SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument, route_as_asked
 from plan.pipeline import Progress, silent
 from plan.render.html import render_page
-from routing import Routed, route
+from routing import Routed
 from topo import (
     Cluster,
     Differences,
@@ -231,8 +231,8 @@ def grow(
     routed = []
     for growth in growths[: min(len(before.subnets), len(after.subnets))]:
         step(f"routing {growth.grown.name}")
-        tables = route(growth.old, growth.old.engine)
-        routed.append((tables, route(growth.with_lids(tables.tables.lid), growth.grown.engine)))
+        tables = route_as_asked(before, growth.old)
+        routed.append((tables, route_as_asked(after, growth.with_lids(tables.tables.lid))))
     room, moved, entries = count_ports(after.fabrics), list_moved(before, after, growths), _entries(growths, routed)
     cost = bought.price(currency)
     changes = Changes(

@@ -27,32 +27,32 @@ from plan.render.terminal import print_error, printable, spelled
 from plan.signals import UNDIVIDED, impose, lift_memory, watching
 from topo import HeddleError, did_you_mean
 
-COMMANDS: dict[str, str] = {
-    "init": "plan.commands.spec",
-    "check": "plan.commands.spec",
-    "build": "plan.commands.build",
-    "route": "plan.commands.build",
-    "collect": "plan.commands.scripts",
-    "diff": "plan.commands.diff",
-    "repair": "plan.commands.repair",
-    "keep": "plan.commands.keep",
-    "verify": "plan.commands.verify",
-    "simulate": "plan.commands.simulate",
-    "operate": "plan.commands.operate",
-    "ranks": "plan.commands.ranks",
-    "explain": "plan.commands.measured",
-    "sweep": "plan.commands.sweep",
-    "calibrate": "plan.commands.measured",
-    "cost": "plan.commands.cost",
-    "compare": "plan.commands.cost",
-    "optimise": "plan.commands.cost",
-    "draw": "plan.commands.draw",
-    "report": "plan.commands.export",
-    "export": "plan.commands.export",
-    "schema": "plan.commands.spec",
-    "completion": "plan.commands.scripts",
+COMMANDS = {
+    "init": ("spec", "dgx-h100-48 -o cluster.yaml", "describe"),
+    "check": ("spec", "cluster.yaml", "describe"),
+    "build": ("build", "cluster.yaml -o out", "tutorial"),
+    "route": ("build", "ibnetdiscover.txt --compare opensm -o out", "route"),
+    "collect": ("scripts", "--device mlx5_0 > collect.sh", "live"),
+    "diff": ("diff", "out ibnetdiscover.txt", "live"),
+    "repair": ("repair", "out --down spine0 -o repaired", "repair"),
+    "keep": ("keep", "out --now /var/log/opensm-subnet.lst --load /etc/opensm/lfts", "repair"),
+    "verify": ("verify", "ibnetdiscover.txt tables.lfts --path gpu00 gpu19", "route"),
+    "simulate": ("simulate", "cluster.yaml -w all-to-all", "simulate"),
+    "operate": ("operate", "cluster.yaml -q queue.yaml --hours 24", "operate"),
+    "ranks": ("ranks", "out --nodes gpu[00-15] -o ranks", "ranks"),
+    "explain": ("measured", "out pairs.csv", "explain"),
+    "sweep": ("sweep", "sweep.yaml -o sweep", "sweep"),
+    "calibrate": ("measured", "all_reduce_perf.txt", "simulate"),
+    "cost": ("cost", "cluster.yaml --currency USD", "catalog"),
+    "compare": ("cost", "one.yaml two.yaml", "tutorial"),
+    "optimise": ("cost", "needs.yaml -o winner.yaml", "optimise"),
+    "draw": ("draw", "cluster.yaml --view floor -o floor.svg", "floor"),
+    "report": ("export", "out -o report.html", "report"),
+    "export": ("export", "cluster.yaml netbox -o netbox", "commands"),
+    "schema": ("spec", "cluster > cluster.json", "describe"),
+    "completion": ("scripts", "bash", "install"),
 }
-"""Module of each command, in the order of the help; the function is called as the command is."""
+"""Module of each command, in the order of the help, its example, and its page of the manual."""
 
 EPILOGUE = """\b
 Exit status:
@@ -82,8 +82,10 @@ class CommandGroup(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        module, example, page = COMMANDS[cmd_name]
+        command = getattr(import_module(f"plan.commands.{module}"), cmd_name)
         assert isinstance(command, click.Command)
+        command.epilog = f"\b\nExample: plan {cmd_name} {example}\nManual:  docs/{page}.md"
         return command
 
     def resolve_command(

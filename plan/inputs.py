@@ -162,7 +162,7 @@ class Questions:
     Examples
     --------
     >>> import plan
-    >>> plan.Questions(over=("leaf0:21",)).adaptive
+    >>> plan.Questions(over=("leaf0:21",)).groups
     False
     """
 
@@ -172,8 +172,8 @@ class Questions:
     """Links, whose pairs are listed."""
     without: tuple[str, ...] = ()
     """Switches and links that fail, each alone."""
-    adaptive: bool = False
-    """Whether to prove groups of ports around the tables."""
+    groups: bool = False
+    """Whether to prove groups of ports around the tables, as adaptive routing could use them."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def read_routed_argument(
         routed = routing.Routed(fabric, found.tables)
     else:
         step("routing")
-        routed = routing.route(fabric, fabric.engine)
+        routed = route_as_asked(read_cluster(path), fabric)
     if lanes is not None:
         routed = replace(routed, lanes=read_lanes(lanes))
     if policy is not None:
@@ -248,11 +248,11 @@ def read_routed_argument(
     return replace(routed, tables=replace(routed.tables, sl2vl=routed.lanes.sl2vl))
 
 
-def read_traffic(name: str, fabric: Path, seed: int) -> Callable[[Routed], Demand]:
+def read_traffic(name: str, catalog: Catalog, seed: int) -> Callable[[Routed], Demand]:
     """Return what finds the demand of a CSV file or a workload on a routed fabric.
 
     ``name`` is a file that ends in ``.csv``, or a workload by file or name of a preset (``seed`` is its seed): what it
-    sends in all, in bytes. ``fabric`` is what the fabric was read from, which may bring a catalog.
+    sends in all, in bytes. ``catalog`` says what the servers are.
     """
 
     def demand(routed: Routed) -> Demand:
@@ -266,7 +266,7 @@ def read_traffic(name: str, fabric: Path, seed: int) -> Callable[[Routed], Deman
         from topo import Purpose
 
         path = find_preset("workloads", name, "--for", get_args(Purpose))
-        flows = read_workload(path, routed.fabric, seed, catalog_of(fabric)).flows
+        flows = read_workload(path, routed.fabric, seed, catalog).flows
         n = routed.fabric.n_end_ports
         sent = (flows.src < n) & (flows.dst < n) & (flows.src != flows.dst) & (flows.size_bytes > 0)
         pairs, pair = np.unique(flows.src[sent].astype(np.int64) * n + flows.dst[sent], return_inverse=True)
@@ -276,6 +276,20 @@ def read_traffic(name: str, fabric: Path, seed: int) -> Callable[[Routed], Deman
         return Demand((pairs // n).astype(np.int32), (pairs % n).astype(np.int32), weight)
 
     return demand
+
+
+def traffic_of(cluster: Cluster, seed: int = 0) -> Callable[[Routed], Demand] | None:
+    """Return what finds the demand that the spec of a cluster names; None where it names none."""
+    file = cluster.traffic_file
+    return None if file is None else read_traffic(str(file), cluster.catalog, seed)
+
+
+def route_as_asked(cluster: Cluster, fabric: Fabric) -> Routed:
+    """Return a subnet of a cluster with the tables that its spec asks for."""
+    import routing
+
+    routed, traffic = routing.route(fabric, fabric.engine), traffic_of(cluster)
+    return routed if traffic is None else routing.fit_traffic(routed, traffic(routed))
 
 
 def digest(path: Path) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
@@ -16,7 +16,7 @@ from costmodel import Needs, Search, read_needs
 from plan.files import as_kind, write_file
 from plan.finalists import Finalist, finalists_table, judge_finalists, judge_tables
 from plan.pipeline import Progress, silent
-from topo import Finding, Shown, SpecError, Table, Verdict
+from topo import Column, Finding, Shown, SpecError, Table, Verdict
 
 if TYPE_CHECKING:
     from costmodel import Tradeoffs
@@ -29,6 +29,8 @@ class Optimum(Shown):
     search: Search
     finalists: tuple[Finalist, ...] = ()
     trade_offs: Tradeoffs | None = None
+    vendors: dict[str, Search] = field(default_factory=dict)
+    """The search with the quotes of each vendor of the needs; `search` is the cheapest of them."""
     written: tuple[Path, ...] = ()
     """Files: the winner's spec, and drawings of the price over bandwidth."""
 
@@ -53,7 +55,8 @@ class Optimum(Shown):
     def more_tables(self) -> tuple[Table, ...]:
         """What the tables of finalists give; what each need costs, and the price over bandwidth."""
         played = (finalists_table(self.finalists),) if self.finalists else ()
-        return (*played, *((self.trade_offs.table, self.trade_offs.curve_table) if self.trade_offs else ()))
+        offers = (_vendors_table(self.vendors, self.search),) if self.vendors else ()
+        return (*offers, *played, *((self.trade_offs.table, self.trade_offs.curve_table) if self.trade_offs else ()))
 
     def _shown(self) -> tuple[Table, ...]:
         return (self.table, *self.more_tables)
@@ -62,7 +65,8 @@ class Optimum(Shown):
         """Return it as plain values, ready for JSON."""
         more = {"trade_offs": self.trade_offs.to_dict()} if self.trade_offs else {}
         played = {"finalists": [asdict(each) for each in self.finalists]} if self.finalists else {}
-        return self.search.to_dict() | more | played
+        vendors = {name: search.to_dict() for name, search in self.vendors.items()}
+        return self.search.to_dict() | more | played | ({"vendors": vendors} if vendors else {})
 
 
 def optimise(
@@ -115,7 +119,8 @@ def optimise(
     asked = needs if isinstance(needs, Needs) else read_needs(needs)
     output = None if output is None else Path(output)
     charts = [output.with_suffix(suffix) for suffix in (".svg", ".png")] if output is not None and trade_offs else []
-    tables = output.with_name(f"{output.stem}-catalog") if output is not None and asked.quotes else None
+    quoted = asked.quotes or asked.vendors
+    tables = output.with_name(f"{output.stem}-catalog") if output is not None and quoted else None
     day = asked.quoted or ""
     if tables is not None and not day:
         if isinstance(needs, Needs):
@@ -131,7 +136,12 @@ def optimise(
             asked, progress=step, gap=gap, limit_s=limit_s, judge=judge_tables, finalists=finalists
         )
 
-    found = search(asked, max(finalists, 1))
+    offers = {
+        name: search(asked.model_copy(update={"quotes": {**asked.quotes, **quotes}, "vendors": {}}), max(finalists, 1))
+        for name, quotes in asked.vendors.items()
+    }
+    found = min(offers.values(), key=_rank) if offers else search(asked, max(finalists, 1))
+    asked = found.needs
     best = (*([found.winner] if found.winner else []), *found.others) if finalists else ()
     step("routing the finalists")
     played = judge_finalists(best, asked)
@@ -151,7 +161,28 @@ def optimise(
         for file in charts:
             write_file(file, as_kind(beside.drawing.svg, file.suffix), new=True)
             written.append(file)
-    return Optimum(found, tuple(played), beside, tuple(written))
+    return Optimum(found, tuple(played), beside, offers, tuple(written))
+
+
+def _rank(found: Search) -> tuple[bool, bool, float]:
+    """Order offers: those that meet the needs, those without an unknown price, the cheapest."""
+    return found.winner is None, bool(found.unpriced), found.winner.price if found.winner else inf
+
+
+def _vendors_table(offers: dict[str, Search], best: Search) -> Table:
+    """Show the cheapest network with the quotes of each vendor."""
+    ordered = sorted(offers.items(), key=lambda offer: _rank(offer[1]))
+    winners = [found.winner for _, found in ordered]
+    return Table(
+        "offers of vendors",
+        (
+            Column("vendor", [name for name, _ in ordered]),
+            Column("price", [str(winner.total) if winner else None for winner in winners], best.needs.currency),
+            Column("design", [winner.name if winner else "none meets the needs" for winner in winners]),
+            Column("needs", [str(found.verdict) for _, found in ordered]),
+            Column("no price", [", ".join(found.unpriced) or "none" for _, found in ordered]),
+        ),
+    )
 
 
 def own_tables(needs: Needs, day: str) -> dict[str, str]:

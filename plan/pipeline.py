@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import costmodel
 import routing
 from costmodel import Bill, Bisection, Quote
+from plan.inputs import traffic_of
 from topo import (
     Cabling,
     Check,
@@ -303,15 +304,18 @@ def compile_fabrics(plan: Plan, step: Progress) -> Plan:
 def route_subnets(plan: Plan, step: Progress) -> Plan:
     """Make the forwarding tables of each subnet."""
     options, found = plan.options, []
+    made: list[Routed] = []
+    traffic = options.traffic or (plan.cluster and traffic_of(plan.cluster, options.seed))
     for fabric in plan.subnets:
         step(f"routing{plan.of(fabric)}")
         engine = fabric.engine if options.engine is None else options.engine
-        routed = routing.route(fabric, engine, lanes=options.lanes, lmc=options.lmc)
+        routed = routing.route(fabric, engine, lanes=options.lanes, lmc=options.lmc, like=made)
+        made.append(routed)
         if options.engine is None and routed.why == "as asked":
             routed = replace(routed, why="as the spec says")
-        if options.traffic is not None:
+        if traffic is not None:
             step(f"moving paths for the traffic{plan.of(fabric)}")
-            routed = routing.fit_traffic(routed, options.traffic(routed))
+            routed = routing.fit_traffic(routed, traffic(routed))
         elif options.endpoints != "hca":
             with suppress(RoutingError):  # on several lanes, or with credit loops, tables stay as they are
                 routed = routing.fit_traffic(routed, options.endpoints)
@@ -326,7 +330,9 @@ def prove_tables(plan: Plan, step: Progress) -> Plan:
     refusals: list[Finding] = []
     for routed in plan.routed:
         step(f"proving{plan.of(routed.fabric)}")
-        proof = routing.prove(routed, plan.options.endpoints)
+        known = zip(plan.routed, proofs, strict=False)
+        same = (proof for other, proof in known if proof.holds and _is_same(routed, other))  # else it names examples
+        proof = next(same, None) or routing.prove(routed, plan.options.endpoints)
         if not proof.pairs and plan.cluster is None:
             ends = f"{plural(len(proof.ends), 'end port')} ({plan.options.endpoints})"
             raise HeddleError(f"{plan.source}: found {ends}; expected at least two")
@@ -343,14 +349,26 @@ def prove_tables(plan: Plan, step: Progress) -> Plan:
 @adding("qualities", "bounds", "multipaths", needs="routed proofs")
 def measure_quality(plan: Plan, step: Progress) -> Plan:
     """Measure how evenly the tables spread traffic, and bound how evenly any could."""
-    options, found, bounds, paths = plan.options, [], [], []
+    options, bounds = plan.options, []
+    found: list[Quality] = []
+    paths: list[Multipath | None] = []
     for routed, proof in zip(plan.routed, plan.proofs, strict=True):
         step(f"measuring{plan.of(routed.fabric)}")
-        quality = routing.measure(routed, options.endpoints, seed=options.seed, proof=proof)
+        known = zip(plan.routed, found, paths, strict=False)
+        measured = next((both for other, *both in known if _is_same(routed, other)), None)
+        quality, path = measured or (
+            routing.measure(routed, options.endpoints, seed=options.seed, proof=proof),
+            routing.studies.measure_lids(routed) if routed.tables.lmc else None,
+        )
         found.append(quality)
+        paths.append(path)
         bounds.append(routing.studies.bound(routed.fabric, proof.ends, reached=quality.max_load))
-        paths.append(routing.studies.measure_lids(routed) if routed.tables.lmc else None)
     return replace(plan, qualities=tuple(found), bounds=tuple(bounds), multipaths=tuple(paths))
+
+
+def _is_same(routed: Routed, other: Routed) -> bool:
+    """Whether a fabric is a copy of another, with the same tables."""
+    return routed.tables is other.tables and routed.fabric.is_copy_of(other.fabric)
 
 
 @adding("layout", needs="cluster")

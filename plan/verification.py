@@ -18,7 +18,8 @@ from topo import Finding, HeddleError, RoutingError, Shown, Table, plural, slow_
 
 if TYPE_CHECKING:
     from routing import EndpointSet, Proof, Routed, RoutingTables, Trace
-    from routing.studies import AdaptiveStudy, Bounds, LinkUse, LossStudy
+    from routing.studies import Bounds, LinkUse, LossStudy
+    from routing.studies.adaptive import AdaptiveProof, AdaptiveStudy, Shares
 
 EXAMPLES = 10
 """Entries that are described of those that are not as expected."""
@@ -31,7 +32,9 @@ class Answers:
     paths: tuple[Trace, ...] = ()
     over: tuple[LinkUse, ...] = ()
     without: tuple[LossStudy, ...] = ()
-    adaptive: AdaptiveStudy | None = None
+    groups: AdaptiveStudy | None = None
+    shares: Shares | None = None
+    """What flows get by the tables and spread over legal groups, where there are such."""
 
     @property
     def given(self) -> bool:
@@ -61,11 +64,22 @@ class Verified(Shown):
     """The first of them, in words."""
     notes: tuple[str, ...]
     """What was skipped in what was read."""
+    adaptive: AdaptiveProof | None = None
+    """The proof of what the switches hold for adaptive routing, if that was given."""
+    shares: Shares | None = None
+    """What flows get by its static ports and spread over its groups, if the proof holds."""
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether every pair arrives, no lane has a credit loop, and each entry is as expected; None: cannot tell."""
+        if self.differing:
+            return False
+        return self.proof.holds if self.adaptive is None else self.adaptive.verdict
 
     @property
     def holds(self) -> bool:
-        """Whether every pair arrives, no lane has a credit loop, and each entry is as expected."""
-        return self.proof.holds and not self.differing
+        """Whether the verdict is that it holds."""
+        return self.verdict is True
 
     @property
     def table(self) -> Table:
@@ -77,7 +91,9 @@ class Verified(Shown):
         compared = {} if self.differing is None else {
             "differing": self.differing, "differing_examples": list(self.examples)}  # fmt: skip
         judged = proof_document(self.routed.fabric, self.proof) | {"bounds": self.bounds.to_dict()}
-        return judged | compared | self.answers.to_dict()
+        adaptive = {} if self.adaptive is None else {"adaptive": self.adaptive.to_dict()}
+        adaptive |= {} if self.shares is None else {"shares": self.shares.to_dict()}
+        return judged | compared | adaptive | self.answers.to_dict()
 
 
 def verify(
@@ -88,6 +104,7 @@ def verify(
     lids: str | Path | None = None,
     lanes: str | Path | None = None,
     policy: str | Path | None = None,
+    adaptive: str | Path | None = None,
     expect: str | Path | None = None,
     subnet: str | None = None,
     asked: Questions | None = None,
@@ -100,7 +117,8 @@ def verify(
     fabric : str or Path
         A spec, a folder of a plan, or a real fabric from ibnetdiscover or OpenSM.
     tables : str or Path, optional
-        Forwarding tables of any form that `routing.opensm.read_lfts` takes; those of the folder when left out.
+        Forwarding tables of any form that `routing.opensm.read_lfts` takes. When left out, those of the folder, or the
+        static ports of ``adaptive``.
     endpoints : str
         End ports to connect: ``hca``, ``adapters`` or ``all``.
     lids : str or Path, optional
@@ -108,6 +126,8 @@ def verify(
     lanes, policy : str or Path, optional
         ``opensm.conf`` and ``qos-policy.conf``: the lane of each service level, and the level of each path. One lane
         when left out.
+    adaptive : str or Path, optional
+        ibdiagnet's ``.far``: what the switches hold for adaptive routing.
     expect : str or Path, optional
         Tables that these should be.
     subnet : str, optional
@@ -135,7 +155,7 @@ def verify(
     routing.prove : the proof alone
     """
     path, own = Path(fabric), tables is None
-    if tables is None:
+    if tables is None and (adaptive is None or path.is_dir()):
         given = files_of_folder(path, subnet)
         assert given.tables is not None
         tables, lanes, policy = given.tables, lanes or given.lanes, policy or given.policy
@@ -144,8 +164,19 @@ def verify(
     if lids is not None:
         source = give_lids(source, Path(lids))
     step("reading the tables")
-    read = read_lfts(Path(tables), source)
-    found = read.tables
+    read = read_lfts(Path(tables), source) if tables is not None else None
+    notes = [*source.notes, *(read.notes if read else ())]
+    groups, skipped = (None, []) if adaptive is None else routing.studies.adaptive.read_far(
+        adaptive, source, read.tables if read else None)  # fmt: skip
+    notes += [f"{adaptive}: {note}" for note in skipped]
+    if read is not None:
+        found = read.tables
+    else:
+        assert groups is not None
+        found = groups.static()
+    if read is not None and groups is not None and (odd := len(routing.repairs.differing_entries(
+        source, groups.static(), found))):  # fmt: skip
+        notes.append(f"{plural(odd, 'entry', 'entries')} of {tables} differ from the static ports of {adaptive}")
     if policy is not None:
         # A policy of classes gives no level to a path: tables that it suits are judged on one lane.
         with suppress(RoutingError) if own else nullcontext():
@@ -164,7 +195,7 @@ def verify(
         examples = tuple(_describe_entry(routed, wanted, *pair) for pair in entries[:EXAMPLES].tolist())
     step("proving")
     proof = routing.prove(routed, endpoints)
-    notes = (*source.notes, *read.notes, *slow_cables(routed.fabric))
+    notes += slow_cables(routed.fabric)
     if not proof.pairs:
         nothing = (f"{fabric}: found {plural(len(proof.ends), 'end port')} ({endpoints}); expected at least two, or "
                    "there is nothing to prove. Is the file whole?")  # fmt: skip
@@ -173,7 +204,13 @@ def verify(
     bounds = routing.studies.bound(source, proof.ends, reached=0 if found.lmc else proof.max_load)
     step("answering")
     answers = answer(routed, asked or Questions(), endpoints)
-    return Verified(routed, proof, bounds, answers, differing, examples, notes)
+    live = shares = None
+    if groups is not None:
+        step("proving adaptive routing")
+        live = routing.studies.adaptive.prove_adaptive(source, groups, endpoints)
+        if live.holds:
+            shares = routing.studies.adaptive.compare_shares(routing.Routed(source, groups.static()), groups)
+    return Verified(routed, proof, bounds, answers, differing, examples, tuple(notes), live, shares)
 
 
 def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
@@ -188,8 +225,17 @@ def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
         ),
         tuple(routing.studies.link_use(routed, link, endpoints) for link in asked.over),
         tuple(routing.studies.study_loss(routed, part, endpoints=endpoints) for part in asked.without),
-        routing.studies.study_adaptive(routed) if asked.adaptive else None,
+        *(_study_groups(routed) if asked.groups else ()),
     )
+
+
+def _study_groups(routed: Routed) -> tuple[AdaptiveStudy, Shares | None]:
+    """Return the groups that tables allow, and what flows get by those that are legal."""
+    study = routing.studies.adaptive.study_adaptive(routed)
+    if not any(row.kind == "legal" for row in study.rows):
+        return study, None
+    legal = routing.studies.adaptive.legal_tables(routed)
+    return study, routing.studies.adaptive.compare_shares(routed, legal)
 
 
 def _describe_entry(routed: Routed, wanted: RoutingTables, switch: int, end: int) -> str:

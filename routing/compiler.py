@@ -347,11 +347,6 @@ class Compiled(CPUDispatcher):
         """Whether anything of its family was compiled in this process: whoever waits for that shall wait once."""
         return self._cache.family in self.begun
 
-    @property
-    def can_be_kept(self) -> bool:
-        """Whether there is a place for its code."""
-        return not isinstance(self._cache._impl.locator, ReadOnlyGiven | ReadOnlyBeside)
-
     def compile(self, sig: Any) -> Any:
         """Compile the function for some types. What Numba makes is kept: to look for garbage in it took a tenth."""
         collects = gc.isenabled()

@@ -64,11 +64,7 @@ class Kernel:
         if _interpreter.at_work:
             return self.py_func(*given)
         if self.is_interpreted(given):
-            return _interpreter.run(self.py_func, self.readable(given))
-        if not self.compiled.has_code:
-            from routing.ahead import compile_ahead
-
-            compile_ahead(self.name)
+            return _interpreter.run(self.py_func, self.readable(given), self.family)
         return self.compiled(*given)
 
     def is_interpreted(self, given: tuple[Any, ...]) -> bool:
@@ -92,7 +88,7 @@ class Interpreter(threading.local):
     spent_s: ClassVar[dict[str, float]] = defaultdict(float)
     """By family, of all threads: a command that routes begins new ones, and would be patient in each."""
 
-    def run(self, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    def run(self, function: Callable[..., Any], given: tuple[Any, ...], family: str = "") -> Any:
         """Call a function; a division by zero and an integer that does not fit are errors, never other numbers."""
         begin, self.at_work = thread_time(), True
         try:
@@ -100,7 +96,7 @@ class Interpreter(threading.local):
                 return function(*given)
         finally:
             self.at_work = False
-            Interpreter.spent_s[family_of(function)] += thread_time() - begin
+            Interpreter.spent_s[family] += thread_time() - begin
 
 
 _interpreter = Interpreter()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.errors import RoutingError, plural
-from topo.fabric import MAX_UNICAST_LID, Fabric, Kind, freeze_arrays, frozen
+from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, freeze_arrays, frozen
 from topo.table import Brief
 
 NO_PATH = 255
@@ -95,7 +95,8 @@ def assign_lids(fabric: Fabric, lmc: int = 0) -> NDArray[np.uint16]:
     Raises
     ------
     RoutingError
-        When a subnet has not so many unicast LIDs, or the discovered ones do not go with the LMC.
+        When a subnet has not so many unicast LIDs, the discovered ones do not go with the LMC, or a switch has more
+        ports than a table can name.
 
     Examples
     --------
@@ -104,6 +105,9 @@ def assign_lids(fabric: Fabric, lmc: int = 0) -> NDArray[np.uint16]:
     >>> assign_lids(fabric)[:4], assign_lids(fabric, 2)[4:6]
     (array([1, 2, 3, 4], dtype=uint16), array([ 8, 12], dtype=uint16))
     """
+    if (ports := np.diff(fabric.port_offset)).max(initial=0) > MAX_PORTS:
+        wide = f"{fabric.label(int(ports.argmax()))} has {ports.max()} ports"
+        raise RoutingError(f"{wide}; forwarding tables can name at most {MAX_PORTS}")
     plugged, adapter = fabric.end_switch >= 0, np.arange(fabric.n_end_ports) >= fabric.n_switches
     lid, taken = np.zeros(len(plugged), np.uint16), np.zeros(MAX_UNICAST_LID + 1, np.int64)
     taken[0] = 1

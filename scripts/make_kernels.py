@@ -1,18 +1,15 @@
 """Make the wheel heddle-kernels, machine code of the kernels for this minor version of Python: `make kernels`.
 
 Commands are run on small specs, and two of Fire-Flyer 2, with nothing interpreted and code for a processor that most
-machines are or contain. What was compiled for them becomes a wheel of files, none of which Python imports, and a list
-of functions with the types of their arguments: what a machine without the wheel compiles side by side.
+machines are or contain. What was compiled for them becomes a wheel of files, none of which Python imports.
 
     python scripts/make_kernels.py out/kernels
-    cp out/kernels/signatures.json routing
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -21,18 +18,11 @@ import tempfile
 import tomllib
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from math import inf
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numba.core import types
-from numba.np.numpy_support import from_dtype
 
 import plan.cli
-from routing import ahead
 from routing.compiler import PROCESSOR
 from routing.machine_code import Interpreter, Kernel
 
@@ -40,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 COMMANDS = """
 build configs/lab-20.yaml -o OUT/lab
 simulate OUT/lab -w allreduce
-simulate OUT/lab -w allreduce --engine packets --hop-latency-ns 150
+simulate OUT/lab -w allreduce --engine packets
 route configs/lab-20.yaml -o OUT/route
 repair OUT/lab --down leaf0:27 -o OUT/repaired
 ranks OUT/lab --nodes gpu[00-07] --for ring --for tree
@@ -50,35 +40,13 @@ simulate OUT/fire-flyer-2 -w allreduce-zone-tree
 """What is compiled for users; all else is compiled where it is first needed."""
 
 
-def run_commands(out: Path, signatures: Path, commands: str) -> None:
-    """Run commands, copy the code that was compiled for them to a folder for each module, and list signatures."""
+def run_commands(out: Path, commands: str) -> None:
+    """Run commands, and copy the code that was compiled for them to a folder for each module."""
     Interpreter.spent_s = defaultdict(lambda: inf)
-    ahead.compile_ahead = lambda name: None  # here it is found out what there is to compile
-    entries: list[set[str]] = []
-    call = Kernel.__call__
-
-    def noted(self: Kernel, *given: Any) -> Any:
-        entries[-1].add(self.name)
-        return call(self, *given)
-
-    Kernel.__call__ = noted  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         for line in commands.strip().splitlines():
-            entries.append(set())
             if status := plan.cli.run(line.replace("OUT", folder).split()):
                 sys.exit(f"plan {line} ended with status {status}: no wheel is made")
-    tuples: list[Any] = []
-    functions = {}
-    for kernel in kernels():
-        with suppress(LookupError):
-            functions[kernel.name] = [[spell(kind, tuples) for kind in given] for given in kernel.compiled.overloads]
-    lines = (f"{json.dumps(name)}: {json.dumps(given)}" for name, given in functions.items() if given)
-    parts = {
-        "commands": f"[{_lines(json.dumps(sorted(names & functions.keys())) for names in entries)}]",
-        "functions": f"{{{_lines(lines)}}}",
-        "tuples": f"[{_lines(map(json.dumps, tuples))}]",
-    }
-    signatures.write_text(f"{{{_lines(f'{json.dumps(name)}: {part}' for name, part in parts.items())}}}\n")
     for kernel in kernels():
         kept = kernel.compiled._cache._cache_file
         target = out / PROCESSOR / kernel.__module__
@@ -88,35 +56,12 @@ def run_commands(out: Path, signatures: Path, commands: str) -> None:
                 shutil.copyfile(source, target / file)
 
 
-def _lines(parts: Iterable[str]) -> str:
-    return "\n" + ",\n".join(parts) + "\n"
-
-
 def kernels() -> Iterator[Kernel]:
     """Yield the kernels of all modules that are loaded."""
     for module in sorted(name for name in sys.modules if name.startswith(("routing.", "simulate."))):
         for value in list(vars(sys.modules[module]).values()):
             if isinstance(value, Kernel) and value.__module__ == module:
                 yield value
-
-
-def spell(kind: types.Type, tuples: list[Any]) -> str | int:
-    """Return a type of Numba's as `routing.ahead.read_type` takes it; LookupError for one that no name stands for."""
-    if isinstance(kind, types.BaseNamedTuple):
-        whole = kind.instance_class
-        entry = [f"{whole.__module__}.{whole.__qualname__}", [spell(field, tuples) for field in kind]]
-        if entry not in tuples:
-            tuples.append(entry)
-        return tuples.index(entry)
-    if isinstance(kind, types.Array):
-        return f"{'' if kind.mutable else 'readonly '}array({spell(kind.dtype, tuples)}, {kind.ndim}d, {kind.layout})"
-    if isinstance(kind, types.Number | types.Boolean):
-        return str(kind)
-    for module in sorted(name for name in sys.modules if name.startswith(("routing.", "simulate."))):
-        for name, value in vars(sys.modules[module]).items():
-            if isinstance(value, np.dtype) and from_dtype(value) == kind:
-                return f"{module}.{name}"
-    raise LookupError(kind)
 
 
 def write_wheel(files: Path, out: Path) -> Path:
@@ -144,14 +89,14 @@ def write_wheel(files: Path, out: Path) -> Path:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--run":
-        run_commands(*map(Path, sys.argv[2:4]), sys.argv[4])
+        run_commands(Path(sys.argv[2]), sys.argv[3])
         sys.exit()
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as files:
         given = {"NUMBA_CPU_NAME": PROCESSOR, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": cache}
         commands = sys.argv[2] if len(sys.argv) > 2 else COMMANDS
         out = Path(sys.argv[1])
         out.mkdir(parents=True, exist_ok=True)
-        program = [sys.executable, __file__, "--run", files, out / "signatures.json", commands]
+        program = [sys.executable, __file__, "--run", files, commands]
         environment = os.environ | given | {"PYTHONPATH": str(ROOT)}
         subprocess.run(program, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
         print(write_wheel(Path(files), out))

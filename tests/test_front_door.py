@@ -135,3 +135,12 @@ def test_a_name_is_documented_with_an_example_that_runs(face: str, name: str) ->
     for test in finder.find(thing, name, module=module, globs={}):
         runner.run(test, out=said.append)
     assert runner.failures == 0, "".join(said)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["upgrade", "bonding", "redundancy", "breakout", "troubleshooting", "NetBox", "Prometheus", "Spectrum-X", "RoCE"],
+)
+def test_words_that_people_look_for_lead_somewhere(word: str, repository: Path) -> None:
+    pages = [path.read_text() for path in (repository / "docs").glob("*.md")]
+    assert any(re.search(rf"\b{word}\b", page, re.IGNORECASE) for page in pages)

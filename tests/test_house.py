@@ -1,6 +1,7 @@
 """The rules of the house that a machine can check."""
 
 import ast
+import csv
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -29,6 +31,14 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
         text=True,
         check=False,
     )
+
+
+def load_script(repository: Path, name: str) -> ModuleType:
+    spec = spec_from_file_location(name, repository / "scripts" / f"{name}.py")
+    assert spec and spec.loader
+    script = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
 
 
 def test_imports_go_in_one_direction(repository: Path) -> None:
@@ -193,10 +203,7 @@ def test_wheel_carries_packages_and_configs(repository: Path, tmp_path: Path) ->
 
 def test_rendered_notebooks_are_of_these_notebooks(repository: Path) -> None:
     """Each page in docs/notebooks was made from the cells of its notebook: `make notebooks` makes them anew."""
-    spec = spec_from_file_location("render_notebooks", repository / "scripts" / "render_notebooks.py")
-    assert spec and spec.loader
-    script = module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load_script(repository, "render_notebooks")
     notebooks = sorted(script.NOTEBOOKS.glob("*.ipynb"))
     assert notebooks
     assert [notebook.name for notebook in notebooks if script.is_stale(notebook)] == []
@@ -204,18 +211,38 @@ def test_rendered_notebooks_are_of_these_notebooks(repository: Path) -> None:
     assert sum(path.stat().st_size for path in script.PAGES.rglob("*.*")) < 2_000_000
 
 
-def test_every_mutation_is_one_edit_of_the_code_as_it_is(repository: Path) -> None:
-    """scripts/mutate.py takes half an hour: what it can no longer make is told here, in milliseconds."""
-    spec = spec_from_file_location("mutate", repository / "scripts" / "mutate.py")
-    assert spec
-    assert spec.loader
-    script = sys.modules["mutate"] = module_from_spec(spec)
-    spec.loader.exec_module(script)
-    stale = [
-        (name, mutation.name)
-        for name, subject in script.SUBJECTS.items()
-        for mutation in subject.mutations
-        if (repository / subject.file).read_text(encoding="utf-8").count(mutation.old) != 1
-    ]
-    assert stale == []
-    assert sum(len(subject.mutations) for subject in script.SUBJECTS.values()) >= 40
+@pytest.mark.parametrize("where", ["costmodel/price.py", "routing/engines/modulo.py", "topo/shapes/"])
+def test_every_mutant_is_one_edit_of_one_line_that_still_compiles(repository: Path, where: str) -> None:
+    script = load_script(repository, "mutate")
+    drawn = list(script.draw(40, 1, where))
+    assert len(drawn) > 10 and drawn == list(script.draw(40, 1, where)) != list(script.draw(40, 2, where))
+    for mutant in drawn:
+        source = (repository / mutant.file).read_text(encoding="utf-8")
+        compile(mutant.text, mutant.file, "exec", dont_inherit=True)
+        before, after = (ast.dump(ast.parse(text)) for text in (source, mutant.text))
+        assert before != after, mutant
+        lines, others = source.splitlines(), mutant.text.splitlines()
+        same = next(at for at, (a, b) in enumerate(zip(lines, others, strict=False)) if a != b)
+        assert same + 1 >= mutant.line and lines[same + 1 + len(lines) - len(others) :] == others[same + 1 :], mutant
+
+
+def test_tests_of_the_same_name_run_first_and_then_the_quickest(repository: Path) -> None:
+    script = load_script(repository, "mutate")
+    of = {"topo/a.py::f": ["topo/a.py::f"], "topo/a.py::g": ["topo/a.py::g", "topo/b.py::f"]}
+    known = {
+        "tests/plan/test_x.py": {"tests": {"quick": {"s": 0.1, "calls": of["topo/a.py::f"]}}},
+        "tests/topo/test_a.py": {"tests": {"slow": {"s": 9.0, "calls": of["topo/a.py::f"]}}},
+        "tests/topo/test_b.py": {"tests": {"other": {"s": 0.1, "calls": of["topo/a.py::g"]}}},
+    }
+
+    def order(function: str) -> list[str]:
+        return list(script.tests_of(script.Mutant("topo/a.py", function, 1, "", "", ""), known))
+
+    assert order("topo/a.py::f") == ["slow", "quick"]
+    assert order("topo/a.py::") == ["slow", "other", "quick"]  # done on import: whoever calls anything of the file
+
+
+def test_every_known_survivor_has_a_reason(repository: Path) -> None:
+    with (repository / "scripts" / "survivors.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert all(row["reason"] and (repository / row["file"]).is_file() for row in rows)

@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import routing
 import simulate
 import topo
 from helpers.random_fabrics import draw
+from helpers.strategies import examples, fabrics
 from routing import machine_code
 from routing.machine_code import Kernel
+from topo.dumps.levels import find_levels
 from topo.errors import HeddleError
 
 
@@ -122,7 +126,7 @@ def exercise(seed: int) -> None:
     lfts = routing.opensm.format_lfts(fabric, routed.tables)
     assert np.array_equal(routing.opensm.parse_lfts(lfts, fabric).tables.lft, routed.tables.lft)
     with suppress(HeddleError):
-        routing.studies.study_adaptive(routed)
+        routing.studies.adaptive.study_adaptive(routed)
     with suppress(HeddleError):
         routing.studies.bound(fabric)
     with suppress(HeddleError):
@@ -138,6 +142,50 @@ def exercise(seed: int) -> None:
             engine.begin(int(src), int(dst), int(rng.integers(1, 9) * 4096))
         while engine.advance():
             pass
+
+
+def results(fabric: topo.Fabric, engine: str) -> list[Any]:
+    """Tables of an engine, what is proven and measured of them, and flows; of what is refused, the error."""
+    hosts = fabric.ends()
+    flows = simulate.Flows.of(hosts, np.roll(hosts, 1), 4096.0 * (1 + np.arange(len(hosts)) % 3))
+    found: list[Any] = []
+    try:
+        routed = routing.route(fabric, engine)
+        proof = routing.prove(routed, "all")
+        found += [routed.tables.lft.tobytes(), plain(proof.load), proof.missing, proof.credit_loops]
+        found.append(repr(routing.measure(routed).to_dict()))
+        found.append(routing.studies.study_adaptive(routed).to_dict())
+        network = simulate.Network.of(routed, hop_latency_s=1e-7, lane_weights=1)
+        found += [play(network).play(flows).finish_s.tobytes() for play in (simulate.Fluid, simulate.Packets)]
+    except HeddleError as error:
+        found.append(str(error))
+    return found
+
+
+def no_tree() -> topo.Fabric:
+    """Seven switches in no tree, with hosts on two of them: it divided by zero, but only when compiled."""
+    build, speed = topo.FabricBuilder("odd"), topo.LinkSpeed(4, "HDR")
+    switches = [build.switch(f"sw{at}", model="", radix=8, role=topo.Role.SWITCH, level=-1) for at in range(7)]
+    free = [iter(range(1, 9)) for _ in switches]
+    for a, b in ((0, 4), (0, 2), (0, 1), (0, 6), (1, 4), (1, 5), (1, 2), (2, 3), (2, 3), (2, 4), (2, 5), (5, 6)):
+        build.link(switches[a], next(free[a]), switches[b], next(free[b]), speed)
+    for host, at in enumerate((2, 2, 5, 5)):
+        adapter = build.adapter(f"h{host}", "mlx5_0", model="", host_model="", role=topo.Role.COMPUTE)
+        build.link(adapter, 1, switches[at], next(free[at]), speed)
+    return find_levels(build.build())
+
+
+@pytest.mark.slow
+@examples(60)
+@given(fabrics(max_switches=6, max_adapters=6), st.sampled_from(sorted(routing.ENGINES)))
+@example(no_tree(), "balanced")
+def test_what_is_interpreted_is_what_is_compiled(fabric: topo.Fabric, engine: str) -> None:
+    """On any wiring: switches without a cable, cables of a switch to itself, islands. An error is one in both ways."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Kernel, "is_interpreted", lambda *_: True)
+        interpreted = results(fabric, engine)
+        patch.setattr(Kernel, "is_interpreted", lambda *_: False)
+        assert results(fabric, engine) == interpreted
 
 
 @pytest.mark.slow

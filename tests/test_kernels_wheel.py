@@ -1,6 +1,5 @@
 """The wheel of compiled kernels: with it, nothing is compiled, and the same bytes are written."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -16,9 +15,10 @@ from routing.compiler import FEATURES
 COMMANDS = """
 build lab-20.yaml -o OUT/lab
 simulate OUT/lab -w allreduce
-simulate OUT/lab -w allreduce --engine packets --hop-latency-ns 150
+simulate OUT/lab -w allreduce --engine packets
 route lab-20.yaml -o OUT/route
 repair OUT/lab --down leaf0:27 -o OUT/repaired
+ranks OUT/lab --nodes gpu[00-07] --for ring --for tree
 """
 PROGRAM = """
 import logging, sys
@@ -53,9 +53,6 @@ def test_with_the_wheel_nothing_is_compiled_and_the_same_is_written(repository: 
     make = [sys.executable, "scripts/make_kernels.py", tmp_path, COMMANDS.replace("lab-20.yaml", "configs/lab-20.yaml")]
     subprocess.run(make, cwd=repository, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("heddle_kernels-*.whl")
-    found, listed = (json.loads((path / "signatures.json").read_text()) for path in (tmp_path, repository / "routing"))
-    assert found["commands"] == listed["commands"][: len(found["commands"])], "make kernels, and copy signatures.json"
-    assert found["functions"].keys() <= listed["functions"].keys()
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / "bin" / "python"
     pip = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel]

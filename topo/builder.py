@@ -10,7 +10,7 @@ from hashlib import blake2b
 import numpy as np
 
 from topo.errors import DesignError
-from topo.fabric import MAX_PORTS, Fabric, Kind, Role
+from topo.fabric import Fabric, Kind, Role
 from topo.speeds import LinkSpeed
 
 MAX_END_PORTS = 300_000
@@ -78,7 +78,7 @@ class FabricBuilder:
         model : str
             Model in the catalog; empty where it is unknown.
         radix : int
-            Number of ports, at most 254.
+            Number of ports; forwarding tables can name at most `MAX_PORTS`.
         role : Role
             What the switch is for.
         level : int
@@ -91,7 +91,7 @@ class FabricBuilder:
         Raises
         ------
         DesignError
-            When it has more than 254 ports, or the fabric more end ports than `MAX_END_PORTS`.
+            When it has more ports, or the fabric more end ports, than `MAX_END_PORTS`.
         """
         guid = stable_guid(f"{self.name}/{name}") if guid is None else guid
         return self._add(name, Kind.SWITCH, role, level, zone, model, -1, guid, radix)
@@ -200,8 +200,8 @@ class FabricBuilder:
     def _add(
         self, name: str, kind: Kind, role: Role, level: int, zone: int, model: str, host: int, guid: int, ports: int
     ) -> int:
-        if ports > MAX_PORTS:
-            raise DesignError(f"{name} would have {ports} ports; a forwarding table can name at most {MAX_PORTS}")
+        if ports > MAX_END_PORTS:
+            raise DesignError(f"{name} would have {ports:,} ports; expected at most {MAX_END_PORTS:,}")
         self._end_ports += 1 if kind == Kind.SWITCH else ports
         if self._end_ports > MAX_END_PORTS:
             raise DesignError(

@@ -12,17 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from topo.budget import YAML_BYTES
 from topo.builder import distinct_names
 from topo.catalog.load import Catalog, load_catalog
-from topo.cluster_spec import ClusterSpec
+from topo.cluster_spec import ClusterSpec, as_bought
 from topo.counts import Counts, count
 from topo.errors import DesignError, Findings, SpecError, did_you_mean, plural, refusal
-from topo.fabric import Fabric, Role
+from topo.fabric import MAX_PORTS, Fabric, Purpose, Role
 from topo.files.text import config_root, read_text
 from topo.files.yaml import Document, describe, given_document, read_yaml
 from topo.floor.cables import Cabling, choose_cables
@@ -58,6 +58,8 @@ class Cluster(Shown):
     """Text of the spec, in which messages about its design name lines; None where there is none."""
     sha256: str | None = None
     """Digest of the text that it was read from; None for a spec that had no text."""
+    folder: Path = Path()
+    """What files that the spec names are relative to."""
 
     def _brief(self) -> str:
         return self.name
@@ -90,9 +92,8 @@ class Cluster(Shown):
             with findings.under("network"):
                 compiled = _of_one_protocol(spec.network.compile(first, self.catalog, self.name), self.catalog)
                 asked = spec.routing
-                fabrics += [
-                    replace(fabric, engine=asked.engine, lmc=asked.lmc, purpose=asked.purpose) for fabric in compiled
-                ]
+                purpose = next((one for one in get_args(Purpose) if one == asked.purpose), "any")
+                fabrics += [replace(fabric, engine=asked.engine, lmc=asked.lmc, purpose=purpose) for fabric in compiled]
             for (name, network), hung in zip(spec.networks.items(), others, strict=True):
                 with findings.under("networks", name), _of_network(name):
                     compiled = network.network.compile(hung, self.catalog, f"{self.name}-{name}")
@@ -117,6 +118,12 @@ class Cluster(Shown):
         (1, 0)
         """
         return tuple(fabric for fabric in self.fabrics if not _is_ethernet(fabric, self.catalog))
+
+    @property
+    def traffic_file(self) -> Path | None:
+        """File of the traffic that tables are made for; None where the spec names none."""
+        asked = self.spec.routing.purpose
+        return None if asked in get_args(Purpose) else self.folder / asked
 
     @property
     def fabric(self) -> Fabric:
@@ -311,7 +318,7 @@ def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:
     >>> topo.compile(spec.model_copy(update={"name": "twin"})).fabric.name
     'twin'
     """
-    cluster = Cluster(spec, catalog or load_catalog())
+    cluster = Cluster(spec, as_bought(catalog or load_catalog(), spec.terms, spec.exclude))
     _ = cluster.fabrics  # now, so that a design that cannot be built is refused here
     return cluster
 
@@ -327,9 +334,18 @@ def _with_lengths(fabric: Fabric, cabling: Cabling) -> Fabric:
 def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) -> Cluster:
     catalog = load_catalog(catalog_folders(document, folder))
     spec = validate_spec(document, catalog, engines)
-    if not document.text:
-        return Cluster(spec, catalog)
-    return Cluster(spec, catalog, document, hashlib.sha256(document.text.encode()).hexdigest())
+    catalog = as_bought(catalog, spec.terms, spec.exclude)
+    sha256 = hashlib.sha256(document.text.encode()).hexdigest() if document.text else None
+    cluster = Cluster(spec, catalog, document if document.text else None, sha256, folder)
+    try:
+        found = cluster.traffic_file is None or cluster.traffic_file.is_file()
+    except OSError:  # a name that is too long, or a folder above it that is closed to us
+        found = False
+    if not found:
+        words, asked = get_args(Purpose), spec.routing.purpose
+        expected = f"one of {', '.join(words)}, or a demand (CSV) or workload by its file, relative to this file"
+        raise refusal(document.where("routing", "for"), describe(asked), expected, did_you_mean(asked, words))
+    return cluster
 
 
 def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] | None = None) -> ClusterSpec:
@@ -339,6 +355,7 @@ def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] |
         "switch": list(catalog.switches),
         "node model": list(catalog.nodes),
         "adapter": list(catalog.hcas),
+        "part": catalog.parts,
         "node group": list(nodes) if isinstance(nodes, dict) else [],
     }
     if engines is not None:
@@ -379,6 +396,10 @@ def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fa
         if len({catalog.switch(name).protocol for name in names}) > 1:
             of = " and ".join(f"{name} of {PROTOCOLS[catalog.switch(name).protocol]}" for name in names)
             raise DesignError(f"{fabric.name} has the switches {of}, which cannot be linked")
+        ports = np.diff(fabric.port_offset)
+        if ports.max() > MAX_PORTS and not _is_ethernet(fabric, catalog):
+            of = f"{fabric.label(int(ports.argmax()))} would have {ports.max()} ports"
+            raise DesignError(f"{of}; a forwarding table of InfiniBand can name at most {MAX_PORTS}")
         gigabit = np.flatnonzero((fabric.peer >= 0) & (fabric.speed == SPEEDS.index("GE")))
         if len(gigabit) and not _is_ethernet(fabric, catalog):
             raise DesignError(

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from topo.fabric import MAX_LMC, Purpose
+from topo.catalog.load import Catalog
+from topo.fabric import MAX_LMC
 from topo.floor.racks import FloorPlan
 from topo.shapes import Shape
 from topo.spec.base import (
@@ -21,6 +25,7 @@ from topo.spec.base import (
     GroupName,
     Name,
     NodeName,
+    PartName,
     ServerRole,
     SpecModel,
     TrafficClass,
@@ -59,8 +64,19 @@ class Routing(SpecModel):
     """Routing engine; ``auto`` takes the one that fits the shape."""
     lmc: Annotated[int, Field(ge=0, le=MAX_LMC)] = 0
     """LID mask control: each adapter port gets 2^lmc LIDs, each with its own paths."""
-    purpose: Annotated[Purpose, Field(alias="for")] = "any"
-    """Traffic that `balanced` and `auto` make tables for; ``any`` weighs all kinds."""
+    purpose: Annotated[str, Field(alias="for")] = "any"
+    """Traffic that tables are made for: ``any`` weighs all kinds; ``jobs``, ``permutations`` or ``all-pairs`` above all
+    else; or the file of a demand (CSV) or of a workload, relative to this file, for which paths are moved."""
+
+
+Money = Annotated[str, *spelled(r"\d{1,15}(\.\d{1,2})? ([A-Z]{3}|units)", "an amount and its currency: 4200000 USD")]
+"""An amount with its currency."""
+
+
+def parse_money(text: Money) -> tuple[float, str]:
+    """Split ``4200000 USD`` into amount and currency."""
+    amount, currency = text.split()
+    return float(amount), currency
 
 
 class ClusterBudget(SpecModel):
@@ -72,6 +88,8 @@ class ClusterBudget(SpecModel):
     """Typical power of servers and network: the mean under load."""
     switches: Annotated[int, Field(ge=1)] | None = None
     """Switches, as the subnet manager counts them."""
+    price: Money | None = None
+    """Price of everything that is bought, servers too, with its currency: ``4200000 USD``."""
 
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
@@ -89,6 +107,60 @@ class Spares(SpecModel):
     """Spares of each model of adapter, as a share."""
     cables: Share = 0.0
     """Spares of each cable, fibre and transceiver of each length, as a share."""
+
+
+class Terms(SpecModel):
+    """What prices of the catalog become for the buyer: times (1 - discount) (1 + support x years) (1 + tax).
+
+    Prices in ``units``, which no shop has, stay as they are.
+    """
+
+    discount: Share = 0.0
+    """Discount on every price, as a share."""
+    discounts: dict[PartName, Share] = Field(default_factory=dict)
+    """Discounts by model, or by speed of a cable such as ``4xHDR``, each in place of `discount`."""
+    support: Share = 0.0
+    """Price of the support of a year, as a share of the discounted price."""
+    support_years: Annotated[int, Field(ge=0, le=50)] = 0
+    """Years of support to buy."""
+    tax: Share = 0.0
+    """Tax on all of it, as a share."""
+
+    def apply(self, catalog: Catalog) -> Catalog:
+        """Return the catalog with the prices that the buyer pays.
+
+        >>> from topo.catalog.load import load_catalog
+        >>> terms = Terms(discount=0.25, support=0.05, support_years=2, tax=0.2)
+        >>> terms.apply(load_catalog()).price("SN2201", "USD").low  # 4,200 x 0.75 x 1.1 x 1.2
+        4158.0
+        """
+        rest = (1 + self.support * self.support_years) * (1 + self.tax)
+        support = (
+            f"support of {self.support_years} years at {self.support:.4g}" if self.support * self.support_years else ""
+        )
+        beside = [text for text in (support, f"tax {self.tax:.4g}" if self.tax else "") if text]
+        prices = {}
+        for name, by_currency in catalog.prices.items():
+            less = self.discounts.get(name, self.discount)
+            note = ", ".join(([f"discount {less:.4g}"] if less else []) + beside)
+            prices[name] = {
+                currency: price if currency == "units" else price.times(round((1 - less) * rest, 12), note)
+                for currency, price in by_currency.items()
+            }
+        return replace(catalog, prices=MappingProxyType(prices))
+
+
+def as_bought(catalog: Catalog, terms: Terms | None, exclude: Sequence[str]) -> Catalog:
+    """Return the catalog at the buyer's terms, without the models that he excludes."""
+    if exclude:
+        kept = {
+            table: MappingProxyType(
+                {name: model for name, model in getattr(catalog, table).items() if name not in exclude}
+            )
+            for table in ("switches", "cables")
+        }
+        catalog = replace(catalog, **kept)
+    return catalog if terms is None else terms.apply(catalog)
 
 
 class Owning(SpecModel):
@@ -130,6 +202,10 @@ class ClusterSpec(SpecModel):
     """Kinds of parts of which any one may fail: all servers that still run must then reach one another."""
     spares: Spares = Spares()
     """Spare parts to buy."""
+    terms: Terms | None = None
+    """Discounts, support and tax on the prices of the catalog."""
+    exclude: Annotated[tuple[PartName, ...], Field(max_length=200, strict=False)] = ()
+    """Switches, cables and transceivers that must not be used."""
     owning: Owning | None = None
     """Years of use and price of energy, for the cost of ownership."""
 

@@ -96,6 +96,10 @@ def freeze_arrays(value: object) -> None:
             object.__setattr__(value, item.name, frozen(array))
 
 
+LABELS = ("name", "names", "hosts", "node_guid", "port_guid", "notes")
+"""Fields of a fabric that say what its parts are called."""
+
+
 @dataclass(frozen=True, eq=False)
 class Fabric(Shown):
     """One subnet. N nodes of which the first S are switches, P ports, H hosts, M models."""
@@ -354,6 +358,22 @@ class Fabric(Shown):
         port = np.asarray(port)
         own = self.n_switches + port - self.first_adapter_port
         return np.where(port < self.first_adapter_port, self.port_node[port], own).astype(np.int32)
+
+    def is_copy_of(self, other: Fabric) -> bool:
+        """Whether two fabrics differ in no array but GUIDs, and in no setting: as planes do, whose names differ.
+
+        Examples
+        --------
+        >>> import topo
+        >>> one, *others = topo.preset("deepseek-v3-planes").fabrics
+        >>> all(plane.is_copy_of(one) for plane in others), one.is_copy_of(topo.preset("lab-20").fabric)
+        (True, False)
+        """
+        pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self) if one.name not in LABELS)
+        return all(
+            np.array_equal(a, b, equal_nan=a.dtype.kind == "f") if isinstance(a, np.ndarray) else a == b
+            for a, b in pairs
+        )
 
     def counts(self) -> topo.Counts:
         """Count switches, servers, ports and links; see `topo.count`, which counts several subnets, GPUs and cables.

@@ -22,8 +22,8 @@ from plan.inputs import read_routed_argument
 from routing.routed import Routed
 from simulate import play
 from simulate.traffic.collectives.trees import zone_trees
-from simulate.traffic.hfreduce import HFReduce
-from simulate.traffic.nccl import CHUNK_BYTES, nccl_collective
+from simulate.traffic.hfreduce import CHUNK_BYTES, HFReduce
+from simulate.traffic.nccl import nccl_collective
 from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 from simulate.traffic.training import data_parallel, fsdp, pipeline_parallel, vgg16

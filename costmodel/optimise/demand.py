@@ -24,11 +24,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+
+if TYPE_CHECKING:  # to load it takes half the time of `plan check`
+    from scipy.sparse import csr_array
 
 ROUNDING = 1e-9
 """Relative error of figures that are sums and quotients of at most a million rates. Each operation in double precision
@@ -164,6 +166,8 @@ class BisectedJobs:
     @cached_property
     def _sparse(self) -> csr_array:
         """`on_switch`, of which most is 0: a server is on few switches."""
+        from scipy.sparse import csr_array
+
         return csr_array(self.on_switch)
 
     def crossing(self, inside: Floats) -> Floats:
@@ -258,6 +262,8 @@ class JobDemand:
 
     def aggregate(self, of: Ints) -> JobDemand:
         """Return the demand of larger containers; ``of`` is the larger container of each."""
+        from scipy.sparse import coo_array
+
         shape = self.gbps.shape[0], int(of.max(initial=-1)) + 1
         joined = coo_array((self.gbps.data, (self._row, of[self.gbps.indices])), shape).tocsr()
         return JobDemand(joined, self.job, self.share, self.adapters)
@@ -265,6 +271,8 @@ class JobDemand:
     @cached_property
     def by_job(self) -> csr_array:
         """(J, containers) Gb/s of the adapters of each job in each container."""
+        from scipy.sparse import coo_array
+
         shape = (len(self.total), self.containers)
         return coo_array((self.gbps.data, (self.job[self._row], self.gbps.indices)), shape).tocsr()
 

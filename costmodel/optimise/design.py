@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from costmodel.bills import make_bill
+from costmodel.bills import Bill, make_bill
 from costmodel.optimise.bisection import Bisection
 from costmodel.optimise.capacity import COMPUTE, JOB, measure_capacity
 from costmodel.optimise.needs import Needs
@@ -24,7 +24,8 @@ from topo.shapes.base import ShapeModel
 from topo.table import Brief, plain
 
 PRICE_CHECK = "network price"
-"""Check of the limit of the price."""
+PRICE_CHECKS = (PRICE_CHECK, "price")
+"""Checks of the limits of the price: of the network, and of everything."""
 FLOOR_CHECKS = ("rack power", "typical rack power", "reach")
 """Checks that concern the floor."""
 
@@ -112,7 +113,7 @@ class Design(Brief):
     def refused_by_price(self) -> bool:
         """Whether the design meets all needs except the limit of the price."""
         return self.verdict is Verdict.EXCEEDED and all(
-            check.verdict is Verdict.HOLDS or check.what == PRICE_CHECK for check in self.checks
+            check.verdict is Verdict.HOLDS or check.what in PRICE_CHECKS for check in self.checks
         )
 
     @property
@@ -187,7 +188,7 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
         checks=capacity.checks,
     )
     power = make_bill(cluster.fabrics, problem.catalog).power if needs.growth else bill.power
-    design = replace(design, checks=(*design.checks, *_check_limits(design, power, needs)))
+    design = replace(design, checks=(*design.checks, *_check_limits(design, power, bill, problem)))
     if design.verdict is not Verdict.EXCEEDED:
         design = replace(design, checks=(*design.checks, *_check_floor(cluster, needs)))
     if needs.floor is not None and design.verdict is not Verdict.EXCEEDED:
@@ -216,10 +217,18 @@ def _check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
         yield Check("reach", verdict, f"the longest cable is {longest:.1f} m, {needs.reach:g} m are allowed")
 
 
-def _check_limits(design: Design, power: Power, needs: Needs) -> Iterator[Check]:
-    """Compare a design with the limits on price, power and switches."""
+def _check_limits(design: Design, power: Power, bill: Bill, problem: Problem) -> Iterator[Check]:
+    """Compare a design with the limits on price, power and switches, and its parts with what can be had."""
+    needs = problem.needs
     if needs.network_price is not None:
         text = f"{PRICE_CHECK}: {design.cost} {needs.currency}, {needs.network_price:,.0f} allowed"
         yield Check(PRICE_CHECK, design.cost.against(needs.network_price), text)
-    for check in check_budget(needs.budget, power, design.switches):
+    for check in check_budget(needs.budget, power, design.switches, bill):
         yield replace(check, text=f"{check.what}: {check.text}")
+    for item, supply in needs.supply.items():
+        pieces, most = sum(line.count for line in bill.lines if line.item == item), problem.available(item)
+        if pieces:
+            more = "no more come" if supply.weeks is None else f"more in {supply.weeks:g} weeks"
+            asked = "" if needs.weeks is None else f", all needed in {needs.weeks:g}"
+            text = f"supply: {pieces:,} x {item}, {supply.stock:,} in stock, {more}{asked}"
+            yield Check("supply", Verdict.HOLDS if pieces <= most else Verdict.EXCEEDED, text)

@@ -60,7 +60,8 @@ class DirectNetwork:
     def branch(self, switches: int, links: int, **more: Any) -> Branch:
         """Return the branch of designs with at least so many switches and links between them."""
         item = self.option.link(self.option)
-        price = self.host_cost + self.problem.cost([(self.option.name, switches)], [(item, links)])
+        used = [(self.option.name, switches)]
+        price = self.problem.supplied(used, self.host_cost + self.problem.cost(used, [(item, links)]))
         return Branch(price, switches, links, **more)
 
     def by_size(self, switches: int, designs: Callable[[int], Iterator[Branch]], step: int) -> Branch:
@@ -148,7 +149,7 @@ class DirectNetwork:
             return group * links % (groups - 1) == 0 and self.suffices(n, self.option.radix - near - links, limits)
 
         def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
-            keys = {"groups": groups, "switches": group, "hosts": self.option.radix - near - links}
+            keys: dict[str, Any] = {"groups": groups, "switches": group, "hosts": self.option.radix - near - links}
             shape = partial(Dragonfly, shape="dragonfly", switch=self.option.name, global_links=links, **keys)
             name = f"Dragonfly of {groups} groups x {group} switches x {links} global links"
             return n, n * (near + links) // 2, name, shape
@@ -173,7 +174,7 @@ class DirectNetwork:
             return spines * links % (groups - 1) == 0 and self.suffices(groups * leaves, hosts, limits)
 
         def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
-            keys = {"groups": groups, "leaves": leaves, "spines": spines, "hosts": hosts}
+            keys: dict[str, Any] = {"groups": groups, "leaves": leaves, "spines": spines, "hosts": hosts}
             shape = partial(DragonflyPlus, shape="dragonfly+", switch=self.option.name, global_links=links, **keys)
             name = f"Dragonfly+ of {groups} groups x {leaves} leaves x {spines} spines x {links} global links"
             return groups * (leaves + spines), groups * spines * (2 * leaves + links) // 2, name, shape

@@ -12,6 +12,7 @@ from scipy.linalg import eigh, pinvh
 from scipy.sparse.csgraph import connected_components
 
 from costmodel.optimise.demand import SOLVER_TOLERANCE, BisectedJobs, Floats, Ints, Sides
+from topo.graphs import mix, refine_colours
 
 MOST_VARIABLES, MOST_EDGES = 150, 600
 """Size of the largest program for a cut that is solved; larger ones take minutes."""
@@ -207,19 +208,10 @@ def _colours(gbps: Floats, others: NDArray[np.intp], used: NDArray[np.bool_]) ->
     if not len(others):
         return np.empty(0, np.int64)
     _, colour = np.unique(gbps[np.ix_(others, np.flatnonzero(used))], axis=0, return_inverse=True)
-    colour = colour.ravel()
     among = gbps[np.ix_(others, others)]
-    near = [np.flatnonzero(row) for row in among]
-    while True:
-        keys = [
-            (int(colour[i]), *sorted(zip(among[i, of].tolist(), colour[of].tolist(), strict=True)))
-            for i, of in enumerate(near)
-        ]
-        rank = {key: number for number, key in enumerate(sorted(set(keys)))}
-        finer = np.array([rank[key] for key in keys])
-        if finer.max() == colour.max():
-            return np.asarray(finer)
-        colour = finer
+    near, far = np.nonzero(among)
+    found = refine_colours(mix(colour.ravel().astype(np.uint64)), near, far, mix(among[near, far].view(np.uint64)))
+    return np.unique(found, return_inverse=True)[1]
 
 
 def spectral_share(gbps: Floats, jobs: BisectedJobs) -> float:

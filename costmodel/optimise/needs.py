@@ -12,20 +12,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, PlainValidator
 
 from costmodel.optimise.demand import ROUNDING
+from topo.amounts import listed
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Price, PricePoint, Source
 from topo.catalog.tables import DATE
 from topo.cluster import catalog_folders
-from topo.cluster_spec import ClusterBudget, NodeGroup, Owning
+from topo.cluster_spec import ClusterBudget, NodeGroup, Owning, Terms, as_bought, parse_money
 from topo.errors import Finding, SpecError, did_you_mean, plural
 from topo.fabric import Role
 from topo.files.text import config_root
 from topo.files.yaml import Document, read_yaml
 from topo.floor.racks import FloorPlan
-from topo.spec.base import GroupKey, Name, SpecModel, SwitchName, mismatch, spelled
+from topo.spec.base import GroupKey, Name, PartName, SpecModel, SwitchName, mismatch, spelled
 from topo.spec.units import RATE, Metres, format_quantity, parse_quantity
 from topo.spec.validation import validate
-from topo.speeds import is_link_speed
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
 FamilyName = Literal[
@@ -143,6 +143,23 @@ class Bandwidth(SpecModel):
         return {role: self.of(role) for role in roles if self.of(role)}
 
 
+class Supply(SpecModel):
+    """What can be had of a model, and when."""
+
+    stock: Annotated[int, Field(ge=0)]
+    """Pieces that can be had at once."""
+    weeks: Annotated[float, Field(ge=0, strict=False)] | None = None
+    """Weeks until more come; when omitted, no more come."""
+
+    def within(self, weeks: float | None) -> float:
+        """Return the pieces that can be had within so many weeks, None for any time."""
+        late = self.weeks is None or (weeks is not None and self.weeks > weeks)
+        return self.stock if late else inf
+
+
+Quotes = Annotated[dict[str, Annotated[float, Field(ge=0, strict=False)]], Field(max_length=1_000)]
+
+
 class Needs(SpecModel):
     """Requirements on a network, without its design.
 
@@ -184,11 +201,19 @@ class Needs(SpecModel):
     """Families of designs to search, by their ``network.shape`` in a spec; all families when omitted."""
     currency: Annotated[str, *spelled("units|[A-Z]{3}", "units, or a currency like USD")] = "units"
     """Currency of the comparison; ``units`` are the relative ones of Table III of the Fire-Flyer paper."""
-    quotes: Annotated[dict[str, Annotated[float, Field(ge=0, strict=False)]], Field(max_length=1_000)] = Field(
-        default_factory=dict
-    )
+    quotes: Quotes = Field(default_factory=dict)
     """Unit prices in that currency, by model, or by speed of a cable such as ``4xHDR``; they replace the prices of the
     catalog."""
+    vendors: Annotated[dict[Name, Quotes], Field(max_length=20)] = Field(default_factory=dict)
+    """Quotes of several vendors, each for a whole network: one search with the quotes of each, beside `quotes`."""
+    terms: Terms | None = None
+    """Discounts, support and tax on quotes and on prices of the catalog, as in a cluster's spec."""
+    exclude: Annotated[tuple[PartName, ...], Field(max_length=200, strict=False)] = ()
+    """Switches, cables and transceivers that must not be used, as in a cluster's spec."""
+    supply: Annotated[dict[PartName, Supply], Field(max_length=1_000)] = Field(default_factory=dict)
+    """Stock and lead time by model, or by speed of a cable; of others any number can be had at once."""
+    weeks: Annotated[float, Field(ge=0, strict=False)] | None = None
+    """Weeks within which everything must be there; when omitted, any time will do."""
     quoted: Annotated[str, *spelled(DATE.pattern, "a date, such as 2026-11-20")] | None = None
     """Date of the quotes; by default that of the file."""
     owning: Owning | None = None
@@ -197,7 +222,7 @@ class Needs(SpecModel):
     network_price: Annotated[float, Field(gt=0, strict=False)] | None = None
     """Maximum price of switches and cables, in that currency."""
     budget: ClusterBudget = ClusterBudget()
-    """Limits on power and switches."""
+    """Limits on power, switches, and the price of everything with the servers."""
     floor: FloorPlan | None = None
     """The floor, as in a cluster's spec: all devices must fit, within the power of racks and feeds."""
     reach: Metres | None = None
@@ -252,19 +277,28 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
     SpecError
         With every finding, at its line and column.
     """
-    context: Mapping[str, list[str]] = {"switch": list(catalog.switches), "node model": list(catalog.nodes)}
+    context: Mapping[str, list[str]] = {
+        "switch": list(catalog.switches), "node model": list(catalog.nodes), "part": catalog.parts,
+    }  # fmt: skip
     needs = validate(Needs, document, context)
-    known = {*catalog.switches, *catalog.cables, *catalog.hcas, *catalog.nodes}
+    quoted: list[tuple[tuple[str, ...], dict[str, float]]] = [(("quotes",), needs.quotes)]
+    quoted += [(("vendors", name), quotes) for name, quotes in needs.vendors.items()]
     faults = [
         Finding(
-            document.where("quotes", name),
+            document.where(*keys, name),
             f'"{name[:60]}"',
             "a model of the catalog, or a cable by its speed, such as 4xHDR",
-            did_you_mean(name, known),
+            did_you_mean(name, catalog.parts),
         )
-        for name in needs.quotes
-        if name not in known and not is_link_speed(name)
+        for keys, quotes in quoted
+        for name in quotes
+        if name not in catalog.parts
     ]
+    if set(needs.switches) <= set(needs.exclude):
+        faults.append(Finding(document.where("exclude"), listed(needs.exclude), "a switch of `switches` that is left"))
+    if needs.budget.price is not None and parse_money(needs.budget.price)[1] != needs.currency:
+        where = document.where("budget", "price")
+        faults.append(Finding(where, needs.budget.price, f"{needs.currency}, the currency of the needs"))
     if needs.owning is not None and needs.owning.currency != needs.currency:
         where, found = document.where("owning", "currency"), needs.owning.currency
         faults.append(Finding(where, found, f"{needs.currency}, the currency of the needs", "Prices are added up."))
@@ -298,10 +332,11 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
 
 
 def with_quotes(needs: Needs, catalog: Catalog) -> Catalog:
-    """Return the catalog with the quotes of the needs in place of its own prices."""
+    """Return the catalog with the quotes of the needs in place of its own prices, at their terms."""
     source = Source("quoted in the needs", needs.quoted or "", "own", needs.name)
     prices = {
         name: {**catalog.prices.get(name, {}), needs.currency: Price(needs.currency, (PricePoint(p, p, "", source),))}
         for name, p in needs.quotes.items()
     }
-    return replace(catalog, prices=MappingProxyType({**catalog.prices, **prices}))
+    at_hand = replace(catalog, prices=MappingProxyType({**catalog.prices, **prices}))
+    return as_bought(at_hand, needs.terms, needs.exclude)

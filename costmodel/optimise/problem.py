@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from math import lcm
+from math import inf, lcm
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from costmodel.optimise.demand import Demand, Floats, Ints, JobDemand, ServingDemand
 from costmodel.optimise.needs import Needs, grown, with_quotes
 from costmodel.owning import price_per_watt
+from costmodel.parts import Line
 from costmodel.power import end_power
-from costmodel.price import UNITS
+from costmodel.price import UNITS, Cost, price_line
 from topo.catalog.load import Catalog
 from topo.cluster import resolve_groups
-from topo.cluster_spec import ClusterSpec
+from topo.cluster_spec import ClusterSpec, parse_money
 from topo.errors import DesignError
 from topo.fabric import Role
 from topo.floor.racks import make_device
@@ -74,7 +74,8 @@ class Problem:
         self.needs, self.catalog = needs, with_quotes(needs, catalog)
         nodes = {name: grown(group, needs.growth) for name, group in needs.nodes.items()}
         spec = ClusterSpec(name=needs.name, nodes=nodes, network=FatTree(switch=needs.switches[0]))
-        self.spec = spec if needs.floor is None else spec.model_copy(update={"floor": needs.floor})
+        stated = {key: value for key in ("floor", "terms", "exclude") if (value := getattr(needs, key))}
+        self.spec = spec.model_copy(update=stated)
         """The cluster with the servers after growth; its network is a placeholder."""
         self.groups = resolve_groups(self.spec, self.catalog)
         self._bought = {name: needs.nodes[name].count / group.count for name, group in nodes.items()}
@@ -101,10 +102,44 @@ class Problem:
                 return str(error)
         return ""
 
+    def available(self, name: str) -> float:
+        """Return how many pieces of a model, or of a speed of cables, can be had in time."""
+        supply = self.needs.supply.get(name)
+        return inf if supply is None else supply.within(self.needs.weeks)
+
+    def left_out(self, name: str) -> str:
+        """Return why no network is searched with a model of switch: too few can be had to be the leaves of one."""
+        model, most = self.catalog.switch(name), self.available(name)
+        least = -(-self.ports // (model.split_radix or model.radix))
+        few = f"{name}: {most:,.0f} can be had in time, and the servers need {least:,} as leaves: it is left out"
+        return few if most < least else ""
+
+    @cached_property
+    def price_limit(self) -> float:
+        """The most that the network may cost: its own limit, or what the servers leave of the limit for everything."""
+        limits = [inf if self.needs.network_price is None else self.needs.network_price]
+        if self.needs.budget.price is not None:
+            lines = [
+                line
+                for name, group in self.needs.nodes.items()
+                for model in [self.catalog.node(group.model)]
+                for line in (
+                    Line("node", group.model, group.count, name),
+                    Line("adapter", model.adapter_model, group.count * model.adapters, group.model),
+                )
+            ]
+            known = Cost("", tuple(price_line(line, self.catalog, self.needs.currency) for line in lines)).total.known
+            limits.append(parse_money(self.needs.budget.price)[0] - (known.low if known else 0.0))
+        return min(limits)
+
     @cached_property
     def models(self) -> list[str]:
         """Models of switches to search: racks can hold them, and no other model dominates them."""
-        names = [name for name in dict.fromkeys(self.needs.switches) if not self.floor_error("a switch", name)]
+        names = [
+            name
+            for name in dict.fromkeys(self.needs.switches)
+            if name in self.catalog.switches and not self.left_out(name) and not self.floor_error("a switch", name)
+        ]
         return [
             name
             for number, name in enumerate(names)
@@ -137,7 +172,7 @@ class Problem:
         prices = [self.catalog.price(name, self.needs.currency) for name in (one, other)]
         relevant = [item.name for item in fields(models[0]) if item.name not in IRRELEVANT]
         same, different = ([getattr(model, name) for name in relevant] for model in models)
-        if None in prices or same != different:
+        if None in prices or same != different or self.available(one) < self.available(other):
             return False
         mine, its = (
             (price.low, price.high, model.power_typical_w, model.power_max_w)
@@ -159,6 +194,13 @@ class Problem:
         """Switches that can join zones with such leaves: same protocol, ports never split."""
         protocol = self.catalog.switch(leaf.name).protocol
         return [each for each in self.options if not each.split and self.catalog.switch(each.name).protocol == protocol]
+
+    def supplied(self, switches: Iterable[tuple[str, int]], price: float) -> float:
+        """Return the price of a design with so many switches, which is infinite where they cannot be had in time."""
+        wanted: dict[str, int] = {}
+        for name, count in switches if self.needs.supply else ():
+            wanted[name] = wanted.get(name, 0) + count
+        return price if all(count <= self.available(name) for name, count in wanted.items()) else inf
 
     def cost(self, switches: Iterable[tuple[str, int]], links: Iterable[tuple[str, float]], *, ends: int = 2) -> float:
         """Return the price of switches and cables, each at the middle of its range; unknown prices count 0.
@@ -185,8 +227,8 @@ class Problem:
     @cached_property
     def _switch_w(self) -> float:
         """Least power of a switch; an unknown one counts 0."""
-        models = map(self.catalog.switch, self.needs.switches)
-        return min((model.planned_w or 0.0) / model.chips for model in models)
+        models = map(self.catalog.switch, self.models)
+        return min(((model.planned_w or 0.0) / model.chips for model in models), default=0.0)
 
     def exceeds_budget(self, switches: int) -> bool:
         """Return whether so many switches exceed the budget of switches, or with the servers the budget of power."""
@@ -385,6 +427,8 @@ def _rows(adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, sp
 
 def _job_demand(share: float, parts: Sequence[_Rows], leaves: int, adapters: int) -> JobDemand:
     """Return the demand of jobs, given the rows of their servers, and the least common multiple of their adapters."""
+    from scipy.sparse import coo_array  # which takes long to load, and `plan check` needs none
+
     none = np.zeros(0, np.int64)
     before = np.cumsum([0, *(row.max(initial=-1) + 1 for _, row, _, _ in parts)])
     job, row, leaf = (

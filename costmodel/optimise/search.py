@@ -293,13 +293,15 @@ def optimise(
     looked_at, bound, winner = 0, inf, None
     found: Search | None = None
     impossible = list(_impossible(problem))
-    refused = [*impossible, *filter(None, (problem.floor_error("a switch", name) for name in needs.switches))]
+    allowed = [name for name in needs.switches if name in problem.catalog.switches]
+    left_out = [problem.left_out(name) or problem.floor_error("a switch", name) for name in allowed]
+    refused = [*impossible, *filter(None, left_out)]
     ended = "" if impossible else _undecidable(problem)
     heap: list[Branch] = []
 
     def push(branches: Iterator[Branch]) -> None:
         for branch in branches:
-            if not problem.exceeds_budget(branch.switches):
+            if branch.price < inf and not problem.exceeds_budget(branch.switches):
                 heapq.heappush(heap, branch)
 
     if not impossible and not ended:
@@ -312,9 +314,7 @@ def optimise(
         if not met and incumbent is not None and bound >= incumbent.price * (1 - gap) - ROUNDING:
             winner, ended = incumbent, "" if bound >= incumbent.price - ROUNDING else f"the gap of {gap:.0%} is reached"
             break
-        beyond = needs.network_price is not None and (
-            bound * problem.least_price_ratio > needs.network_price * (1 + ROUNDING)
-        )
+        beyond = bound * problem.least_price_ratio > problem.price_limit * (1 + ROUNDING)
         if beyond and (met or exhausted() or any(design.refused_by_price for design in tried)):
             bound = inf  # all that costs less was met; what follows only finds the cheapest that misses the price
             break

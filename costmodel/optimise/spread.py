@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
-from costmodel.optimise.demand import BisectedJobs, Floats
+from costmodel.optimise.demand import BisectedJobs, Floats, Ints
+from topo.graphs import components
 
 
-def spread_share(gbps: csr_array, level: NDArray[np.integer], jobs: BisectedJobs) -> float:
+def spread_share(a: Ints, b: Ints, gbps: Floats, level: NDArray[np.integer], jobs: BisectedJobs) -> float:
     """Lower bound of the share that every job gets over any cut, by a routing up and down a tree.
 
     A *container* is a connected set of switches up to a level: a leaf, a pod, the whole tree. Its *tops* are its
@@ -29,8 +28,10 @@ def spread_share(gbps: csr_array, level: NDArray[np.integer], jobs: BisectedJobs
 
     Parameters
     ----------
-    gbps : (n, n) sparse float64
-        Gb/s between switches, symmetric.
+    a, b : (P,) int
+        The pairs of switches that are linked, each once.
+    gbps : (P,) float64
+        Gb/s between them, in each direction.
     level : (n,) int
         Level of each switch. Links between switches of one level carry nothing.
     jobs : BisectedJobs
@@ -44,11 +45,31 @@ def spread_share(gbps: csr_array, level: NDArray[np.integer], jobs: BisectedJobs
     Examples
     --------
     >>> import numpy as np
-    >>> up = np.array([[0, 1, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1], [0, 1, 1, 0]]) * 100.0  # leaves 0 and 3, spines 1, 2
+    >>> leaf, spine = np.array([0, 0, 3, 3]), np.array([1, 2, 1, 2])
     >>> jobs = BisectedJobs.of(np.zeros(8, int), np.repeat([0, 3], 4), np.full(8, 100.0), 4)
-    >>> spread_share(csr_array(up), np.array([1, 2, 2, 1]), jobs)
+    >>> spread_share(leaf, spine, np.full(4, 100.0), np.array([1, 2, 2, 1]), jobs)
     0.5
     """
+
+    def between(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+        """Return (rows, columns) Gb/s between some switches and others."""
+        at = np.full((2, len(level)), -1)
+        at[0, rows], at[1, columns] = np.arange(len(rows)), np.arange(len(columns))
+        found = np.zeros((len(rows), len(columns)))
+        for near, far in ((at[0, a], at[1, b]), (at[0, b], at[1, a])):
+            linked = (near >= 0) & (far >= 0)
+            found[near[linked], far[linked]] = gbps[linked]
+        return found
+
+    def connected(among: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """Return what of some switches is connected and has adapters of the jobs, one by one."""
+        is_in = np.zeros(len(level), bool)
+        is_in[among] = True
+        inner = is_in[a] & is_in[b]
+        of = components(len(level), a[inner], b[inner])[among]
+        order = np.argsort(of, kind="stable")
+        parts = np.split(among[order], np.flatnonzero(np.diff(of[order])) + 1)
+        return [part for part in parts if jobs.on_switch[:, part].any()]
 
     def carried(container: NDArray[np.intp], wanted: Floats | None) -> float:
         """Return the share inside a container, given the proportions of its tops, if it has to keep to any."""
@@ -58,11 +79,10 @@ def spread_share(gbps: csr_array, level: NDArray[np.integer], jobs: BisectedJobs
             return 1.0
         if not len(rest) or jobs.on_switch[:, tops].any():
             return 0.0
-        parts, of = connected_components(gbps[rest][:, rest], directed=False)
-        members = [rest[of == part] for part in range(parts)]
-        members = [each for each in members if jobs.on_switch[:, each].any()]
+        members = connected(rest)
         own_tops = [each[level[each] == level[each].max()] for each in members]
-        to_top = [gbps[each][:, tops].toarray() for each in own_tops]
+        ends = np.cumsum([len(each) for each in own_tops])
+        to_top = np.split(between(np.concatenate([rest[:0], *own_tops]), tops), ends)[:-1]
         out = [float(jobs.asked(jobs.on_switch[:, each].sum(axis=1))) for each in members]
         climbing = [up.sum(axis=0) / leaves for up, leaves in zip(to_top, out, strict=True) if leaves > 0]
         if not climbing:
@@ -82,9 +102,7 @@ def spread_share(gbps: csr_array, level: NDArray[np.integer], jobs: BisectedJobs
             share = min(share, carried(each, below))
         return share
 
-    _, of = connected_components(gbps, directed=False)
-    parts = [np.flatnonzero(of == part) for part in np.unique(of)]
-    parts = [part for part in parts if jobs.on_switch[:, part].any()]
+    parts = connected(np.arange(len(level)))
     if len(parts) > 1 and any(jobs.asked(jobs.on_switch[:, part].sum(axis=1)) > 0 for part in parts):
         return 0.0
     return min((carried(part, None) for part in parts), default=1.0)

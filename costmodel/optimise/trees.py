@@ -67,7 +67,7 @@ class _Tree:
         n, problem = self.copies, self.problem
         switches = ((self.leaf.name, n * leaves), (self.spine.name, n * spines), (self.core.name, n * cores))
         links = ((self.up_link, n * leaves * up), (self.core_link, n * core_links))
-        price = self.host_cost + problem.cost(switches, links)
+        price = problem.supplied(switches, self.host_cost + problem.cost(switches, links))
         return Branch(price, n * (leaves + spines + cores), n * (leaves * up + core_links), **more)
 
     def tree(self, **keys: object) -> FatTree:
@@ -370,7 +370,7 @@ class _ZonedTree(_Tree):
         between = z * ports if joints else z * ports // 2
         links = ((self.up_link, z * leaves * up), (self.joint_link, between))
         switches = ((self.leaf.name, z * leaves), (self.spine.name, z * spines), (self.joint.name, joints))
-        price = self.host_cost + self.problem.cost(switches, links)
+        price = self.problem.supplied(switches, self.host_cost + self.problem.cost(switches, links))
         return Branch(price, z * (leaves + spines) + joints, z * leaves * up + between, **more)
 
     def _zoned_row(self, leaves: int, spines: int, parallel: int, joints: int, ports: int) -> Branch:

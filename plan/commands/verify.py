@@ -17,6 +17,7 @@ from topo import plural
 if TYPE_CHECKING:
     from plan.verification import Answers
     from routing import EndpointSet
+    from routing.studies.adaptive import AdaptiveProof, Shares
     from topo import Table
 
 SHOWN_PAIRS = 20
@@ -30,6 +31,7 @@ SHOWN_PAIRS = 20
 @click.option("--lids", type=FILE, help="guid2lid, where FABRIC has no LIDs and LFTS no port GUIDs.")
 @click.option("--lanes", type=FILE, help="opensm.conf, with the lane of each service level; or ibdiagnet's .slvl.")
 @click.option("--policy", type=FILE, help="qos-policy.conf, with the level of each path; or ibdiagnet's .psl.")
+@click.option("--adaptive", type=FILE, help="ibdiagnet's .far: prove what the switches hold for adaptive routing.")
 @click.option("--expect", type=FILE, help="Tables that LFTS should be: entries that differ are faults.")
 @click.option("--subnet", help="Subnet, if FABRIC has several.")
 @bundle(
@@ -51,9 +53,9 @@ SHOWN_PAIRS = 20
         help="Show the effect of a failure, at once and after rerouting.",
     ),
     click.option(
-        "--adaptive",
+        "--groups",
         is_flag=True,
-        help="Prove groups of ports for adaptive routing, with these tables as the escape lane.",
+        help="Prove groups of ports that adaptive routing could use, with these tables as the escape lane.",
     ),
 )
 @as_json
@@ -64,6 +66,7 @@ def verify(
     lids: Path | None,
     lanes: Path | None,
     policy: Path | None,
+    adaptive: Path | None,
     expect: Path | None,
     subnet: str | None,
     asked: Questions,
@@ -78,12 +81,16 @@ def verify(
     Credit loops are checked lane by lane: with --lanes and --policy on the lanes that OpenSM assigns to paths,
     otherwise on one lane. Tables without a loop on one lane have none on several.
 
-    --path, --over and --without answer questions about the tables, and can be repeated. They consider the pairs of
-    --endpoints; --json lists all of them. --adaptive shows which ports switches may choose freely, between hosts.
+    With --adaptive, packets are followed out of every port that a switch may choose; LFTS may then be left out, for
+    the dump has the static ports too.
 
-    Exit status 1: a pair is missing, a credit loop is found, or an entry differs from --expect.
+    --path, --over and --without answer questions about the tables, and can be repeated. They consider the pairs of
+    --endpoints; --json lists all of them. --groups shows which ports switches could choose freely, between hosts.
+
+    Exit status 1: a pair is missing, a credit loop is found, or an entry differs from --expect. Exit status 3: the dump
+    of --adaptive has several private tables, and it depends on which of them a packet meets.
     """
-    if lfts is None and not fabric.is_dir():
+    if lfts is None and adaptive is None and not fabric.is_dir():
         raise click.UsageError(f"LFTS is missing: name the tables of {fabric}; only a folder of a plan has its own")
     if policy is not None and lanes is None and lfts is not None:
         raise click.UsageError("--policy says the service level of each path; --lanes must say the lane of each level")
@@ -97,6 +104,7 @@ def verify(
             lids=lids,
             lanes=lanes,
             policy=policy,
+            adaptive=adaptive,
             expect=expect,
             subnet=subnet,
             asked=asked,
@@ -108,6 +116,8 @@ def verify(
     else:
         from plan.render.views import show_proof
 
+        if found.adaptive is not None:
+            show_adaptive(found.adaptive, found.shares, endpoints)
         show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given)
         show_answers(found.answers)
         if found.differing is not None:
@@ -115,7 +125,27 @@ def verify(
         for text in found.examples:
             click.echo(printable(f"not as expected: {text}"))
     if not found.holds:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(1 if found.verdict is False else 3)
+
+
+def show_adaptive(found: AdaptiveProof, shares: Shares | None, endpoints: str) -> None:
+    """Print the proof of adaptive tables, and what is wrong with them."""
+    from plan.render.tables import print_text, show_table
+
+    lost, loops = found.count("lost"), plural(found.count("loops"), "channel")
+    print_text(f"adaptive routing, whatever port a switch takes: {found.answer}")
+    print_text(f"{found.pairs:,} pairs ({endpoints}), {lost:,} lost by some choice, {loops} in credit loops")
+    print_text(
+        f"{found.ports:.1f} ports to choose from, in the mean; at most {plural(found.max_hops, 'switch', 'switches')} "
+        f"on a path; {found.max_load:,.0f} pairs over the fullest link, if all split evenly"
+    )
+    if found.verdict is None:
+        print_text("it depends on which private table a packet meets, which the dump does not say")
+    if found.faults:
+        show_table(found.fault_table)
+    if shares:
+        show_table(shares.table)
+    print_text("the static ports alone:")
 
 
 def show_answers(answers: Answers) -> None:
@@ -133,8 +163,10 @@ def show_answers(answers: Answers) -> None:
         show_table(study.lost_table)
         _show_first(study.pair_table)
         print_text(f"of the {len(study.lost):,} lost pairs, {study.lost_for_good:,} stay disconnected")
-    if answers.adaptive:
-        show_table(answers.adaptive.table)
+    if answers.groups:
+        show_table(answers.groups.table)
+    if answers.shares:
+        show_table(answers.shares.table)
 
 
 def _show_first(table: Table) -> None:

@@ -33,6 +33,8 @@ class Export:
     """Who makes each file, or folder if it ends in ``/``, by its path in the output folder."""
     each_subnet: bool = False
     """Whether every subnet has these files, in a folder of its own if there are several subnets."""
+    built: bool = True
+    """Whether `plan build` writes them."""
 
     def make(self, plan: Plan) -> Files:
         """Return the files for a plan that the passes have made."""

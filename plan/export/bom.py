@@ -85,7 +85,7 @@ def _summary(name: str, cost: Cost, power: Power, layout: Layout | None) -> Tabl
         values = ("unknown", "unknown") if known is None else (known.low, known.high)
         ends = [linked("Bill", row, place, value) for place, value in zip(AMOUNTS, values, strict=True)]
         rows.append((what, cost.unit, linked("Bill", row, LOW, least), *ends, ""))
-    for what, watts, place in (("typical", power.total_w, 0), ("maximum", _at_most(power), 1)):
+    for what, watts, place in (("typical", power.total_w, 0), ("maximum", power.planned_w, 1)):
         row, least = len(power.lines) + 2, "at least" if watts.missing else ""
         drawn = "unknown" if watts.known is None else watts.known.low
         cells = linked("Power", row, (LOW, HIGH)[place], least), linked("Power", row, AMOUNTS[place], drawn)
@@ -120,15 +120,10 @@ def _add_bill(book: Workbook, name: str, catalog: Catalog, cost: Cost, total: An
 def _add_power(book: Workbook, name: str, catalog: Catalog, power: Power, total: Any) -> None:
     rows = [(row.line, row.typical_w, row.most_w, row.source) for row in power.lines]
     sheet = add_sheet(book, "Power", _computed("Power", POWER, catalog, rows), WIDTHS, title=name)
-    totals = (power.total_w, _at_most(power))
+    totals = (power.total_w, power.planned_w)
     sums = [None if each.known is None else each.known.low for each in totals]
     gaps = [len(each.missing) for each in totals]
-    _add_total(sheet, len(rows) + 2, ("total",), len(rows), sums, gaps, total)
-
-
-def _at_most(power: Power) -> Sum:
-    """Return W that all parts draw at most."""
-    return Sum.of((None if row.most_w is None else row.most_w * row.line.count, "") for row in power.lines)
+    _add_total(sheet, len(rows) + 2, ("total",), len(rows), sums, gaps, total, at_least=True)
 
 
 def _computed(title: str, names: Sequence[str], catalog: Catalog, rows: Sequence[tuple[Line, Any, Any, str]]) -> Table:
@@ -186,12 +181,19 @@ def _add_total(
     gaps: Sequence[int],
     form: Any,
     kinds: Sequence[str] = (),
+    *,
+    at_least: bool = False,
 ) -> None:
-    """Add a row with the sums of both amounts; before it stands "at least" where a line is unknown."""
+    """Add a row with the sums of both amounts; before it stands "at least" where a line is unknown.
+
+    With ``at_least`` a line of unknown second amount counts its first: a part draws no less at most than typically.
+    """
     for place, name in enumerate(names):
         sheet.write_string(row, place, name, form)
     for place, value, missing in zip(AMOUNTS, sums, gaps, strict=True):
         found, unknown = _sum(place, last, kinds), _gaps(place - 2, last, kinds)
+        if at_least and place == AMOUNTS[1]:
+            found = f'({found}+SUMPRODUCT(({_rows(place, last)}="")*1,{_rows(AMOUNTS[0], last)}))'
         sheet.write_formula(row, place - 2, f'=IF({unknown}>0,"at least","")', form, "at least" if missing else "")
         shown = "unknown" if value is None else value
         sheet.write_formula(row, place, f'=IF(AND({unknown}>0,{found}=0),"unknown",{found})', form, shown)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from plan.export.base import Export
 from plan.pipeline import COMPILE, PLACE, Plan, route_subnets
 from routing.opensm import opensm_files
+from routing.studies.adaptive import nvidia_sm_files
 from topo import format_fabric, format_ibnetdiscover
 
 
@@ -26,3 +27,7 @@ IBNETDISCOVER = Export("ibnetdiscover", "the fabric as ibnetdiscover prints it, 
                        {"fabric.ibnetdiscover": _ibnetdiscover}, each_subnet=True)  # fmt: skip
 OPENSM = Export("opensm", "what OpenSM loads: tables, options, lists", (*COMPILE, route_subnets),
                 {"opensm/": lambda plan, subnet: opensm_files(plan.routed[subnet])}, each_subnet=True)  # fmt: skip
+NVIDIA_SM = Export("nvidia-sm", "adaptive routing by NVIDIA's subnet manager: options, roots",
+                   (*COMPILE, route_subnets),
+                   {"nvidia-sm/": lambda plan, subnet: nvidia_sm_files(plan.routed[subnet])},
+                   each_subnet=True, built=False)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The formats that a plan is exported to: what `plan build` writes, each to be had alone by `plan.export_files`."""
+"""The formats that a plan is exported to, each to be had alone by `plan.export_files`; `plan build` writes most."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ def find_exports() -> dict[str, Export]:
 
 
 EXPORTS = find_exports()
+OF_BUILD = tuple(name for name, export in EXPORTS.items() if export.built)
+"""What `plan build` writes."""
 OF_ROUTE = ("report", "fabric", "ibnetdiscover", "opensm")
 """What `plan route` writes."""
 
 
-def plan_files(plan: Plan, document: Mapping[str, Any], names: Iterable[str] = EXPORTS) -> Files:
+def plan_files(plan: Plan, document: Mapping[str, Any], names: Iterable[str] = OF_BUILD) -> Files:
     """Return the files of an output folder: ``plan.json``, which holds ``document``, and those of some formats."""
     files: Files = {"plan.json": json.dumps(document, indent=2) + "\n"}
     for name in names:

@@ -13,14 +13,20 @@ if TYPE_CHECKING:
     from xlsxwriter import Workbook
     from xlsxwriter.worksheet import Worksheet
 
-    from topo import Table
+    from topo import Column, Table
 
 VERDICT_COLOURS = {"green": ("proven", "holds:", "as planned", "the cheapest"), "yellow": ("no price",),
            "red": ("REFUSED", "FAILS", "NOT AS PLANNED")}  # fmt: skip
 """Words of verdicts that are coloured on a terminal."""
 
 LONGEST_NAME = 40
-"""Characters of a name, which is not wrapped in a column."""
+"""Characters of a name; what is longer is a sentence."""
+
+MOST_LINES = 2
+"""Lines of a sentence in a column; one that needs more stands below its table."""
+
+NARROWEST = 12
+"""Characters to which a column of text is narrowed: two words of usual length."""
 
 WRAPPED = 30
 """Width of a column of a workbook from which on its text is wrapped."""
@@ -55,22 +61,77 @@ def print_text(words: str, *, wrap: bool = True) -> None:
 def show_table(table: Table, name: str = "", hide: Sequence[str] = ()) -> None:
     """Print a table: numbers to the right, units behind the headings, ``name`` before its title.
 
-    Columns of the names in ``hide`` are too long for a terminal.
+    What is wider than the terminal is wrapped between words, and no word or figure is cut: see `_widths`. The sentences
+    of a single column stand below the table where they would be wrapped too often; a table that is still too wide is
+    printed row by row. Columns of the names in ``hide`` are too long for a terminal.
     """
+    from rich import box
     from rich.table import Table as TerminalTable
 
     from plan.render.terminal import console
 
-    title = text(f"{name}, {table.title}" if name else table.title)
-    shown = TerminalTable(title=title, title_justify="left", title_style="bold")
+    title, screen = text(f"{name}, {table.title}" if name else table.title), console()
     columns = [column for column in table.columns if column.name not in hide]
-    for column in columns:
-        longest = max((len(column.text(row)) for row in range(len(table))), default=0)
-        justify: Literal["left", "right"] = "right" if column.is_number else "left"
-        shown.add_column(column.heading, justify=justify, no_wrap=justify == "left" and longest <= LONGEST_NAME)
+    cells = [[printable(column.text(row)) for row in range(len(table))] for column in columns]
+    below: list[int] = []
+    edges, widths = _widths(columns, cells, screen.width)
+    sentences = [at for at in range(1, len(columns)) if max(map(len, cells[at]), default=0) > LONGEST_NAME]
+    if len(sentences) == 1:
+        (at,) = sentences
+        if widths is None or max(map(len, cells[at])) > MOST_LINES * widths[at]:
+            below, kept = sentences, [other for other in range(len(columns)) if other != at]
+            edges, fitting = _widths([columns[o] for o in kept], [cells[o] for o in kept], screen.width)
+            widths = fitting and dict(zip(kept, fitting.values(), strict=True))
+    if widths is None:
+        screen.print(title)
+        for row in range(len(table)):
+            first, *others = ((column.heading, column.text(row)) for column in columns)
+            show_facts(" ".join(first), others)
+        return
+    shown = TerminalTable(
+        title=title, title_justify="left", title_style="bold", box=box.HEAVY_HEAD if edges else box.SIMPLE_HEAD,
+        pad_edge=edges, show_edge=edges, padding=(0, 1) if edges else (0, 1, 0, 0),
+    )  # fmt: skip
+    for at, width in widths.items():
+        justify: Literal["left", "right"] = "right" if columns[at].is_number else "left"
+        shown.add_column(columns[at].heading, justify=justify, width=width, overflow="fold")
     for row in range(len(table)):
-        shown.add_row(*(text(column.text(row)) for column in columns))
-    console().print(shown)
+        shown.add_row(*(text(cells[at][row]) for at in widths))
+    screen.print(shown)
+    for at in below:
+        for row in range(len(table)):
+            if cells[at][row]:
+                screen.print(text(f"{cells[0][row]}: {columns[at].heading}: {cells[at][row]}"))
+
+
+def _widths(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int
+) -> tuple[bool, dict[int, int] | None]:
+    """Return whether a table has lines between its columns, and the width of each; None where it does not fit.
+
+    A column is as wide as its text, else at least as its longest word, and as `NARROWEST` where the text is longer.
+    Numbers are not wrapped. Where there is more room than that, the narrowest get it first; where there is less, there
+    are no lines.
+    """
+    if not columns:
+        return True, {}
+    words = [max((len(word) for word in column.heading.split()), default=0) for column in columns]
+    most = [max([len(column.heading), *map(len, mine)]) for column, mine in zip(columns, cells, strict=True)]
+    least = [
+        max([word, *map(len, mine)] if column.is_number else [
+            word, *(len(part) for cell in mine for part in cell.split()), min(full, NARROWEST)
+        ])
+        for column, mine, word, full in zip(columns, cells, words, most, strict=True)
+    ]  # fmt: skip
+    for edges in (True, False):
+        room = width - (3 * len(columns) + 1 if edges else 2 * (len(columns) - 1))
+        if sum(least) <= room:
+            found = list(least)
+            for _ in range(min(room, sum(most)) - sum(least)):
+                at = min((at for at in range(len(found)) if found[at] < most[at]), key=found.__getitem__)
+                found[at] += 1
+            return edges, dict(enumerate(found))
+    return True, None
 
 
 def show_facts(title: str, rows: Iterable[tuple[str, str]]) -> None:

@@ -40,8 +40,10 @@ def _taken(plan: Plan, losses: Losses) -> Iterator[str]:
     """Yield what one part of each kind takes away from servers that still run, the worst first."""
     for loss in sorted(losses.worst, key=lambda loss: loss.weight, reverse=True):
         effects = []
+        inside = loss.kind in ("rack", "feed")  # it takes its own servers with it, which no network can cure
+        if loss.kind == "rack" and not loss.together:
+            continue  # switches of it that are named themselves take as much
         if loss.beyond:
-            inside = loss.kind in ("rack", "feed")  # it takes its own servers with it, which no network can cure
             pairs = f"parts {plural(loss.beyond, 'pair')} of {'other ' * inside}servers"
             effects.append(f"cuts off {plural(loss.servers, 'server')}" if loss.servers and not inside else pairs)
         if loss.zones == 1.0:
@@ -53,9 +55,10 @@ def _taken(plan: Plan, losses: Losses) -> Iterator[str]:
 def _cure(plan: Plan, loss: Loss) -> str:
     """Return what to change in the spec so that a part of this kind takes less away."""
     kind, network = loss.kind, loss.network
-    if kind in ("rack", "feed"):
-        return "`floor.fixed` puts a device elsewhere"
     spec = plan.planned.spec
+    if kind in ("rack", "feed"):
+        gathered = kind == "rack" and spec.floor and spec.floor.stand_ins == "together"
+        return "`floor.stand_ins: apart`" if gathered else "`floor.fixed` puts a device elsewhere"
     of = next((name for name in spec.networks if network.startswith(f"{plan.name}-{name}")), None)
     shape = spec.network if of is None else spec.networks[of].network
     key = "network" if of is None else f"networks.{of}.network"
@@ -65,7 +68,7 @@ def _cure(plan: Plan, loss: Loss) -> str:
     if kind in ("spine", "core"):
         return f"`{tree}.{kind}s` gives more of them"
     if loss.zones == 1.0:
-        return f"`{key}.joints.placement: spread`"
+        return f"`{key}.{'joints' if getattr(shape, 'joints', None) else 'direct'}.placement: spread`"
     (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == network)
     one_switch = kind != "link" and len(set(fabric.end_switch[fabric.ends()].tolist())) == 1
     leaves = [f"`{tree}.leaves: 2`"] if one_switch else []

@@ -110,8 +110,8 @@ def _beside(plans: Sequence[PlanPage]) -> TableText:
     names = list(dict.fromkeys(name for plan in plans for name, _ in plan.facts))
     columns = [ColumnText("figure", names, None)]
     for plan in plans:
-        facts = dict(plan.facts)
-        columns.append(ColumnText(plan.name, [facts.get(name, "") for name in names], None))
+        texts = ["; ".join(text for named, text in plan.facts if named == name) for name in names]
+        columns.append(ColumnText(plan.name, texts, None))
     return TableText("what is known of each", columns)
 
 

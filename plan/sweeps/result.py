@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from plan.files import write_file
 from plan.inputs import find_preset
@@ -19,7 +19,7 @@ from plan.sweeps.run import Ran, read_point, run_sweep
 from plan.sweeps.spec import SPECIAL, Point, SweepSpec, read_sweep
 from plan.sweeps.summary import front, intervals, parquet, pictures, sensitivities, side_by_side, table_of_points
 from simulate.cluster import FailureSpec
-from topo import HeddleError, PartKind, Reach, Shown, SpecError, Table, config_root, plural, read_yaml
+from topo import HeddleError, PartKind, Purpose, Reach, Shown, SpecError, Table, config_root, plural, read_yaml
 
 SWEEP_FILE = "sweep.json"
 FEW = 4
@@ -202,6 +202,11 @@ def files_of(task: Task, points: Sequence[Point]) -> list[Path]:
     if isinstance(task.base, dict):
         catalogs = (point.get("catalog", task.base.get("catalog")) for point in points)
         named |= {catalog: None for catalog in catalogs if isinstance(catalog, str)}
+        routing = task.base.get("routing")
+        asked = routing.get("for") if isinstance(routing, dict) else None
+        for name in {str(point.get("routing.for", asked or "any")) for point in points}.difference(get_args(Purpose)):
+            own = Path(task.place(name))
+            named |= {str(one): None for one in (own, *(() if own.suffix == ".csv" else files_of_workload(own)))}
     found: list[Path] = []
     for path in sorted({Path(task.place(name)) for name in named}):
         found += sorted(path.glob("*.csv")) if path.is_dir() else [path]

@@ -100,9 +100,9 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
         renumbered = np.concatenate([lids[turned.switch], lids[fabric.n_switches :]])
         # Ranks follow the labels all the same: adapters keep their numbers.
         other = start_of(turned.fabric, renumbered, lft.shape[::-1])
-        start = other._replace(tree=False, ranks=start.ranks)
-        tables = _finish(start, _search(start).next_hop)
-        tables = replace(tables, lid=lids, lft=frozen(turned.back(tables.lft)))
+        found = _search(other._replace(tree=False, ranks=start.ranks)).next_hop
+        lft[turned.switch] = port_numbers(turned.channels(other.order), found)
+        tables = finish_tables(start.dests, lft, lids, "balanced")
     return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
 
 

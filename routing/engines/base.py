@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -219,6 +219,7 @@ def route(
     lanes: int | None = None,
     lmc: int | None = None,
     entrants: Sequence[Engine] = (),
+    like: Iterable[Routed] = (),
 ) -> Routed:
     """Make the forwarding tables of a fabric.
 
@@ -237,6 +238,9 @@ def route(
         (`routing.engines.multipath`). That of the fabric, or of its spec, when left out.
     entrants : sequence of Engine, optional
         Engine objects that ``auto`` tries too, beside its own and those that other distributions register.
+    like : iterable of Routed, optional
+        What was returned for other fabrics, with all else the same. A fabric that differs from one of these in names
+        and GUIDs only (`topo.Fabric.is_copy_of`), as a plane does, gets the same tables without being routed.
 
     Returns
     -------
@@ -270,6 +274,8 @@ def route(
         raise HeddleError(
             f"found entrants for {engine!r}; only the engine auto tries several: route(fabric, 'auto', ...)"
         )
+    if (copied := next((one for one in like if _is_known(one, fabric)), None)) is not None:
+        return Routed(fabric, copied.tables, why=copied.why, candidates=copied.candidates)
     lids = assign_lids(fabric, lmc)
     candidates: tuple[Candidate, ...] = ()
     if engine == "auto":
@@ -301,6 +307,16 @@ def route(
 
         routed = add_lids(routed, lmc)
     return routed
+
+
+def _is_known(routed: Routed, fabric: Fabric) -> bool:
+    """Whether a fabric gets the same tables, for the same reasons.
+
+    Engines from outside may go by names, and who refuses a fabric may name its switches.
+    """
+    made = {routed.tables.engine, *(row.engine for row in routed.candidates)}
+    ours = made <= {engine.name for engine in BUILT_IN} and not any(row.refusal for row in routed.candidates)
+    return ours and fabric.is_copy_of(routed.fabric)
 
 
 def _refuse_unproven(routed: Routed) -> None:

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines.disjoint import LidNet, add_trees, compare_trees
-from routing.order.channel_order import order_channels, switch_levels, with_ranks
-from routing.order.dependencies import dependency_graph, order_by_key
+from routing.order.channel_order import order_channels, rising_order, switch_levels
 from routing.order.legal import ChannelOrder
 from routing.proof import Proof, prove, prove_order
 from routing.routed import Routed
@@ -73,14 +72,9 @@ def add_lids(routed: Routed, lmc: int) -> Routed:
 
 def legal_order(fabric: Fabric, proof: Proof) -> ChannelOrder:
     """Return the order of channels nearest to up and down in which all paths rise: of a proof on one lane, no loops."""
-    order = order_channels(fabric, switch_levels(fabric))
-    port = fabric.port_offset[order.sender] + order.number - 1
-    key = np.zeros(fabric.n_ports, np.int32)
-    key[port] = order.rank
-    if not len(proof.depends):
-        return order
-    indptr, then = dependency_graph(frozen(proof.depends[0]), fabric.port_offset, fabric.peer_node)
-    return with_ranks(order, order_by_key(indptr, then, fabric.inner, key)[port])
+    if len(proof.depends):
+        return rising_order(fabric, proof.depends[0])
+    return order_channels(fabric, switch_levels(fabric))
 
 
 def lid_net(fabric: Fabric, tables: RoutingTables, order: ChannelOrder, ends: NDArray[np.int32]) -> LidNet:

@@ -78,7 +78,7 @@ def opensm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, byt
         policy = _policy_of_paths(fabric, tables)
         path_lanes = len({tables.sl2vl[sl] for sl in np.unique(tables.path_sl).tolist()})
     lists = {
-        "root_guids": format_guid_list((int(fabric.node_guid[s]), fabric.label(s)) for s in _roots(fabric).tolist()),
+        "root_guids": format_guid_list((int(fabric.node_guid[s]), fabric.label(s)) for s in tree_tops(fabric).tolist()),
         "cn_guids": _guids(fabric, Role.COMPUTE),
         "io_guids": _guids(fabric, Role.STORAGE),
     }
@@ -122,7 +122,7 @@ def _conf(fabric: Fabric, tables: RoutingTables, lanes: LanePlan, directory: str
     )
 
 
-def _roots(fabric: Fabric) -> NDArray[np.intp]:
+def tree_tops(fabric: Fabric) -> NDArray[np.intp]:
     """Return the switches at the top of their tree, for engines that go up and down: no joint, and none above them."""
     switch = np.arange(fabric.n_switches)
     in_tree = (fabric.role[switch] != Role.JOINT) & (fabric.level[switch] > 0)

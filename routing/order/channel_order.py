@@ -24,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.order.dependencies import dependency_graph, order_by_key
 from routing.order.legal import ChannelOrder, breadth_first
 from routing.tables import NO_PATH
 from topo.dumps.levels import find_levels
@@ -112,6 +113,19 @@ def with_ranks(order: ChannelOrder, rank: Ints) -> ChannelOrder:
     """Return an order of the same channels with other ranks."""
     by_rank_desc, tie_indptr = _by_rank(rank, order.sender)
     return order._replace(rank=frozen(rank), by_rank_desc=by_rank_desc, tie_indptr=tie_indptr)
+
+
+def rising_order(fabric: Fabric, depends: NDArray[np.uint64]) -> ChannelOrder:
+    """Return the order nearest to up and down in which all paths rise that make some dependencies without a cycle.
+
+    Dependencies are (P, words), as `routing.pairs.PairWalk` has them of one lane.
+    """
+    order = order_channels(fabric, switch_levels(fabric))
+    port = fabric.port_offset[order.sender] + order.number - 1
+    key = np.zeros(fabric.n_ports, np.int32)
+    key[port] = order.rank
+    indptr, then = dependency_graph(frozen(depends), fabric.port_offset, fabric.peer_node)
+    return with_ranks(order, order_by_key(indptr, then, fabric.inner, key)[port])
 
 
 def taken_channels(order: ChannelOrder, lft: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.tables import NO_PATH
+from routing.order.legal import ChannelOrder
 from topo.fabric import Fabric, Role, frozen
-
-Colours = NDArray[np.uint64]
+from topo.graphs import Colours, mix, refine_colours
 
 
 class Turned(NamedTuple):
@@ -31,15 +30,10 @@ class Turned(NamedTuple):
     number: NDArray[np.int32]
     """(P,) the number that each of its ports had before."""
 
-    def back(self, lft: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return (S, T) forwarding tables of the fabric as it was, from those of the fabric in order."""
-        result, offset = lft.copy(), self.fabric.port_offset
-        for place, switch in enumerate(self.switch.tolist()):
-            name = np.arange(NO_PATH + 1, dtype=np.uint8)
-            ports = self.number[offset[place] : offset[place + 1]]
-            name[1 : len(ports) + 1] = ports
-            result[switch] = name[lft[place]]
-        return result
+    def channels(self, order: ChannelOrder) -> ChannelOrder:
+        """Return an order of the channels of this fabric with the port numbers that they had before."""
+        port = self.fabric.port_offset[order.sender] + order.number - 1
+        return order._replace(number=self.number[port])
 
 
 BY_NODE = ("kind", "role", "level", "model", "node_guid", "host")
@@ -55,35 +49,23 @@ def structure_order(fabric: Fabric) -> NDArray[np.int64]:
     sender, receiver = fabric.port_node[inner], fabric.peer_node[inner]
     by_sender = np.argsort(sender, kind="stable")
     rate = np.unique(fabric.rate_gbps, return_inverse=True)[1].astype(np.uint64)
-    cable, receiver = _mixed(rate[inner][by_sender]), receiver[by_sender]
-    first = np.flatnonzero(np.diff(sender[by_sender], prepend=-1))
-    linked = sender[by_sender][first]
+    edges = sender[by_sender], receiver[by_sender], mix(rate[inner][by_sender])
     ends = np.flatnonzero((fabric.end_switch >= 0) & (np.arange(fabric.n_end_ports) >= n))
-    hung = _mixed(fabric.role[fabric.end_node[ends]] + _mixed(rate[fabric.port_of(ends)]))
-    colour = fabric.level[:n].astype(np.uint64) + _mixed((fabric.role[:n] == Role.JOINT).astype(np.uint64))
+    hung = mix(fabric.role[fabric.end_node[ends]] + mix(rate[fabric.port_of(ends)]))
+    colour = fabric.level[:n].astype(np.uint64) + mix((fabric.role[:n] == Role.JOINT).astype(np.uint64))
     np.add.at(colour, fabric.end_switch[ends], hung)
-
-    def refined(colour: Colours) -> Colours:
-        """Return colours refined until neighbours tell no more switches apart."""
-        count, before = len(np.unique(colour)), 0
-        while before < count < n:
-            around = np.add.reduceat(_mixed(colour[receiver] ^ cable), first)
-            colour = colour.copy()
-            colour[linked] = _mixed(colour[linked] + _mixed(around))
-            count, before = len(np.unique(colour)), count
-        return colour
 
     if not len(inner):
         return np.argsort(colour, kind="stable")
-    colour, left = refined(colour), EFFORT // len(inner)
+    colour, left = refine_colours(colour, *edges), EFFORT // len(inner)
     while left > 0 and (alike := _first_cell(colour)).size:
-        one, left = refined(_told_apart(colour, alike[:1])), left - 1
+        one, left = refine_colours(_told_apart(colour, alike[:1]), *edges), left - 1
         if len(np.unique(one)) == len(np.unique(colour)) + 1:  # nothing else tells them apart: they are twins
-            one = refined(_told_apart(colour, alike))
+            one = refine_colours(_told_apart(colour, alike), *edges)
         elif len(alike) <= left:
             left -= len(alike)
-            each = (refined(_told_apart(colour, alike[[place]])) for place in range(len(alike)))
-            one = min(each, key=lambda found: int(_mixed(found).sum()))
+            each = (refine_colours(_told_apart(colour, alike[[place]]), *edges) for place in range(len(alike)))
+            one = min(each, key=lambda found: int(mix(found).sum()))
         colour = one
     return np.argsort(colour, kind="stable")
 
@@ -97,16 +79,8 @@ def _first_cell(colour: Colours) -> NDArray[np.int64]:
 def _told_apart(colour: Colours, switches: NDArray[np.int64]) -> Colours:
     """Return colours with another one for each of some switches."""
     colour = colour.copy()
-    colour[switches] = _mixed(colour[switches] + np.arange(1, len(switches) + 1).astype(np.uint64))
+    colour[switches] = mix(colour[switches] + np.arange(1, len(switches) + 1).astype(np.uint64))
     return colour
-
-
-def _mixed(x: NDArray[np.unsignedinteger]) -> Colours:
-    """Return pseudo-random numbers: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
-    x = x.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def in_structure_order(fabric: Fabric) -> Turned:

@@ -11,9 +11,7 @@ Links and what is lost without them
     ``Diversity``  shortest paths without a cable in common
 
 Adaptive routing, several LIDs, planes
-    ``study_adaptive``  groups of ports for adaptive routing, proven whichever a switch takes
-    ``AdaptiveStudy``  groups of ports beside static tables
-    ``Groups``  what groups of ports of one kind are worth
+    ``adaptive``  groups of ports: those of live switches, and those that tables allow
     ``measure_lids``  what paths to several LIDs of a port share
     ``Multipath``  what paths to the LIDs of a port share
     ``side_by_side``  several routed subnets as one network, to simulate planes

@@ -1,4 +1,4 @@
-from .adaptive import AdaptiveStudy as AdaptiveStudy, Groups as Groups, study_adaptive as study_adaptive
+from . import adaptive as adaptive
 from .bounds import Bounds as Bounds, bound as bound
 from .failures import Diversity as Diversity, FailureStudy as FailureStudy, study_failures as study_failures
 from .loss import (

@@ -27,9 +27,6 @@ Inside servers
     ``Choice``  algorithm, protocol, channels, latency and rate
     ``Protocol``  LL, LL128 or Simple
     ``Generation``  of a GPU
-    ``nccl_ring``  NCCL's allreduce of GPUs around a ring for each rail
-    ``nccl_tree``  NCCL's allreduce of GPUs over two trees for each rail
-    ``nccl_all_to_all``  NCCL's all-to-all of GPUs, aligned to rails
 
 Training and inference
     ``Layer``  a part of a model: times and bytes

@@ -2,12 +2,7 @@ from .collectives.algorithms import ALGORITHMS as ALGORITHMS, register as regist
 from .collectives.schedule import Schedule as Schedule
 from .graph import chain as chain, concatenate as concatenate
 from .hfreduce import HFReduce as HFReduce
-from .nccl import (
-    nccl_all_to_all as nccl_all_to_all,
-    nccl_collective as nccl_collective,
-    nccl_ring as nccl_ring,
-    nccl_tree as nccl_tree,
-)
+from .nccl import nccl_collective as nccl_collective
 from .network import Devices as Devices
 from .node import Servers as Servers
 from .placement import leaf_of as leaf_of, map_ranks as map_ranks, rails_of_hosts as rails_of_hosts, zone_of as zone_of

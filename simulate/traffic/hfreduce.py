@@ -24,12 +24,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_allreduce
 from simulate.traffic.flows import Flows
-from simulate.traffic.nccl import CHUNK_BYTES
 from simulate.traffic.node import Servers
 from topo.budget import FLOWS
 from topo.catalog.models import NodeModel
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
+
+CHUNK_BYTES = 2.0**19
+"""What NCCL moves at a time: a buffer of 4 MiB (default of ``NCCL_BUFFSIZE``) in 8 steps (``NCCL_STEPS``)."""
 
 
 class Stage(IntEnum):

@@ -1,4 +1,4 @@
-"""NCCL's collectives of GPUs, as its tuner takes them (`nccl_collective`), and message by message.
+"""NCCL's collectives of GPUs, as its tuner takes them.
 
 Messages go straight from GPU to GPU, and between servers from GPU to adapter to adapter to GPU, so that host memory has
 no part in it. There is a ring, and a pair of trees, for each rail that works: it enters a server through the rail's
@@ -6,35 +6,27 @@ adapter at the GPU next to it, goes around all GPUs, and leaves through the same
 how). Every GPU sends and receives ``2 (n - 1) / n`` of its buffer around rings of n GPUs; the paper on Fire-Flyer AI-
 HPC (An et al., SC'24, arXiv 2408.14158, section IV-B1) writes ``(2 n - 1) / n``.
 
-`nccl_collective` puts the bytes of every edge of a ring or tree on the network at once, behind the latency that the
-tuner counts: what a pipeline of small chunks does once it is full. `nccl_ring` and `nccl_tree` play each message of an
-allreduce after those that it waits for, with the latencies of `simulate.traffic.latency`.
+The bytes of every edge of a ring or tree are on the network at once, behind the latency that the tuner counts: what a
+pipeline of small chunks does once it is full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from math import ceil
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.collectives.sharp import aggregation_tree
-from simulate.traffic.collectives.steps import ring_allreduce
-from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_allreduce
+from simulate.traffic.collectives.trees import Tree, double_binary_tree
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate
 from simulate.traffic.node import Servers
 from simulate.traffic.tuner import NVLS_EFFICIENCY, TREE_EFFICIENCY, Choice, Tuned, Tuner
 from topo.budget import FLOWS
 from topo.errors import HeddleError
-from topo.fabric import frozen
-
-CHUNK_BYTES = 2.0**19
-"""What NCCL moves at a time: a buffer of 4 MiB (default of ``NCCL_BUFFSIZE``) in 8 steps (``NCCL_STEPS``)."""
 
 
 class TunedCollective(NamedTuple):
@@ -52,11 +44,12 @@ def nccl_collective(
     size_bytes: float,
     algorithm: str = "auto",
     *,
+    groups: ArrayLike | None = None,
     sharp: bool = False,
     every_switch: bool = False,
     pxn: bool = True,
 ) -> TunedCollective:
-    """Return a collective of all GPUs by the algorithm and protocol that NCCL's tuner takes, or by one algorithm.
+    """Return a collective of GPUs by the algorithm and protocol that NCCL's tuner takes, or by one algorithm.
 
     Each edge of the algorithm is one flow, of the bytes that pass there. All begin after the time that no bytes explain
     (`Choice.waiting_s`), and so end at the time of the closed form on an idle network, and later beside other traffic.
@@ -71,15 +64,20 @@ def nccl_collective(
         The largest buffer of a GPU.
     algorithm
         ``"auto"``, ``"ring"``, ``"tree"``, ``"nvls"``, ``"nvls-tree"`` or ``"collnet"``.
+    groups : (K, N), optional
+        Ranks of K communicators that do the collective at once, each among its N GPUs; all GPUs together when left out.
+        GPU g of server s is rank ``s G + g``.
     sharp, every_switch
         Whether switches of the network add up: those with an aggregation node, or every one.
     pxn
-        As of `nccl_all_to_all`.
+        Whether what an all-to-all sends leaves its server on the rail of its receiver, so that it never crosses rails
+        in the network; else through the adapter next to its sender, as with ``NCCL_PXN_DISABLE=1``.
 
     Raises
     ------
     HeddleError
-        When the servers cannot do it so, or NCCL's tables have no figures for their GPUs.
+        When the servers cannot do it so, a group has other numbers of GPUs on some servers than on others, the messages
+        are too many, or NCCL's tables have no figures for their GPUs.
 
     Examples
     --------
@@ -91,165 +89,149 @@ def nccl_collective(
     >>> found = simulate.traffic.nccl_collective(servers, "allreduce", 8e9)
     >>> found.choice.algorithm, len(found.flows)
     ('nvls-tree', 48)
+
+    Among the GPUs of each server:
+
+    >>> found = simulate.traffic.nccl_collective(servers, "allreduce", 8e9, groups=[range(8), range(8, 16)])
+    >>> found.choice.algorithm, len(found.flows)
+    ('nvls', 16)
     """
-    tuner = Tuner.of(servers, sharp=sharp)
+    on = _Communicators.of(servers, groups)
+    tuner = replace(
+        Tuner.of(servers, sharp=sharp), servers=on.ranks.shape[1], gpus=on.ranks.shape[2], rails=on.rails.shape[1]
+    )
     choice = tuner.choose(collective, size_bytes, algorithm)
     size = choice.moved_bytes
     match choice.algorithm:
         case "p2p":
-            flows = nccl_all_to_all(servers, size, pxn=pxn)
+            flows = on.all_to_all(size, pxn=pxn)
         case "ring":
-            flows = _ring_edges(servers, collective, size)
+            flows = on.rings(collective, size)
         case "tree":
-            flows = _tree_edges(servers, nccl_trees(len(servers), servers.gpus), size, of_servers=False)
+            flows = on.trees(nccl_trees(tuner.servers, tuner.gpus), on.orders(), size)
         case "collnet":
             # Each GPU gives the others their parts, and gets the parts of the sum.
-            inner = _within(servers, size * 2 * (servers.gpus - 1) / servers.gpus)
-            flows = concatenate([inner, _sharp_edges(servers, size, every_switch=every_switch)])
+            inner = on.within(size * 2 * (tuner.gpus - 1) / tuner.gpus)
+            flows = concatenate([inner, on.sharp_trees(size, every_switch=every_switch)])
         case _:
-            n = servers.gpus
+            n = tuner.gpus
             through = size / NVLS_EFFICIENCY[tuner.generation] / (TREE_EFFICIENCY if choice.algorithm != "nvls" else 1)
-            parts = [_within(servers, through * (1 + 1 / n) if collective == "allreduce" else through)]
+            parts = [on.within(through * (1 + 1 / n) if collective == "allreduce" else through)]
             if choice.algorithm == "nvls-tree":
-                parts.append(_tree_edges(servers, double_binary_tree(len(servers)), size, of_servers=True))
-            elif len(servers) > 1:
-                parts.append(_sharp_edges(servers, size, every_switch=every_switch))
+                parts.append(on.trees(double_binary_tree(tuner.servers), on.orders()[..., :: tuner.gpus], size))
+            elif tuner.servers > 1:
+                parts.append(on.sharp_trees(size, every_switch=every_switch))
             flows = concatenate(parts)
     return TunedCollective(choice, flows.waiting_first(choice.waiting_s))
 
 
-def _ring_edges(servers: Servers, collective: Tuned, size_bytes: float) -> Flows:
-    """A flow from every GPU to the next one in the ring of each rail; a broadcast does not come back to its root."""
-    rails = servers.working_rails.tolist()
-    n = len(servers) * servers.gpus
-    times = {"allreduce": 2 * (n - 1) / n, "broadcast": 1.0}.get(collective, (n - 1) / n)
-    parts = []
-    for rail in rails:
-        order = servers.ranks_from(rail)
-        order = np.roll(order, -int(np.flatnonzero(order == 0)[0]))
-        to = np.roll(order, -1)
+def nccl_send(servers: Servers, src: ArrayLike, dst: ArrayLike, size_bytes: float) -> Flows:
+    """Return a message from each rank in `src` to that in `dst`, as ``ncclSend`` does, behind the latency of a step."""
+    ranks = [np.asarray(side) for side in (src, dst)]
+    inside = bool((ranks[0] // servers.gpus == ranks[1] // servers.gpus).all())
+    pair = replace(Tuner.of(servers), servers=1 if inside else 2, gpus=2 if inside else 1, rails=1)
+    choice = pair.choose("all-to-all", 2 * size_bytes)  # of which half goes to the other
+    return servers.between_gpus(Flows.of(*ranks, choice.moved_bytes / 2)).waiting_first(choice.waiting_s)
+
+
+@dataclass(frozen=True)
+class _Communicators:
+    """K groups of GPUs that do the same at once: g GPUs on each of m servers, over R rails."""
+
+    servers: Servers
+    ranks: NDArray[np.int64]
+    """(K, m, g)."""
+    rails: NDArray[np.int64]
+    """(K, R) all that work for whole servers, else those next to the GPUs."""
+
+    @classmethod
+    def of(cls, servers: Servers, groups: ArrayLike | None) -> _Communicators:
+        gpus = servers.gpus
+        every = np.arange(len(servers) * gpus)
+        rows = np.sort(np.atleast_2d(every if groups is None else np.asarray(groups, np.int64)), axis=1)
+        if not rows.size or rows[0, 0] < 0 or rows.max() >= len(every):
+            raise HeddleError(f"found groups of {rows.size} ranks; expected ranks from 0 to {len(every) - 1}")
+        each = int(np.count_nonzero(rows[0] // gpus == rows[0, 0] // gpus))
+        ranks = rows.reshape(len(rows), -1, each) if rows.shape[1] % each == 0 else rows[:, None]
+        at = ranks // gpus
+        if (at != at[..., :1]).any() or (np.diff(at[..., 0], axis=1) <= 0).any():
+            raise HeddleError(
+                f"found a group with {each} GPUs on its first server, and another number elsewhere; expected as many "
+                "on each server, as NCCL's tuner has them"
+            )
+        if each == gpus:
+            return cls(servers, ranks, np.tile(servers.working_rails, (len(rows), 1)))
+        near = [np.unique(row) for row in servers.rail_of_gpu[ranks[:, 0] % gpus]]
+        fewest = min(map(len, near))
+        return cls(servers, ranks, np.array([row[:fewest] for row in near]))
+
+    def orders(self) -> NDArray[np.int64]:
+        """(R, K, n) the ranks of each group by server, in each around from the GPU next to a rail's adapter."""
+        gpus, each = self.servers.gpus, self.ranks.shape[2]
+        first = self.servers.gpu_of(self.rails.T)[..., None, None]
+        turn = ((self.ranks % gpus - first) % gpus).argmin(axis=-1)[..., None] + np.arange(each)
+        around = np.take_along_axis(np.broadcast_to(self.ranks, turn.shape), turn % each, axis=-1)
+        return around.reshape(*around.shape[:2], -1)
+
+    def flows(self, src: NDArray[np.int64], dst: NDArray[np.int64], size_bytes: float) -> Flows:
+        """Return flows of (R, K, ...) ranks over their rails."""
+        rail = np.broadcast_to(self.rails.T.reshape(*self.rails.T.shape, *[1] * (src.ndim - 2)), src.shape)
+        return Flows.of(*self.servers.between(src.ravel(), dst.ravel(), rail.ravel()), size_bytes / len(src))
+
+    def rings(self, collective: Tuned, size_bytes: float) -> Flows:
+        """A flow from every GPU to the next in the ring of each rail; a broadcast does not come back to its root."""
+        order = self.orders()
+        n = order.shape[-1]
+        root = (order == self.ranks[:, 0, :1]).argmax(axis=-1)[..., None]
+        order = np.take_along_axis(order, (root + np.arange(n)) % n, axis=-1)
         edges = slice(0, n - 1 if collective == "broadcast" else n)
-        parts.append(Flows.of(*servers.between(order[edges], to[edges], rail), times * size_bytes / len(rails)))
-    return concatenate(parts)
+        times = {"allreduce": 2 * (n - 1) / n, "broadcast": 1.0}.get(collective, (n - 1) / n)
+        return self.flows(order[..., edges], np.roll(order, -1, axis=-1)[..., edges], times * size_bytes)
 
+    def trees(self, trees: Iterable[Tree], places: NDArray[np.int64], size_bytes: float) -> Flows:
+        """A flow up and a flow down each edge of both trees of each rail, over the (R, K, n) ranks at its places."""
+        ends = [_up_and_down(tree, places) for tree in trees]
+        src, dst = (np.concatenate(side, axis=-1) for side in zip(*ends, strict=True))
+        return self.flows(src, dst, size_bytes / 2)
 
-def _tree_edges(servers: Servers, trees: tuple[Tree, Tree], size_bytes: float, *, of_servers: bool) -> Flows:
-    """A flow up and a flow down each edge of both trees on each rail, of GPUs or of the servers' GPUs at the rail."""
-    rails = servers.working_rails.tolist()
-    parts = []
-    for rail in rails:
-        order = servers.ranks_from(rail)
-        order = order[:: servers.gpus] if of_servers else order
-        for tree in trees:
-            src, dst = _up_and_down(tree, order)
-            parts.append(Flows.of(*servers.between(src, dst, rail), size_bytes / (2 * len(rails))))
-    return concatenate(parts)
+    def within(self, size_bytes: float) -> Flows:
+        """What each GPU sends to NVSwitches and gets from them: a flow to the next GPU of its server."""
+        to = np.roll(self.ranks, -1, axis=-1)
+        return Flows.of(*self.servers.between(self.ranks.ravel(), to.ravel()), size_bytes)
+
+    def sharp_trees(self, size_bytes: float, *, every_switch: bool) -> Flows:
+        """A flow up and a flow down each edge of the aggregation tree of each rail."""
+        on, parts = self.servers, []
+        for order, rail in zip(self.orders().reshape(-1, self.ranks[0].size), self.rails.T.ravel(), strict=True):
+            heads = order[:: self.ranks.shape[2]]
+            tree, ends = aggregation_tree(on.fabric, on.ends[heads // on.gpus, rail], every_switch=every_switch)
+            places = np.concatenate([on.gpu_at_adapter[:, :, rail].ravel()[heads], ends[len(heads) :]])
+            parts.append(Flows.of(*_up_and_down(tree, places), size_bytes / self.rails.shape[1]))
+        return concatenate(parts)
+
+    def all_to_all(self, size_bytes: float, *, pxn: bool) -> Flows:
+        """A flow from every GPU to every other of its group, of its part of the buffer.
+
+        A GPU sends to all GPUs of the server d further on before it sends to those of the server behind that, as NCCL
+        arranges what it sends and receives (``src/enqueue.cc``); what stays in the server goes beside it.
+        """
+        k, m, g = self.ranks.shape
+        if k * (m * g) ** 2 > FLOWS.limit:
+            raise HeddleError(f"the all-to-all has {k * (m * g) ** 2:,} messages; expected {FLOWS}: fewer GPUs")
+        group, step, server, sender, receiver = np.indices((k, m, m, g, g))
+        src, dst = self.ranks[group, server, sender], self.ranks[group, (server + step) % m, receiver]
+        moves = src != dst
+        number = np.cumsum(moves).reshape(src.shape) - 1
+        after = (number[:, 2:].ravel(), number[:, 1:-1].ravel())  # steps 0 and 1 begin at once
+        flows = Flows.of(src[moves], dst[moves], size_bytes / (m * g), tag=step[moves], after=after)
+        return self.servers.between_gpus(flows, pxn=pxn)
 
 
 def _up_and_down(tree: Tree, places: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-    """Return where each edge of a tree over some places begins and ends, up and then down."""
+    """Return where each edge of a tree over some places begins and ends, up and then down; places are the last axis."""
     child = np.flatnonzero(tree >= 0)
-    below, above = places[child], places[tree[child]]
-    return np.concatenate([below, above]), np.concatenate([above, below])
-
-
-def _within(servers: Servers, size_bytes: float) -> Flows:
-    """What each GPU sends to NVSwitches and gets from them: a flow to the next GPU of its server."""
-    rank = np.arange(len(servers) * servers.gpus)
-    to: NDArray[np.int64] = rank // servers.gpus * servers.gpus + (rank + 1) % servers.gpus
-    return Flows.of(*servers.between(rank, to), size_bytes)
-
-
-def _sharp_edges(servers: Servers, size_bytes: float, *, every_switch: bool) -> Flows:
-    """A flow up and a flow down each edge of the aggregation tree of each rail."""
-    rails = servers.working_rails.tolist()
-    parts = []
-    for rail in rails:
-        tree, ends = aggregation_tree(servers.fabric, servers.ends[:, rail], every_switch=every_switch)
-        heads = servers.ranks_from(rail)[:: servers.gpus]
-        places = np.concatenate([servers.gpu_at_adapter[:, :, rail].ravel()[heads], ends[len(servers) :]])
-        src, dst = _up_and_down(tree, places)
-        parts.append(Flows.of(src, dst, size_bytes / len(rails)))
-    return concatenate(parts)
-
-
-def nccl_ring(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:
-    """Return the flows of an allreduce of all GPUs around a ring for each rail, server after server.
-
-    Parameters
-    ----------
-    size_bytes
-        Buffer of each GPU.
-    chunk_bytes
-        The most that a message carries.
-
-    Examples
-    --------
-    >>> import topo, simulate
-    >>> cluster = topo.preset("lab-20")
-    >>> hosts = cluster.fabric.ends(role="compute")[:2]
-    >>> servers = simulate.traffic.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
-    >>> len(simulate.traffic.nccl_ring(servers, 2**23))
-    480
-    """
-    n_ranks = len(servers) * servers.gpus
-
-    def ring(pieces: int) -> Schedule:
-        # Steps over NVLink and between servers differ: a GPU sends on while its last message is under way.
-        plan = ring_allreduce(n_ranks, pieces)
-        return replace(plan, queued=frozen(np.ones(len(plan), bool)))
-
-    return _on_each_rail(servers, size_bytes, chunk_bytes, n_ranks, ring)
-
-
-def nccl_tree(servers: Servers, size_bytes: float, chunk_bytes: float = CHUNK_BYTES) -> Flows:
-    """Return the flows of an allreduce of all GPUs over `nccl_trees`, a pair of them for each rail.
-
-    Examples
-    --------
-    >>> import topo, simulate
-    >>> cluster = topo.preset("lab-20")
-    >>> hosts = cluster.fabric.ends(role="compute")[:2]
-    >>> servers = simulate.traffic.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
-    >>> len(simulate.traffic.nccl_tree(servers, 2**23))
-    480
-    """
-    trees = nccl_trees(len(servers), servers.gpus)
-    return _on_each_rail(servers, size_bytes, chunk_bytes, len(trees), lambda pieces: tree_allreduce(trees, pieces))
-
-
-def nccl_all_to_all(servers: Servers, size_bytes: float, *, pxn: bool = True) -> Flows:
-    """Return the flows of an all-to-all of all GPUs: each sends a different part of its buffer to every other.
-
-    A GPU sends to all GPUs of the server d further on before it sends to those of the server behind that, as NCCL
-    arranges what it sends and receives (``src/enqueue.cc``); what stays in the server goes beside it.
-
-    Parameters
-    ----------
-    size_bytes
-        Buffer of each GPU.
-    pxn
-        Whether what leaves a server leaves on the rail of its receiver, so that it never crosses rails in the network;
-        else through the adapter next to its sender, as with ``NCCL_PXN_DISABLE=1``.
-
-    Examples
-    --------
-    >>> import topo, simulate
-    >>> cluster = topo.preset("lab-20")
-    >>> hosts = cluster.fabric.ends(role="compute")[:2]
-    >>> servers = simulate.traffic.Servers(cluster.catalog.node("pcie-a100"), cluster.fabric, hosts)
-    >>> len(simulate.traffic.nccl_all_to_all(servers, 2**23))
-    240
-    """
-    n_servers, gpus = len(servers), servers.gpus
-    _check((n_servers * gpus) ** 2)
-    part_bytes = _positive(size_bytes) / (n_servers * gpus)
-    step, server, sender, receiver = np.indices((n_servers, n_servers, gpus, gpus))
-    src, dst = server * gpus + sender, (server + step) % n_servers * gpus + receiver
-    number = np.cumsum(src != dst).reshape(src.shape) - 1
-    after = (number[2:].ravel(), number[1:-1].ravel())  # steps 0 and 1 begin at once
-    moves = src != dst
-    return servers.between_gpus(Flows.of(src[moves], dst[moves], part_bytes, tag=step[moves], after=after), pxn=pxn)
+    below, above = places[..., child], places[..., tree[child]]
+    return np.concatenate([below, above], axis=-1), np.concatenate([above, below], axis=-1)
 
 
 def nccl_trees(n_servers: int, gpus: int) -> tuple[Tree, Tree]:
@@ -263,29 +245,3 @@ def nccl_trees(n_servers: int, gpus: int) -> tuple[Tree, Tree]:
         parent[:, 0] = np.where(above < 0, -1, above * gpus)
         trees.append(parent.ravel().astype(np.int32))
     return trees[0], trees[1]
-
-
-def _on_each_rail(
-    servers: Servers, size_bytes: float, chunk_bytes: float, blocks: int, allreduce: Callable[[int], Schedule]
-) -> Flows:
-    """Return an allreduce on each rail that works, of an equal share of the buffer, whose blocks travel in pieces."""
-    rails = servers.working_rails.tolist()
-    share = size_bytes / len(rails)
-    pieces = ceil(_positive(share / blocks) / _positive(chunk_bytes))
-    _check(2 * (len(servers) * servers.gpus - 1) * blocks * pieces * len(rails))
-    plan = allreduce(pieces)
-    return concatenate([servers.flows(plan, share, servers.ranks_from(rail), rail) for rail in rails])
-
-
-def _positive(size_bytes: float) -> float:
-    if not 0 < size_bytes < np.inf:
-        raise HeddleError(f"found {size_bytes} bytes in a buffer or chunk; expected a number above 0")
-    return size_bytes
-
-
-def _check(messages: int) -> None:
-    """Refuse what would not fit into memory."""
-    if messages > FLOWS.limit:
-        raise HeddleError(
-            f"the collective has {messages:,} messages; expected {FLOWS}: take larger chunks, or fewer servers"
-        )

@@ -31,7 +31,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.flows import Flows
 from simulate.traffic.latency import Way
 from simulate.traffic.network import GBYTE, Devices
@@ -216,13 +215,8 @@ class Servers(Brief):
             )
         return self._numbers(_Block.HOST)[:, 1 + self.operations.index(operations)]
 
-    def ranks_from(self, rail: int) -> NDArray[np.int64]:
-        """(H * G,) all GPUs, server after server, in each server around from the one next to a rail's adapter."""
-        gpu = (self._gpu_of(rail) + np.arange(self.gpus)) % self.gpus
-        return (np.arange(len(self))[:, None] * self.gpus + gpu).ravel()
-
     def between(
-        self, src: ArrayLike, dst: ArrayLike, rail: int | None = None, *, turn: ArrayLike = 0, pxn: bool = True
+        self, src: ArrayLike, dst: ArrayLike, rail: ArrayLike | None = None, *, turn: ArrayLike = 0, pxn: bool = True
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the devices of flows straight from GPU to GPU.
 
@@ -232,7 +226,7 @@ class Servers(Brief):
         ----------
         src, dst : (M,)
             Rank of each GPU: server after server, ``server * G + gpu``.
-        rail
+        rail : (M,) or one
             Rail on which flows between servers arrive; for each one that is next to its receiver when left out.
         turn : (M,)
             Which of the rails next to a GPU, where there are several.
@@ -249,7 +243,7 @@ class Servers(Brief):
         turns = np.arange(max(map(len, own)))  # a GPU with fewer rails than others begins with its first again
         rails = np.array([[at[number % len(at)] for number in turns] for at in own])
         turn = np.broadcast_to(turn, source.shape)
-        arrives = rails[to_gpu, turn] if rail is None else np.full(to_gpu.shape, rail)
+        arrives = rails[to_gpu, turn] if rail is None else np.broadcast_to(rail, to_gpu.shape)
         reached = np.array([[self._reaches(gpu, at) for at in range(self.rails)] for gpu in range(self.gpus)])
         leaves = np.where(reached[from_gpu, arrives] & pxn, arrives, rails[from_gpu, turn])
         inner = [
@@ -286,26 +280,9 @@ class Servers(Brief):
         src, dst = self.between(flows.src, flows.dst, turn=turn, pxn=pxn)
         return replace(flows, src=src, dst=dst)
 
-    def flows(
-        self, schedule: Schedule, size_bytes: float, ranks: ArrayLike | None = None, rail: int | None = None
-    ) -> Flows:
-        """Return the messages of a collective among all GPUs, buffers of a size.
-
-        Parameters
-        ----------
-        ranks : (H * G,)
-            GPU that each rank of the schedule is, ``server * G + gpu``; in order when left out.
-        rail
-            As of `between`.
-        """
-        flows = schedule.flows(size_bytes)
-        gpus = np.arange(len(self) * self.gpus) if ranks is None else np.asarray(ranks)
-        src, dst = self.between(gpus[flows.src], gpus[flows.dst], rail)
-        return replace(flows, src=src, dst=dst)
-
-    def _gpu_of(self, rail: int) -> int:
-        """The first GPU that is next to a rail's adapter."""
-        return rail * self.gpus // self.rails
+    def gpu_of(self, rail: ArrayLike) -> NDArray[np.int64]:
+        """Return the first GPU that is next to the adapter of each rail."""
+        return np.asarray(rail, np.int64) * self.gpus // self.rails
 
     @cached_property
     def _rails_of_gpus(self) -> list[list[int]]:
@@ -314,9 +291,14 @@ class Servers(Brief):
         found = []
         for gpu in range(self.gpus):
             first = gpu * self.rails // self.gpus
-            own = [at for at in working if at == first or (self.rails > self.gpus and self._gpu_of(at) == gpu)]
+            own = [at for at in working if at == first or (self.rails > self.gpus and self.gpu_of(at) == gpu)]
             found.append(own or [min(working, key=lambda at: (not self._below_one_switch(gpu, at), abs(at - first)))])
         return found
+
+    @property
+    def rail_of_gpu(self) -> NDArray[np.int64]:
+        """(G,) the working rail next to each GPU, the first of several; one that is near where none works."""
+        return np.array([rails[0] for rails in self._rails_of_gpus], np.int64)
 
     def _is_near(self, gpu: int, rail: int) -> bool:
         """Say whether a GPU and an adapter share a place in order: GPU 3 and adapter 3, where there are as many."""
@@ -328,7 +310,7 @@ class Servers(Brief):
 
     def _relayed(self, gpu: int, rail: int) -> bool:
         """Say whether NVLink leads from a GPU to the one next to an adapter."""
-        return gpu // self.bridged == self._gpu_of(rail) // self.bridged
+        return gpu // self.bridged == int(self.gpu_of(rail)) // self.bridged
 
     def _reaches(self, gpu: int, rail: int) -> bool:
         """Say whether a GPU reaches an adapter without crossing the processor."""
@@ -399,7 +381,7 @@ class Servers(Brief):
 
         def at_adapter(gpu: int, rail: int) -> _Device:
             if not self._is_near(gpu, rail) and self._relayed(gpu, rail):
-                relay = self._gpu_of(rail)
+                relay = int(self.gpu_of(rail))
                 beyond, hop = at_adapter(relay, rail), joined[relay]
                 return _Device(
                     joined[gpu].send | hop.receive | beyond.send, beyond.receive | hop.send | joined[gpu].receive

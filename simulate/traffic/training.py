@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -241,53 +242,98 @@ def pipeline_parallel(
         raise HeddleError(f"found {len(stages)} pipelines of {micro_batches} micro-batches; expected at least one each")
     graph = Graph()
     for number, ranks in enumerate(stages):
-        offset = graph.compute(ranks[0], number * stagger_s)
-        _one_pipeline(graph, list(ranks), micro_batches, forward_s, backward_s, activation_bytes, offset)
+        start = graph.compute(ranks[0], number * stagger_s)
+
+        def run(stage: int, turn: Turn, after: list[int], ranks: Sequence[int] = ranks) -> int:
+            return graph.compute(ranks[stage], backward_s if turn.backward else forward_s, after)
+
+        def send(stage: int, to: int, done: int, ranks: Sequence[int] = ranks) -> int:
+            return graph.add(Flows.of(ranks[stage], ranks[to], activation_bytes), [done])
+
+        one_forward_one_backward(len(ranks), micro_batches, [[start]] * len(ranks), run, send)
     return graph.flows()
 
 
-def _one_pipeline(
-    graph: Graph,
-    ranks: list[int],
+class Turn(NamedTuple):
+    """What a stage of a pipeline does at a time."""
+
+    backward: bool
+    batch: int
+    chunk: int
+    """Of the layers of the stage."""
+
+
+def one_forward_one_backward(
+    stages: int,
     micro_batches: int,
-    forward_s: float,
-    backward_s: float,
-    activation_bytes: float,
-    offset: int,
-) -> None:
-    """Add the operations of one pipeline: each stage takes its turns in order, when what it needs has come."""
-    n = len(ranks)
-    turns = [_turns(micro_batches, min(n - stage, micro_batches)) for stage in range(n)]
-    taken = [0] * n
-    busy: list[list[int]] = [[offset]] * n
+    start: Sequence[list[int]],
+    run: Callable[[int, Turn, list[int]], int],
+    send: Callable[[int, int, int], int],
+    chunks: int = 1,
+) -> list[list[int]]:
+    """Add one pipeline to a graph: each stage takes its turns in order, when what it needs has come.
+
+    With several chunks, stage s has every p-th part of the model from part s on, and micro-batches go round the stages
+    once a chunk (interleaved: Narayanan et al., arXiv 2104.04473, section 2.2).
+
+    Parameters
+    ----------
+    start : (stages,)
+        Operations that each stage waits for.
+    run
+        Adds what a stage does in a turn, after operations; returns its number.
+    send
+        Adds what a stage sends to another, after an operation; returns its number.
+
+    Returns
+    -------
+    list
+        The operations that end each stage.
+
+    Raises
+    ------
+    HeddleError
+        When several chunks have a number of micro-batches that is no multiple of the stages.
+    """
+    if chunks > 1 and micro_batches % stages:
+        raise HeddleError(
+            f"found {micro_batches} micro-batches on {stages} stages of {chunks} chunks; expected a multiple of stages"
+        )
+    turns = [_turns(stage, stages, micro_batches, chunks) for stage in range(stages)]
+    taken = [0] * stages
+    busy = list(start)
     come: dict[tuple[bool, int, int], int] = {}
-    """Operation that brings a micro-batch, forward or backward, to a stage."""
+    """Operation that brings a micro-batch, forward or backward, to a part of the model."""
     left = sum(map(len, turns))
     while left:
-        for stage in range(n):
+        for stage in range(stages):
             while taken[stage] < len(turns[stage]):
-                backward, batch = turns[stage][taken[stage]]
-                first = stage == (n - 1 if backward else 0)
-                if not first and (backward, batch, stage) not in come:
+                turn = turns[stage][taken[stage]]
+                part = turn.chunk * stages + stage
+                first = part == (stages * chunks - 1 if turn.backward else 0)
+                if not first and (turn.backward, turn.batch, part) not in come:
                     break
-                needs = busy[stage] + ([] if first else [come[backward, batch, stage]])
-                done = graph.compute(ranks[stage], backward_s if backward else forward_s, needs)
+                done = run(stage, turn, busy[stage] + ([] if first else [come[turn.backward, turn.batch, part]]))
                 busy[stage] = [done]
-                to = stage + (-1 if backward else 1)
-                if 0 <= to < n:
-                    send = Flows.of(ranks[stage], ranks[to], activation_bytes)
-                    come[backward, batch, to] = graph.add(send, [done])
+                to = part + (-1 if turn.backward else 1)
+                if 0 <= to < stages * chunks:
+                    come[turn.backward, turn.batch, to] = send(stage, to % stages, done)
                 taken[stage] += 1
                 left -= 1
+    return busy
 
 
-def _turns(micro_batches: int, ahead: int) -> list[tuple[bool, int]]:
-    """Return the order of a stage: (backward, micro-batch)."""
-    order = [(False, batch) for batch in range(ahead)]
-    for batch in range(micro_batches):
-        order.append((True, batch))
-        if batch + ahead < micro_batches:
-            order.append((False, batch + ahead))
+def _turns(stage: int, stages: int, micro_batches: int, chunks: int) -> list[Turn]:
+    """Return what a stage does in order: some micro-batches forward, then one backward and one forward in turn."""
+    total = micro_batches * chunks
+    behind = stages - stage - 1
+    ahead = min(1 + (behind if chunks == 1 else 2 * behind + (chunks - 1) * stages), total)
+    turns = [(k // (stages * chunks) * stages + k % stages, k % (stages * chunks) // stages) for k in range(total)]
+    forward = [Turn(False, batch, chunk) for batch, chunk in turns]
+    backward = [Turn(True, batch, chunks - 1 - chunk) for batch, chunk in turns]
+    order = forward[:ahead]
+    for number, turn in enumerate(backward):
+        order += [turn, *forward[ahead + number : ahead + number + 1]]
     return order
 
 

@@ -349,8 +349,8 @@ class Tuner:
 
     @property
     def nvls(self) -> bool:
-        """Whether NVSwitches add up: from Hopper on."""
-        return self.nvswitches and NVLS_EFFICIENCY[self.generation] > 0
+        """Whether NVSwitches add up: from Hopper on, for two GPUs of a server or more."""
+        return self.nvswitches and self.gpus > 1 and NVLS_EFFICIENCY[self.generation] > 0
 
     def raw_bytes_s(self, algorithm: TunedAlgorithm, collective: Tuned) -> float:
         """Bytes of the buffer a second: the table above, with the efficiency of NVSwitches, before other factors."""
@@ -437,9 +437,7 @@ def generation_of(model: NodeModel) -> Generation:
     try:
         return generation_named(model.gpu or "unknown")
     except HeddleError as error:
-        raise HeddleError(
-            f"{model.name}: {error}, or `algorithm: nccl-ring`, nccl-tree or nccl-all-to-all, which are not tuned"
-        ) from None
+        raise HeddleError(f"{model.name}: {error}") from None
 
 
 def generation_named(gpu: str) -> Generation:

@@ -1,4 +1,7 @@
-"""Fit latency (alpha) and asymptotic bandwidth (1 / beta) to a log of nccl-tests or of perftest (``ib_write_bw``).
+"""Fit start-up time, rate and knees to a log of nccl-tests or of perftest (``ib_write_bw``).
+
+Hockney's line, ``time = overhead + size / rate``, holds as long as protocol and algorithm stay; a log in which they
+change has a line for each, and a knee where one ends and the next begins.
 
 A line of nccl-tests has size, elements, type, operation, perhaps a root, then time in microseconds, algorithm and bus
 bandwidth, twice: out of place, which is taken, and in place. A line of perftest has size, iterations, the highest and
@@ -16,6 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from scipy.stats import f
 from scipy.stats import t as student
 
 from topo.errors import FormatError, HeddleError, plural
@@ -23,6 +29,16 @@ from topo.files.text import read_lines
 from topo.table import Column, Shown, Table
 
 CONFIDENCE = 0.95
+CHANCE = 0.01
+"""Probability with which a further line may be one too many."""
+MAX_LINES = 3
+"""NCCL has three protocols."""
+MIN_SIZES = 3
+"""Of a line: two determine it, and the third says how far off it is."""
+MAX_CUTS = 64
+"""Places at which lines are tried to begin."""
+ROUNDING = 1e-3
+"""Relative error that is no reason for another line: logs print three or four digits."""
 
 SIZE, NUMBER = r"(\d{1,15})", r"(\d{1,12}(?:\.\d{1,9})?)"
 NCCL_TESTS = re.compile(
@@ -52,9 +68,17 @@ class Estimate(NamedTuple):
     high: float
 
 
+class Line(NamedTuple):
+    """``time = overhead + size * byte_s``, for sizes up to the last that it was fitted to."""
+
+    last_bytes: float
+    overhead_s: float
+    byte_s: float
+
+
 @dataclass(frozen=True)
 class Calibration(Shown):
-    """Hockney's model, ``time = overhead + size / rate``, fitted to measurements.
+    """Hockney's model, one line or several, fitted to measurements.
 
     Hockney, "The communication challenge for MPP", 1994.
     """
@@ -62,13 +86,20 @@ class Calibration(Shown):
     source: str
     measurements: int
     overhead_s: Estimate
-    """Latency (alpha): time of an operation of size 0."""
+    """Latency (alpha): time of an operation of size 0, on the first line."""
     bus_gbytes_per_s: Estimate
-    """Asymptotic bus bandwidth (1 / beta); the highest that was measured, where the line ends below it."""
+    """Asymptotic bus bandwidth (1 / beta) of the last line; the highest that was measured, where that is more."""
     half_bytes: float
     """Size at which half of the asymptotic bandwidth is reached (n 1/2)."""
     scatter: float
-    """Relative standard deviation of the times around the line."""
+    """Relative standard deviation of the times around the lines."""
+    lines: tuple[Line, ...]
+    """From small sizes to large ones; all but the last end at a knee."""
+
+    def time_s(self, size_bytes: float) -> float:
+        """Return the time of an operation of a size."""
+        line = next((line for line in self.lines if size_bytes <= line.last_bytes), self.lines[-1])
+        return line.overhead_s + size_bytes * line.byte_s
 
     def _brief(self) -> str:
         return f"{self.source}: {self.bus_gbytes_per_s.value:.4g} GB/s after {self.overhead_s.value * 1e6:.4g} us"
@@ -83,16 +114,20 @@ class Calibration(Shown):
             ("latency", *(1e6 * value for value in self.overhead_s), "us"),
             ("asymptotic bus bandwidth", *self.bus_gbytes_per_s, "GB/s"),
             ("size at half of that", self.half_bytes / 2**10, None, None, "KiB"),
-            ("scatter around the line", 100 * self.scatter, None, None, "%"),
+            *(("knee", line.last_bytes / 2**10, None, None, "KiB") for line in self.lines[:-1]),
+            (f"scatter around the {plural(len(self.lines), 'line')}", 100 * self.scatter, None, None, "%"),
         ]
         what, value, low, high, unit = zip(*rows, strict=True)
         figures = (Column(name, part, digits=",.3f") for name, part in (("value", value), ("from", low), ("to", high)))
-        title = f"calibrated on {plural(self.measurements, 'line')} of {self.source}"
+        title = f"calibrated on {plural(self.measurements, 'measurement')} of {self.source}"
         return Table(title, (Column("figure", what), *figures, Column("unit", unit)))
 
 
 def calibrate(measurements: Sequence[Measurement], source: str = "measurements") -> Calibration:
     """Fit ``time = overhead + size / rate`` to measured times by least squares of relative errors.
+
+    There are as many lines as explain the times better than by chance: a line more must pass an F test at 1 %, shared
+    among all places where it may begin.
 
     Parameters
     ----------
@@ -117,36 +152,103 @@ def calibrate(measurements: Sequence[Measurement], source: str = "measurements")
     >>> f"{found.overhead_s.value * 1e6:.1f} us, {found.bus_gbytes_per_s.value:.1f} GB/s, {found.half_bytes:.0f} bytes"
     '20.0 us, 10.0 GB/s, 200000 bytes'
     """
-    size, time_s, factor = np.array(measurements, np.float64).reshape(-1, 3).T
-    if len(np.unique(size)) < 3:
+    size, time_s, factor = np.array(sorted(measurements), np.float64).reshape(-1, 3).T
+    if len(np.unique(size)) < MIN_SIZES:
         raise HeddleError(f"found {plural(len(np.unique(size)), 'size')}; expected three or more, to fit a line")
-    rows = np.stack([1 / time_s, size / time_s], axis=1)
-    scale = np.linalg.norm(rows, axis=0)
-    part, *_ = np.linalg.lstsq(rows / scale, np.ones(len(rows)), rcond=None)
-    overhead, per_byte = (part / scale).tolist()
-    if per_byte <= 0:
+    fits = _lines(size, time_s)
+    first, last = fits[0], fits[-1]
+    if last.byte_s <= 0:
         raise HeddleError("larger operations do not take longer; expected sizes large enough to fill the network")
-    free = len(rows) - 2
-    scatter = float(np.sqrt(np.sum((rows @ [overhead, per_byte] - 1) ** 2) / free))
-    cosine = float(np.prod(rows / scale, axis=1).sum())  # of the angle between what the two figures explain
-    apart = max(1 - cosine**2, np.finfo(np.float64).tiny)
-    spread = scatter / scale / np.sqrt(apart) * student.ppf((1 + CONFIDENCE) / 2, free)
-    if per_byte <= spread[1]:
+    if last.byte_s <= last.spread[1]:
         raise HeddleError("cannot tell the rate, as times scatter too much; expected more measurements, or larger ones")
-    largest = float(factor[size.argmax()])
     reached = float((size / time_s).max())
     rates = [
-        largest * max(1 / slope, least) / 1e9
-        for slope, least in ((per_byte, reached), (per_byte + spread[1], 0.0), (per_byte - spread[1], reached))
+        max(1 / slope, least)
+        for slope, least in (
+            (last.byte_s, reached),
+            (last.byte_s + last.spread[1], 0.0),
+            (last.byte_s - last.spread[1], reached),
+        )
     ]
+    free = len(size) - 2 * len(fits)
+    lines = tuple(Line(float(size[fit.stop - 1]), fit.overhead_s, fit.byte_s) for fit in fits)
+    overheads = (first.overhead_s + sign * first.spread[0] for sign in (0, -1, 1))
     return Calibration(
         source=source,
-        measurements=len(rows),
-        overhead_s=Estimate(max(0.0, overhead), max(0.0, overhead - spread[0]), max(0.0, overhead + spread[0])),
-        bus_gbytes_per_s=Estimate(*rates),
-        half_bytes=max(0.0, overhead) / per_byte,
-        scatter=scatter,
+        measurements=len(size),
+        overhead_s=Estimate(*(max(0.0, value) for value in overheads)),
+        bus_gbytes_per_s=Estimate(*(float(factor[-1]) * rate / 1e9 for rate in rates)),
+        half_bytes=_reaches(lines, rates[0] / 2),
+        scatter=float(np.sqrt(sum(fit.squares for fit in fits) / free)),
+        lines=lines,
     )
+
+
+class _Fit(NamedTuple):
+    """A line through the measurements before `stop`, from where the line before it stops."""
+
+    stop: int
+    overhead_s: float
+    byte_s: float
+    spread: tuple[float, float]
+    """Half of the intervals of both."""
+    squares: float
+    """Of relative errors, summed."""
+
+
+def _fit(size: NDArray[np.float64], time_s: NDArray[np.float64], first: int, stop: int) -> _Fit:
+    rows = np.stack([1 / time_s[first:stop], size[first:stop] / time_s[first:stop]], axis=1)
+    scale = np.linalg.norm(rows, axis=0)
+    part, residual = nnls(rows / scale, np.ones(len(rows)))
+    overhead, per_byte = (part / scale).tolist()
+    free = len(rows) - 2
+    cosine = float(np.prod(rows / scale, axis=1).sum())  # of the angle between what the two figures explain
+    apart = max(1 - cosine**2, np.finfo(np.float64).tiny)
+    spread = residual / np.sqrt(free * apart) / scale * student.ppf((1 + CONFIDENCE) / 2, free)
+    return _Fit(stop, overhead, per_byte, (float(spread[0]), float(spread[1])), residual**2)
+
+
+def _lines(size: NDArray[np.float64], time_s: NDArray[np.float64]) -> list[_Fit]:
+    """Return the lines from small sizes to large ones; `size` rises."""
+    starts = np.unique(size, return_index=True)[1].tolist()
+    cuts = [at for number, at in enumerate(starts) if MIN_SIZES <= number <= len(starts) - MIN_SIZES]
+    cuts = cuts[:: -(-len(cuts) // MAX_CUTS)] if cuts else []
+    stops = [*cuts, len(size)]
+    # Of each number of lines the best that end at each cut.
+    best: dict[int, list[_Fit]] = {stop: [_fit(size, time_s, 0, stop)] for stop in stops}
+    chosen = best[len(size)]
+    for _ in range(MAX_LINES - 1):
+        longer: dict[int, list[_Fit]] = {}
+        for stop in stops:
+            tried = [
+                [*best[cut], _fit(size, time_s, cut, stop)]
+                for cut in cuts
+                if cut in best and len(np.unique(size[cut:stop])) >= MIN_SIZES
+            ]
+            if tried:
+                longer[stop] = min(tried, key=lambda fits: sum(fit.squares for fit in fits))
+        best = longer
+        more = best.get(len(size), [])
+        free = len(size) - 2 * len(more)
+        if not more or free < 1:
+            break
+        errors = [sum(fit.squares for fit in fits) + len(size) * ROUNDING**2 for fits in (chosen, more)]
+        if f.sf((errors[0] / errors[1] - 1) * free / 2, 2, free) * len(cuts) > CHANCE:
+            break
+        chosen = more
+    return chosen
+
+
+def _reaches(lines: Sequence[Line], rate: float) -> float:
+    """Return the least size that is moved at a rate, in bytes a second."""
+    begin = 0.0
+    for line in lines:
+        left = 1 / rate - line.byte_s
+        size = line.overhead_s / left if left > 0 else np.inf
+        if size <= line.last_bytes:
+            return max(size, begin)
+        begin = line.last_bytes
+    return float(size)
 
 
 def read_benchmark_log(path: str | Path) -> tuple[Measurement, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,30 +17,34 @@ from simulate.traffic.collectives.algorithms import Collective, groups_of
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
-from simulate.traffic.nccl import nccl_all_to_all, nccl_collective, nccl_ring, nccl_tree
+from simulate.traffic.nccl import TunedCollective, nccl_collective, nccl_send
 from simulate.traffic.network import NO_DEVICES, Devices
 from simulate.traffic.node import Servers, join_devices, ports_of_adapters
 from simulate.traffic.placement import MAPPINGS, EndPortNames, leaf_of, rails_of_hosts, zone_of
 from simulate.traffic.serving import inference
-from simulate.traffic.tuner import Choice
+from simulate.traffic.tuner import Choice, Tuned
+from simulate.workload.simai import SimaiWorkload, flows_of_simai
 from simulate.workload.spec import (
     CollectiveJob,
     FlowsJob,
     GpuCollectiveJob,
     GpuJob,
+    GpuTrainingJob,
     InferenceJob,
     Job,
     Messaging,
     PlacedJob,
     RankedJob,
     RankJob,
+    ServerJob,
+    SimaiJob,
     StorageJob,
     StorageSpec,
     TrainingJob,
     WorkloadSpec,
 )
 from simulate.workload.storage import storage_adapters
-from simulate.workload.training import flows_of_training
+from simulate.workload.training import exchanges, flows_of_training
 from topo.budget import FLOWS, STORAGE_ACTS
 from topo.catalog.models import NodeModel
 from topo.errors import Finding, HeddleError, SpecError, did_you_mean, plural, refusal
@@ -117,6 +122,7 @@ def place_workload(
     traces: Mapping[str, Flows],
     rng: np.random.Generator,
     models: Mapping[str, NodeModel] = MappingProxyType({}),
+    simai: Mapping[str, SimaiWorkload] = MappingProxyType({}),
 ) -> Workload:
     """Return a workload's flows on a fabric.
 
@@ -132,6 +138,8 @@ def place_workload(
         For random mappings.
     models
         Servers by name, for jobs of their GPUs and of storage.
+    simai
+        By the job's name, what its file of SimAI says.
 
     Raises
     ------
@@ -156,23 +164,28 @@ def place_workload(
             ends = ends_of(flows)
             place = str(Path(document.path).parent / job.file)
         else:
-            size = n_ranks = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
-            if isinstance(job, GpuJob) and job.whole_servers:
+            size: int | None
+            if isinstance(job, RankedJob):
+                size = n_ranks = job.ranks
+            else:
+                size = n_ranks = simai[job.name].ranks if isinstance(job, SimaiJob) else _ranks(traces[job.name])
+            if isinstance(job, ServerJob) and job.whole_servers:
                 if n_ranks is not None and not isinstance(job, RankedJob):
                     size = -(-max(n_ranks, 1) // placer.model(entry, job, models).gpus)
                 ends = placer.place(entry, job, size, rng)
                 behind = before = sum(len(part.end_port) for part in inside)
-                if isinstance(job, GpuCollectiveJob):
-                    servers, flows, choice = _gpu_collective(entry, placer, job, ends, models)
+                if isinstance(job, GpuJob):
+                    servers, flows, choice = _gpu_job(entry, placer, job, ends, models, simai)
+                    devices = servers.devices if job.algorithm == "hfreduce" else servers.tuned_devices
                 else:
                     if (key := ends.tobytes()) not in shared:
                         shared[key] = placer.servers(entry, job, ends, models, plain), before
                     servers, behind = shared[key]
-                    flows = servers.between_gpus(traces[job.name])
+                    flows, devices = servers.between_gpus(traces[job.name]), servers.devices
                 if behind == before:
-                    inside.append(servers.devices if choice is None else servers.tuned_devices)
-                devices = fabric.n_end_ports + behind + np.arange(len(servers.devices.end_port))
-                flows = flows.placed(np.append(np.arange(fabric.n_end_ports), devices))
+                    inside.append(devices)
+                own = fabric.n_end_ports + behind + np.arange(len(devices.end_port))
+                flows = flows.placed(np.append(np.arange(fabric.n_end_ports), own))
             else:
                 ends = placer.place(entry, job, size, rng)
                 task = _collective(job, ends) if isinstance(job, CollectiveJob) else None
@@ -183,7 +196,7 @@ def place_workload(
             flows = flows.in_order(job.order) if isinstance(job, Messaging) else flows
             if job.sl is not None or not isinstance(job, FlowsJob):
                 flows = flows.on_level(ASK if job.sl is None else job.sl)
-        if servers is None or isinstance(job, GpuCollectiveJob):
+        if servers is None or isinstance(job, RankedJob):
             n_ranks = len(ends) if servers is None else len(servers) * servers.gpus
         seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
         jobs.append(RunningJob(job, place, frozen(ends), n_ranks or 0, seed, servers, choice))
@@ -352,7 +365,7 @@ class _Placer:
             found = f"adapters in zone {', '.join(map(str, zones.tolist()))}"
             raise entry.refusal(("nodes",), found, f"all in zone {job.zone}")
 
-    def model(self, entry: _Entry, job: GpuJob, models: Mapping[str, NodeModel]) -> NodeModel:
+    def model(self, entry: _Entry, job: ServerJob, models: Mapping[str, NodeModel]) -> NodeModel:
         """Return what the servers are on which a job of GPUs may be placed."""
         named = self.named[entry.number]
         if named is None:
@@ -366,7 +379,7 @@ class _Placer:
     def servers(
         self,
         entry: _Entry,
-        job: GpuJob,
+        job: ServerJob,
         ends: NDArray[np.int32],
         models: Mapping[str, NodeModel],
         make: Callable[[NodeModel, NDArray[np.int32]], Servers],
@@ -383,7 +396,7 @@ class _Placer:
         rows = [
             every[host] if plugged[every[host]].sum() == len(row) else row for host, row in self.by_host(ends).items()
         ]
-        key, what = ("algorithm", job.algorithm) if isinstance(job, GpuCollectiveJob) else ("kind", "a job of GPUs")
+        key, what = ("algorithm", job.algorithm) if isinstance(job, GpuJob) else ("kind", "a job of GPUs")
         with entry.refusing((key,), f"{what} on {plural(len(rows), 'server')}", "what the servers can do"):
             whole = len(rows[0]) if ports_of_adapters(model, self.fabric, rows[0]) else model.adapters
             odd = next((row for row in rows if len(row) != whole), None)
@@ -398,7 +411,7 @@ class _Placer:
             return make(model, np.stack(rows))
 
     @contextmanager
-    def _looking(self, entry: _Entry, job: GpuJob, ends: NDArray[np.int32]) -> Iterator[None]:
+    def _looking(self, entry: _Entry, job: ServerJob, ends: NDArray[np.int32]) -> Iterator[None]:
         key, found = (("server",), "") if job.server else ((), f"{len(self.by_host(ends)):,} servers")
         with entry.refusing(key, found, "servers whose inside is known"):
             try:
@@ -407,35 +420,61 @@ class _Placer:
                 raise HeddleError(" ".join(filter(None, (f"{error}.".replace("..", "."), entry.by_adapter)))) from None
 
 
-def _gpu_collective(
-    entry: _Entry, placer: _Placer, job: GpuCollectiveJob, ends: NDArray[np.int32], models: Mapping[str, NodeModel]
+def _gpu_job(
+    entry: _Entry,
+    placer: _Placer,
+    job: GpuJob,
+    ends: NDArray[np.int32],
+    models: Mapping[str, NodeModel],
+    simai: Mapping[str, SimaiWorkload],
 ) -> tuple[Servers, Flows, Choice | None]:
-    """Return the servers of a collective of GPUs, its flows between their devices, and what NCCL's tuner takes."""
-    reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
+    """Return the servers of a job of GPUs, its flows between their devices, and what the tuner takes for the only one.
+
+    Raises
+    ------
+    SpecError
+        When the servers cannot do it, or the flows are too many.
+    """
+    reduce = None
+    nvlink = job.nvlink if isinstance(job, GpuCollectiveJob) else None
+    if isinstance(job, GpuCollectiveJob) and job.algorithm == "hfreduce":
+        reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
 
     def make(model: NodeModel, rows: NDArray[np.int32]) -> Servers:
-        if job.algorithm == "hfreduce":
+        if reduce is not None:
             return reduce.servers(model, placer.fabric, rows)
-        return Servers(model, placer.fabric, rows, nvlink=job.nvlink)
+        return Servers(model, placer.fabric, rows, nvlink=nvlink)
 
     servers = placer.servers(entry, job, ends, models, make)
+
+    def exchange(collective: Tuned, groups: NDArray[np.int64] | None, size_bytes: float) -> TunedCollective:
+        algorithm = "auto" if collective == "all-to-all" else job.algorithm
+        adds = {"sharp": job.sharp, "every_switch": job.every_switch}
+        return nccl_collective(servers, collective, size_bytes, algorithm, groups=groups, pxn=job.pxn, **adds)
+
+    choice = None
     with entry.refusing(
         ("algorithm",), f"{job.algorithm} of {plural(len(servers), 'server')}", "what the servers can do"
     ):
-        choice = None
-        match job.algorithm:
-            case "hfreduce":
-                once = reduce.flows(servers, job.size)
-            case "nccl-all-to-all":
-                once = nccl_all_to_all(servers, job.size, pxn=job.pxn)
-            case "nccl-ring" | "nccl-tree" as algorithm:
-                once = (nccl_ring if algorithm == "nccl-ring" else nccl_tree)(servers, job.size, job.chunk)
-            case algorithm:
-                assert job.collective is not None
-                adds = {"sharp": job.sharp, "every_switch": job.every_switch}
-                choice, once = nccl_collective(servers, job.collective, job.size, algorithm, pxn=job.pxn, **adds)
-    _check_repeat(entry, job, len(once))
-    return servers, repeated(once.waiting_first(job.compute), job.repeat), choice
+        match job:
+            case GpuCollectiveJob():
+                if reduce is not None:
+                    once = reduce.flows(servers, job.size)
+                else:
+                    choice, once = exchange(job.collective, None, job.size)
+                _check_repeat(entry, job, len(once))
+                return servers, repeated(once.waiting_first(job.compute), job.repeat), choice
+            case GpuTrainingJob():
+                flows = flows_of_training(
+                    job, len(servers) * servers.gpus, lambda name: lambda size: exchange(name, None, size).flows
+                )
+            case SimaiJob():
+                flows = flows_of_simai(
+                    simai[job.name],
+                    lambda collective, groups, size: exchange(collective, groups, size).flows,
+                    partial(nccl_send, servers),
+                )
+    return servers, flows, choice
 
 
 def _model_of(fabric: Fabric, ends: NDArray[np.int32], said: str | None, models: Mapping[str, NodeModel]) -> NodeModel:
@@ -513,7 +552,7 @@ def _flows(
         found = f"{job.parallel} parallel training of {plural(len(ends), 'rank')}"
         with entry.refusing(("parallel",), found, "what the ranks can do"):
             groups = groups_of(fabric, ends, job.algorithm, job.group)
-            return flows_of_training(job, len(ends), groups).placed(ends)
+            return flows_of_training(job, len(ends), exchanges(job, len(ends), groups)).placed(ends)
     if isinstance(job, InferenceJob):
         found = f"inference on {plural(len(ends), 'rank')}, {job.prefill} of which prefill"
         with entry.refusing(("prefill",), found, "ranks that prefill, and others that decode"):

@@ -18,7 +18,7 @@ from simulate.workload.formats.chakra import read_chakra
 from simulate.workload.formats.flows_csv import read_flows_csv
 from simulate.workload.formats.simai import read_simai
 from simulate.workload.place import RunningJob, Workload, ends_of, place_workload
-from simulate.workload.simai import flows_of_simai
+from simulate.workload.simai import SimaiWorkload
 from simulate.workload.spec import ChakraJob, FlowsJob, GoalJob, SimaiJob, WorkloadSpec
 from topo.catalog.load import Catalog, load_catalog
 from topo.errors import HeddleError, did_you_mean, refusal
@@ -185,11 +185,12 @@ def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: 
     Fabric.given(fabric)
     spec = validate(WorkloadSpec, document)
     traces: dict[str, Flows] = {}
+    steps: dict[str, SimaiWorkload] = {}
     for job in spec.jobs:
         if isinstance(job, GoalJob):
             traces[job.name] = flows_of_goal(read_goal(folder / job.file), job.eager)
         elif isinstance(job, SimaiJob):
-            traces[job.name] = flows_of_simai(read_simai(folder / job.file), job.eager)
+            steps[job.name] = read_simai(folder / job.file)
         elif isinstance(job, ChakraJob):
             traces[job.name] = flows_of_chakra(
                 read_chakra(folder / job.file),
@@ -202,4 +203,4 @@ def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: 
         elif isinstance(job, FlowsJob):
             traces[job.name] = read_flows_csv(folder / job.file, fabric if job.rank is None else None)
     models = (catalog or load_catalog()).nodes
-    return place_workload(spec, document, fabric, traces, np.random.default_rng(seed), models)
+    return place_workload(spec, document, fabric, traces, np.random.default_rng(seed), models, steps)

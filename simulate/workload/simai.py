@@ -3,26 +3,29 @@
 Wang et al., "SimAI: unifying architecture design and performance tuning for large-scale large language model training
 with scalability and precision", NSDI 2025; the files are those that its AICB writes. All ranks go through the layers in
 step: forward, each computation and what it exchanges; then from the last layer back, the gradients of the input
-likewise, and those of the weights, whose exchange the next layer does not wait for.
+likewise, and those of the weights, whose exchange the next layer does not wait for. Stages of a pipeline take
+micro-batches forward and backward in turn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
-from simulate.traffic.collectives.schedule import Schedule
-from simulate.traffic.flows import EAGER_BYTES, Flows
-from simulate.traffic.graph import Graph, concatenate
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import Graph
+from simulate.traffic.training import Turn, one_forward_one_backward
+from simulate.traffic.tuner import Tuned
 from topo.budget import FLOWS
 from topo.errors import HeddleError
 
-EXCHANGE_KINDS = {
+EXCHANGE_KINDS: dict[str, Tuned] = {
     "ALLREDUCE": "allreduce",
     "ALLGATHER": "all-gather",
     "REDUCESCATTER": "reduce-scatter",
@@ -35,36 +38,50 @@ class Exchange(NamedTuple):
     """A computation, and what is exchanged after it."""
 
     compute_s: float
-    collective: str
-    """A value of `EXCHANGE_KINDS`, or nothing."""
+    collective: Tuned | None
+    """A value of `EXCHANGE_KINDS`, if any."""
     among: str
     """``TP``, ``EP``, ``DP`` or ``DP_EP``."""
     size_bytes: int
     """Largest buffer that a rank holds."""
 
 
+Layer = tuple[Exchange, Exchange, Exchange]
+"""Forward, gradients of the input, gradients of the weights."""
+
+
 @dataclass(frozen=True)
 class SimaiWorkload:
-    """A step of training."""
+    """A step of training; every stage of a pipeline does the same."""
 
     ranks: int
     tensor: int
     """Ranks that share each layer: neighbours."""
     expert: int
     """Ranks that hold different experts, among those with the same part of a layer."""
-    layers: tuple[tuple[Exchange, Exchange, Exchange], ...]
-    """Of each layer: forward, gradients of the input, gradients of the weights."""
+    micro_batches: tuple[tuple[Layer, ...], ...]
+    """Layers of each micro-batch; without a pipeline all layers are those of one."""
+    before: tuple[Layer, ...] = ()
+    """What a stage does before its first micro-batch; gradients after its last."""
+    after: tuple[Layer, ...] = ()
+    """What it does after its last micro-batch."""
+    stages: int = 1
+    chunks: int = 1
+    """Parts into which the layers of a stage are cut, of as many lines each."""
+    sent_bytes: int = 0
+    """From each rank of a stage to the one in its place in the next, for a micro-batch; as much goes back."""
 
 
-def groups_of_ranks(workload: SimaiWorkload, among: str) -> NDArray[np.int64]:
-    """Return the (groups, members) ranks of all groups of a kind, as Megatron numbers them: tensor, expert, data.
+def groups_of_ranks(workload: SimaiWorkload, among: str, stage: int = 0) -> NDArray[np.int64]:
+    """Return the (groups, members) ranks of all groups of a kind, as Megatron numbers them, with stages outermost.
 
     Examples
     --------
     >>> groups_of_ranks(SimaiWorkload(8, 2, 2, ()), "EP").tolist()
     [[0, 2], [1, 3], [4, 6], [5, 7]]
     """
-    rank = np.arange(workload.ranks).reshape(-1, workload.expert, workload.tensor)  # data, expert, tensor
+    each = workload.ranks // workload.stages
+    rank = (stage * each + np.arange(each)).reshape(-1, workload.expert, workload.tensor)  # data, expert, tensor
     match among:
         case "TP":
             return rank.reshape(-1, workload.tensor)
@@ -76,49 +93,84 @@ def groups_of_ranks(workload: SimaiWorkload, among: str) -> NDArray[np.int64]:
             return rank.transpose(1, 2, 0).reshape(workload.expert * workload.tensor, -1)
 
 
-def flows_of_simai(workload: SimaiWorkload, eager_bytes: float = EAGER_BYTES) -> Flows:
-    """Return the flows of a step between ranks; each exchange runs in all groups at once, by the default algorithm.
+def flows_of_simai(
+    workload: SimaiWorkload,
+    exchange: Callable[[Tuned, NDArray[np.int64], float], Flows],
+    send: Callable[[NDArray[np.int64], NDArray[np.int64], float], Flows],
+) -> Flows:
+    """Return the flows of a step; each exchange runs in all groups at once.
+
+    Parameters
+    ----------
+    exchange
+        Flows of a collective among (groups, members) ranks, of a size.
+    send
+        Flows of a message from each rank to another.
 
     Raises
     ------
     HeddleError
         When the flows are too many.
     """
+    graph, made = Graph(), 0
+    each = workload.ranks // workload.stages
+    sent: list[list[int]] = [[] for _ in range(workload.stages)]
+    """The last sum of gradients of each stage."""
+
+    def add(flows: Flows, after: list[int]) -> int:
+        nonlocal made
+        made += len(flows)
+        if made > FLOWS.limit:
+            raise HeddleError(
+                f"at least {made:,} messages are too many; expected {FLOWS}: fewer layers, or fewer ranks"
+            )
+        return graph.add(flows, after)
 
     @cache
-    def messages(collective: str, among: str) -> int:
-        groups = groups_of_ranks(workload, among)
-        return len(groups) * len(plan(collective, groups.shape[1])) if groups.shape[1] > 1 else 0
+    def exchanged(collective: Tuned, among: str, size: int, stage: int) -> Flows:
+        return exchange(collective, groups_of_ranks(workload, among, stage), size)
 
-    @cache
-    def plan(collective: str, n_ranks: int) -> Schedule:
-        return schedule(collective, next(iter(ALGORITHMS[collective])), n_ranks)
+    def passed(part: Exchange, stage: int, after: list[int]) -> list[int]:
+        """Add a computation and its exchange."""
+        done = [graph.compute(0, part.compute_s, after)]
+        if not part.collective or not part.size_bytes or groups_of_ranks(workload, part.among).shape[1] < 2:
+            return done
+        return [add(exchanged(part.collective, part.among, part.size_bytes, stage), done)]
 
-    @cache
-    def exchanged(collective: str, among: str, size: int) -> Flows:
-        groups = groups_of_ranks(workload, among)
-        once = plan(collective, groups.shape[1]).flows(size, eager_bytes)
-        return concatenate([once.placed(group) for group in groups])
+    def forward(layers: Sequence[Layer], stage: int, after: list[int]) -> list[int]:
+        for layer in layers:
+            after = passed(layer[0], stage, after)
+        return after
 
-    parts = [part for layer in workload.layers for part in layer if part.collective and part.size_bytes]
-    if (most := sum(messages(part.collective, part.among) for part in parts)) > FLOWS.limit:
-        raise HeddleError(f"{most:,} messages are too many; expected {FLOWS}: fewer layers, or fewer ranks")
-    graph = Graph()
-    before: list[int] = []
+    def backward(layers: Sequence[Layer], stage: int, after: list[int]) -> list[int]:
+        for _, of_input, of_weights in reversed(layers):
+            after = passed(of_input, stage, after)
+            after = computed = [graph.compute(0, of_weights.compute_s, after)]
+            summed = passed(of_weights._replace(compute_s=0.0), stage, [*computed, *sent[stage]])
+            if of_weights.collective:
+                sent[stage] = summed
+        return after
 
-    def passed(part: Exchange) -> None:
-        nonlocal before
-        before = [graph.compute(0, part.compute_s, before)]
-        if part.collective and part.size_bytes and messages(part.collective, part.among):
-            before = [graph.add(exchanged(part.collective, part.among, part.size_bytes), before)]
+    parts = [
+        [batch[first:last] for first, last in pairwise(len(batch) * np.arange(workload.chunks + 1) // workload.chunks)]
+        for batch in workload.micro_batches
+    ]
 
-    for forward, _, _ in workload.layers:
-        passed(forward)
-    sent: list[int] = []
-    for _, of_input, of_weights in reversed(workload.layers):
-        passed(of_input)
-        computed = before = [graph.compute(0, of_weights.compute_s, before)]
-        if of_weights.collective and of_weights.size_bytes and messages(of_weights.collective, of_weights.among):
-            flows = exchanged(of_weights.collective, of_weights.among, of_weights.size_bytes)
-            sent = [graph.add(flows, [*computed, *sent])]
+    def run(stage: int, turn: Turn, after: list[int]) -> int:
+        go = backward if turn.backward else forward
+        (*_, last) = go(parts[turn.batch][turn.chunk], stage, after) or [graph.compute(0, 0.0, after)]
+        return last
+
+    ranks = np.arange(each)
+    ended = one_forward_one_backward(
+        workload.stages,
+        len(parts),
+        [forward(workload.before, stage, []) for stage in range(workload.stages)],
+        run,
+        lambda stage, to, done: add(send(stage * each + ranks, to * each + ranks, workload.sent_bytes), [done]),
+        workload.chunks,
+    )
+    for stage, done in enumerate(ended):
+        done = backward(workload.after, stage, forward(workload.after, stage, done))
+        backward(workload.before, stage, done)
     return graph.flows()

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
 from simulate.traffic.collectives.sharp import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Order
-from simulate.traffic.tuner import TUNED_ALGORITHMS, Tuned
+from simulate.traffic.tuner import TUNED_ALGORITHMS, Tuned, TunedAlgorithm
 from topo.errors import did_you_mean
 from topo.fabric import Role
 from topo.spec.base import JobName, ServerRole, SpecModel, mismatch
@@ -102,7 +102,7 @@ class CollectiveJob(RankedJob, Messaging):
         return algorithm or next(iter(names), "")
 
 
-class GpuJob(PlacedJob):
+class ServerJob(PlacedJob):
     """A job among the GPUs of whole servers: GPU g of the s-th server is rank s G + g, with G GPUs in each."""
 
     server: str | None = None
@@ -114,7 +114,20 @@ class GpuJob(PlacedJob):
         return True
 
 
-class RankJob(GpuJob):
+class GpuJob(ServerJob):
+    """A job whose GPUs exchange as NCCL does, or by HFReduce."""
+
+    algorithm: Literal["auto", TunedAlgorithm, "hfreduce"] = "auto"
+    """What NCCL's tuner takes, or one of its algorithms, with the tuner's latencies; HFReduce for one collective."""
+    sharp: bool = False
+    """Whether switches of the network add up for ``auto``, ``nvls`` and ``collnet``: ``NCCL_COLLNET_ENABLE=1``."""
+    every_switch: bool = False
+    """Whether every switch adds up; without it those whose aggregation node a dump names."""
+    pxn: bool = True
+    """Whether an all-to-all leaves each server on the rail of its receiver, over NVLink where need be."""
+
+
+class RankJob(ServerJob):
     """A job whose file has what its ranks do."""
 
     file: str
@@ -126,8 +139,8 @@ class RankJob(GpuJob):
     @field_validator("rank")
     @classmethod
     def _placed(cls, rank: str | None, info: ValidationInfo) -> str | None:
-        own = [name for name in GpuJob.model_fields if name not in JobBase.model_fields]
-        said = [name for name in own if info.data.get(name) != GpuJob.model_fields[name].default]
+        own = [name for name in ServerJob.model_fields if name not in JobBase.model_fields]
+        said = [name for name in own if info.data.get(name) != ServerJob.model_fields[name].default]
         if rank == "adapter" and "server" in said:
             raise mismatch("gpu, since `server` says what the GPUs are in")
         if rank is None and said:
@@ -152,53 +165,27 @@ class GpuCollectiveJob(RankedJob, GpuJob):
 
     kind: Literal["gpu-collective"]
     """A collective of GPUs, over PCIe, host memory and NVLink."""
-    algorithm: Literal[
-        "auto",
-        "ring",
-        "tree",
-        "nvls",
-        "nvls-tree",
-        "collnet",
-        "hfreduce",
-        "nccl-ring",
-        "nccl-tree",
-        "nccl-all-to-all",
-    ] = "auto"
-    """What NCCL's tuner takes, or one of its algorithms, with the tuner's latencies; HFReduce; or rings, trees and
-    all-to-alls of NCCL message by message."""
-    collective: Annotated[Tuned | None, Field(validate_default=True)] = None
-    """What the GPUs do together: an allreduce, when left out, except by ``nccl-all-to-all``."""
-    sharp: bool = False
-    """Whether switches of the network add up for ``auto``, ``nvls`` and ``collnet``: ``NCCL_COLLNET_ENABLE=1``."""
-    every_switch: bool = False
-    """Whether every switch adds up; without it those whose aggregation node a dump names."""
+    collective: Tuned = "allreduce"
+    """What the GPUs do together."""
     size: Annotated[Bytes, Field(gt=0)]
     """Buffer of each GPU, the larger one of two."""
     chunk: Annotated[Bytes, Field(gt=0)] = 2**19
-    """Largest piece that is sent at once, in an allreduce by ``hfreduce``, ``nccl-ring`` and ``nccl-tree``."""
+    """Largest piece that ``hfreduce`` sends at once."""
     nvlink: bool | None = None
     """Whether bridges of NVLink are plugged in; none are when left out. NVSwitches always are."""
-    pxn: bool = True
-    """Whether an all-to-all leaves each server on the rail of its receiver, over NVLink where need be."""
     repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     """Number of repetitions."""
     compute: Seconds = 0.0
     """Computation before each repetition."""
 
-    @property
-    def tuned(self) -> bool:
-        """Whether NCCL's tuner has a say."""
-        return self.algorithm == "auto" or self.algorithm in TUNED_ALGORITHMS["allreduce"]
-
     @field_validator("collective")
     @classmethod
-    def _able(cls, collective: Tuned | None, info: ValidationInfo) -> Tuned | None:
+    def _able(cls, collective: Tuned, info: ValidationInfo) -> Tuned:
         algorithm = info.data.get("algorithm", "auto")
-        alone: Tuned = "all-to-all" if algorithm == "nccl-all-to-all" else "allreduce"
-        able = [name for name, by in TUNED_ALGORITHMS.items() if algorithm in ("auto", *by)] or [alone]
-        if collective is not None and collective not in able:
+        able = [name for name, by in TUNED_ALGORITHMS.items() if algorithm in ("auto", *by)] or ["allreduce"]
+        if collective not in able:
             raise mismatch(f"one of {', '.join(able)}, by {algorithm}", collective)
-        return collective or alone
+        return collective
 
 
 class GoalJob(TraceJob):
@@ -208,13 +195,15 @@ class GoalJob(TraceJob):
     """A schedule as LogGOPSim reads it, in a text file, or a binary one whose name ends in ``.bin``."""
 
 
-class SimaiJob(GpuJob, Messaging):
+class SimaiJob(GpuJob):
     """A workload of SimAI, whose ranks are GPUs."""
 
     kind: Literal["simai"]
     """Layers of a training step, as SimAI's AICB writes them."""
     file: str
     """Text file of the workload, relative to this one."""
+    algorithm: Literal["auto", TunedAlgorithm] = "auto"
+    """What NCCL's tuner takes for each exchange, or one of its algorithms; an all-to-all takes none."""
 
 
 class ChakraJob(TraceJob):
@@ -244,15 +233,9 @@ class ChakraJob(TraceJob):
         return algorithms
 
 
-class TrainingJob(RankedJob, Messaging):
-    """Steps of training, each rank a server that computes in step with the others."""
+class TrainingSteps(SpecModel):
+    """What ranks that train in step compute and exchange."""
 
-    kind: Literal["training"]
-    """Steps of training."""
-    parallel: Literal[
-        "data", "sharded", "tensor", "expert", "pipeline", "parameter-server", "hierarchical-parameter-server"
-    ]
-    """How the ranks divide the work, which determines their traffic."""
     model: Literal["even", "vgg16"] = "even"
     """Layers that are all alike, or those of VGG16, where most parameters are in the last ones."""
     layers: Annotated[int, Field(ge=1, le=10_000)] = 24
@@ -265,6 +248,25 @@ class TrainingJob(RankedJob, Messaging):
     """Gradients of a rank, or parameters that are sharded or served; VGG16 has its own."""
     activations: Bytes = 0
     """Exchanged in tensor and expert parallel after each half of a layer; of a micro-batch, sent on in a pipeline."""
+    bucket: Bytes = 25 * 2**20
+    """Gradients that are summed at a time, in data parallel."""
+    overlap: bool = True
+    """Whether gradients are summed beside the backward pass, or parameters gathered beside the computation."""
+    compression: Annotated[float, Field(gt=0, le=1, strict=False)] = 1.0
+    """Bytes sent for each byte of gradients, in data parallel."""
+    launch: Seconds = 0.0
+    """What each bucket or shard takes besides its bytes."""
+    steps: Annotated[int, Field(ge=1, le=100_000)] = 1
+    """How many, one after another."""
+
+
+class TrainingJob(RankedJob, Messaging, TrainingSteps):
+    """Steps of training, each rank a server that computes in step with the others."""
+
+    kind: Literal["training"]
+    """Steps of training among servers; what happens inside them is left out."""
+    parallel: Literal["data", "tensor", "pipeline", "parameter-server", "hierarchical-parameter-server"]
+    """How the ranks divide the work, which determines their traffic."""
     micro_batches: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Of a pipeline, whose stages are the ranks in their order."""
     servers: Annotated[int, Field(ge=1, le=49_151)] = 1
@@ -279,16 +281,6 @@ class TrainingJob(RankedJob, Messaging):
     """Algorithm of the allreduce in data and tensor parallelism."""
     group: Group | None = None
     """Groups of two-level algorithms, as of a collective."""
-    bucket: Bytes = 25 * 2**20
-    """Gradients that are summed at a time, in data parallel."""
-    overlap: bool = True
-    """Whether gradients are summed beside the backward pass, or parameters gathered beside the computation."""
-    compression: Annotated[float, Field(gt=0, le=1, strict=False)] = 1.0
-    """Bytes sent for each byte of gradients, in data parallel."""
-    launch: Seconds = 0.0
-    """What each bucket or shard takes besides its bytes."""
-    steps: Annotated[int, Field(ge=1, le=100_000)] = 1
-    """How many, one after another."""
 
     @field_validator("algorithm")
     @classmethod
@@ -297,6 +289,17 @@ class TrainingJob(RankedJob, Messaging):
         if algorithm not in names:
             raise mismatch(f"one of {', '.join(names)}", hint=did_you_mean(algorithm, names))
         return algorithm
+
+
+class GpuTrainingJob(RankedJob, GpuJob, TrainingSteps):
+    """Steps of training, each rank a GPU; `ranks` counts servers here. Exchanges are NCCL's, among all GPUs."""
+
+    kind: Literal["gpu-training"]
+    """Steps of training among GPUs, with what happens inside servers."""
+    parallel: Literal["data", "sharded", "tensor", "expert"]
+    """How the GPUs divide the work, which determines their traffic."""
+    algorithm: Literal["auto", TunedAlgorithm] = "auto"
+    """What NCCL's tuner takes for each exchange, or one of its algorithms."""
 
 
 class InferenceJob(RankedJob, Messaging):
@@ -377,6 +380,7 @@ Job = Annotated[
     CollectiveJob
     | GpuCollectiveJob
     | TrainingJob
+    | GpuTrainingJob
     | InferenceJob
     | StorageJob
     | GoalJob

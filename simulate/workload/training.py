@@ -1,7 +1,8 @@
-"""The flows of a workload's training job between its ranks."""
+"""The flows of a workload's training jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -19,46 +20,61 @@ from simulate.traffic.training import (
     flat_parameter_servers,
     fsdp,
     hierarchical_parameter_servers,
-    layer_groups,
     pipeline_parallel,
     vgg16,
 )
-from simulate.workload.spec import TrainingJob
+from simulate.traffic.tuner import Tuned
+from simulate.workload.spec import GpuTrainingJob, TrainingJob
 from topo.budget import FLOWS
 from topo.errors import HeddleError
 
 
-def flows_of_training(job: TrainingJob, n_ranks: int, groups: ArrayLike) -> Flows:
+def exchanges(job: TrainingJob, n_ranks: int, groups: ArrayLike) -> Callable[[Tuned], FlowsOfSize]:
+    """Return the collectives of ranks by name, by the algorithm of the job; `groups` as of `schedule`."""
+    return lambda name: partial(schedule(name, job.algorithm, n_ranks, groups=groups).flows, eager_bytes=job.eager)
+
+
+def flows_of_training(
+    job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[Tuned], FlowsOfSize]
+) -> Flows:
     """Return the flows of all steps.
 
     Parameters
     ----------
-    groups : (n_ranks,)
-        Zone or leaf of each rank, for algorithms of two levels.
+    exchange
+        Gives the flows of a collective by its name.
 
     Raises
     ------
     HeddleError
-        When the ranks are too few, or the algorithm cannot take them.
+        When the ranks are too few, or the flows too many.
     """
-    once = _step(job, n_ranks, groups)
+    once = _step(job, n_ranks, exchange)
     return chain([once] * job.steps) if job.steps > 1 and len(once) else once
 
 
-def _step(job: TrainingJob, n_ranks: int, groups: ArrayLike) -> Flows:
+def _step(job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[Tuned], FlowsOfSize]) -> Flows:
     """Return the flows of one step."""
     compute_s = job.forward + job.backward
+    made = 0
 
     def check(messages: int) -> None:
         """Refuse steps that would not fit into memory, before they are made."""
-        if messages * job.steps > FLOWS.limit:
-            raise HeddleError(f"{messages:,} messages a step, {job.steps:,} times, are too many; expected {FLOWS}")
+        nonlocal made
+        made += messages
+        if made * job.steps > FLOWS.limit:
+            raise HeddleError(f"at least {made:,} messages a step, {job.steps:,} times, are too many; expected {FLOWS}")
 
-    def collective(name: str, algorithm: str, times: int) -> FlowsOfSize:
-        """Return a collective that each step has so many times."""
-        plan = schedule(name, algorithm, n_ranks, groups=groups)
-        check(times * len(plan))
-        return partial(plan.flows, eager_bytes=job.eager)
+    def collective(name: Tuned) -> FlowsOfSize:
+        """Return a collective whose flows are counted."""
+        flows_of = exchange(name)
+
+        def counted(size_bytes: float) -> Flows:
+            flows = flows_of(size_bytes)
+            check(len(flows))
+            return flows
+
+        return counted
 
     match job.parallel:
         case "data":
@@ -68,21 +84,19 @@ def _step(job: TrainingJob, n_ranks: int, groups: ArrayLike) -> Flows:
             layers = vgg16(compute_s) if job.model == "vgg16" else even
             return data_parallel(
                 layers,
-                collective("allreduce", job.algorithm, len(layer_groups(layers, job.bucket))),
+                collective("allreduce"),
                 bucket_bytes=job.bucket,
                 overlap=job.overlap,
                 compression=job.compression,
                 launch_s=job.launch,
             )
         case "sharded":
-            gather = collective("all-gather", "ring", 2 * job.layers)
-            scatter = collective("reduce-scatter", "ring", job.layers)
             layers = even_layers(job.layers, job.forward, job.backward, job.parameters)
+            gather, scatter = collective("all-gather"), collective("reduce-scatter")
             return fsdp(layers, gather, scatter, overlap=job.overlap, launch_s=job.launch)
         case "tensor" | "expert":
-            kind = ("allreduce", job.algorithm) if job.parallel == "tensor" else ("all-to-all", "shift")
-            exchange = collective(*kind, 4 * job.layers)
-            return exchanged_halves(even_layers(job.layers, job.forward, job.backward, 0.0), exchange, job.activations)
+            exchanged = collective("allreduce" if job.parallel == "tensor" else "all-to-all")
+            return exchanged_halves(even_layers(job.layers, job.forward, job.backward, 0.0), exchanged, job.activations)
         case "pipeline":
             check(4 * n_ranks * job.micro_batches)
             return pipeline_parallel([range(n_ranks)], job.micro_batches, job.forward, job.backward, job.activations)

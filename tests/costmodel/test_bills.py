@@ -178,8 +178,7 @@ def test_a_cable_without_a_length_is_named_by_its_slower_end(slow: int, width: i
 
 JOINT = {"switch": "QM8700", "count": 1, "ports": 4}
 FRAMED = [
-    {"shape": "fat-tree", "switch": "QM8700", "spine_switch": "CS8500"},
-    {"shape": "fat-tree", "switch": "QM8700", "levels": 3, "core_switch": "CS8500"},
+    {"shape": "fat-tree", "switch": "QM8700", "levels": 3, "spine_switch": "CS8500"},
     {"shape": "fat-tree", "switch": "CS8500", "levels": 1},
     {"shape": "torus", "switch": "CS8500", "sizes": [3, 3], "hosts": 9},
     {"shape": "dragonfly", "switch": "CS8500", "groups": 3, "switches": 2, "hosts": 6, "global_links": 1},
@@ -199,6 +198,38 @@ def test_a_frame_is_built_whole_or_refused(network: dict[str, object]) -> None:
     nodes = {"gpu": {"model": "pcie-a100", "count": 60}}
     with pytest.raises(DesignError, match=r"CS8500 is a (frame|complete tree)"):
         _ = topo.parse({"name": "x", "nodes": nodes, "network": network}).fabrics
+
+
+@examples(6)
+@given(frames=st.integers(1, 4), gpus=st.integers(41, 200), levels=st.sampled_from([2, 3]))
+def test_frames_at_the_top_of_a_tree_are_built_whole(frames: int, gpus: int, levels: int) -> None:
+    """As OpenSM sees them: 40 leaf chips and 20 spine chips each, in the names of firmware, and their backplane."""
+    top = {"spine_switch": "CS8500", "spines": frames, "parallel": 2}
+    if levels == 3:
+        top = {"levels": 3, "core_switch": "CS8500", "cores": frames}
+    nodes = {"gpu": {"model": "pcie-a100", "count": gpus}}
+    network = {"shape": "fat-tree", "switch": "QM8700", **top}
+    try:
+        cluster = topo.parse({"name": "x", "nodes": nodes, "network": network, "floor": {"rack_units": 48}})
+        fabric = cluster.fabric
+    except DesignError as refused:
+        assert "evenly" in str(refused)
+        return
+    chips = [fabric.label(node) for node in range(fabric.n_switches) if fabric.model_of(node) == "CS8500"]
+    name = "spine" if levels == 2 else "core"
+    assert sorted(chips) == sorted(
+        f"{name}{frame}/{card}"
+        for frame in range(frames)
+        for card in [f"L{n:02d}/U{u}" for n in range(1, 21) for u in (1, 2)] + [f"S{n:02d}/U1" for n in range(1, 21)]
+    )
+    assert sum(line.count for line in bill(cluster).lines if line.item == "CS8500") == frames
+    assert int(topo.backplane(fabric, CATALOG).sum()) == frames * 800
+    assert cluster.layout is not None
+    assert sum(device.model == "CS8500" for device in cluster.layout.devices) == frames
+    parts = topo.list_parts("frame", topo.Reach(cluster.fabrics), catalog=CATALOG)
+    assert {name: len(part.switches[0]) for name, part in parts.items()} == {
+        f"{name}{frame}": 60 for frame in range(frames)
+    }
 
 
 @examples(10)

@@ -107,7 +107,7 @@ def pod(model: str, count: int, switch: str = "QM9700") -> topo.Cluster:
             "name": "pod",
             "nodes": {"gpu": {"model": model, "count": count}},
             "network": {"shape": "rail", "unit_nodes": 32, "tree": {"switch": switch}},
-            "floor": {"rack_units": 48, "switches": "middle"},
+            "floor": {"rack_units": 48, "switches": "middle", "stand_ins": "together"},
         }
     )
 

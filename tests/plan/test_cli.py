@@ -1,5 +1,7 @@
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +40,21 @@ def test_help_cuts_no_summary_short(capsys: pytest.CaptureFixture[str], monkeypa
 def test_every_command_has_help_and_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([name, "--help"]) == 0
     assert "--json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_ends_with_an_example_that_parses_and_a_page_about_the_command(
+    name: str, capsys: pytest.CaptureFixture[str], repository: Path
+) -> None:
+    assert run([name, "--help"]) == 0
+    example, manual = (line.split(":")[1].strip() for line in capsys.readouterr().out.splitlines()[-2:])
+    assert example.startswith(f"plan {name}")
+    group, words = plan.cli.plan, shlex.split(example.partition(" >")[0])
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    command.make_parser(click.Context(command)).parse_args(words[2:])
+    assert command.make_context(name, words[2:]).params
+    assert re.search(rf"plan {name}\b", (repository / manual).read_text())
 
 
 def test_no_option_takes_what_is_no_number() -> None:

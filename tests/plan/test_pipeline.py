@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import routing
 import topo
-from plan import pipeline
-from plan.pipeline import BUILD, ROUTE, Pass, Plan
+from plan import building, pipeline
+from plan.inputs import read_routed_argument
+from plan.pipeline import BUILD, ROUTE, Options, Pass, Plan
 
 LAB = topo.preset("lab-20")
 INPUTS = {"name", "cluster", "source", "fabric_sha256", "options"}
@@ -54,3 +56,51 @@ def test_a_group_has_what_each_of_its_passes_needs() -> None:
         for one in getattr(pipeline, name):
             assert {*one.needs} <= there, (name, one.name)
             there |= {*one.adds}
+
+
+def test_planes_are_routed_once_and_come_out_as_if_each_were_routed_alone() -> None:
+    """A copy in all arrays gets the same tables; one that lacks a cable, or has names that a reason holds, does not."""
+    network = {"shape": "planes", "planes": 2, "tree": {"switch": "QM8700", "leaves": 3, "spines": 2}}
+    nodes = {"gpu": {"model": "hgx-h800", "count": 12}}
+    cluster = topo.parse({"name": "planes", "nodes": nodes, "network": network, "routing": {"lmc": 1}})
+    plan = pipeline.run_passes(Plan("planes", cluster), BUILD[:6])
+    assert plan.routed[0].tables is plan.routed[1].tables
+    assert plan.proofs[0] is plan.proofs[1]
+    fabric, routed = plan.fabrics[1], plan.routed[1]
+    alone = routing.route(fabric, fabric.engine)
+    assert (alone.tables.lft == routed.tables.lft).all() and (alone.tables.lid == routed.tables.lid).all()
+    assert routed.fabric is fabric and alone.to_dict() == routed.to_dict() | {"engine_reason": alone.why}
+    assert alone.why == routed.why
+    proof = routing.prove(alone)
+    assert proof.to_dict() == plan.proofs[1].to_dict() and (proof.load == plan.proofs[1].load).all()
+    assert routing.measure(alone, proof=proof).to_dict() == plan.qualities[1].to_dict()
+    assert routing.studies.bound(fabric, reached=proof.max_load).to_dict() == plan.bounds[1].to_dict()
+    assert routing.studies.measure_lids(alone).to_dict() == plan.multipaths[1].to_dict()
+    peer = fabric.peer.copy()
+    peer[fabric.links[fabric.is_inner[fabric.links[:, 0]]][0]] = -1
+    broken = replace(fabric, peer=peer)
+    assert not broken.is_copy_of(fabric)
+    assert not (routing.route(broken, like=[routed]).tables.lft == alone.tables.lft).all()
+    refused = replace(routed, candidates=(replace(routed.candidates[0], refusal="p0-leaf0 is odd"),))
+    assert routing.route(fabric, like=[refused]).tables is not refused.tables
+
+
+def test_the_traffic_that_a_spec_names_is_that_of_the_option(tmp_path: Path) -> None:
+    """Alike from every command that routes a spec, from wherever it is called; what is no file is refused once."""
+    text = "name: own\nnodes: {gpu: {model: pcie-a100, count: 20}}\n"
+    text += "network: {shape: fat-tree, switch: QM8700, leaves: 4, spines: 2}\n"
+    bare, own, demand = tmp_path / "bare.yaml", tmp_path / "own.yaml", tmp_path / "sent.csv"
+    bare.write_text(text)
+    own.write_text(text + "routing: {engine: minhop, for: sent.csv}\n")
+    demand.write_text("src,dst,weight\n" + "".join(f"gpu{i:02},gpu{5 + i:02},1\n" for i in range(5)))
+    asked = building.route(bare, purpose=str(demand), options=Options(engine="minhop")).routed[0]
+    assert "under the demand" in asked.why
+    several = [building.build(own).routed[0], building.route(own).routed[0], read_routed_argument(own)]
+    for routed in several:
+        assert (routed.tables.lft == asked.tables.lft).all()
+    demand.write_text("src,dst,weight\ngpu00,gpu99,1\n")
+    with pytest.raises(topo.HeddleError, match=r"sent\.csv:2: .*gpu99"):
+        building.build(own)
+    demand.unlink()
+    with pytest.raises(topo.SpecError, match=r'own\.yaml:4:32: found the text "sent\.csv"; expected one of any, jobs'):
+        building.check(own)

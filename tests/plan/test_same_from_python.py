@@ -37,8 +37,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_verify(built: Path, printed: Printed, tmp_path: Path) -> None:
-    asked = plan.Questions(paths=(("gpu00", "gpu09"),), over=("leaf0:21",), without=("spine1",), adaptive=True)
-    words = ["--path", "gpu00", "gpu09", "--over", "leaf0:21", "--without", "spine1", "--adaptive"]
+    asked = plan.Questions(paths=(("gpu00", "gpu09"),), over=("leaf0:21",), without=("spine1",), groups=True)
+    words = ["--path", "gpu00", "gpu09", "--over", "leaf0:21", "--without", "spine1", "--groups"]
     assert plan.verify(built, asked=asked).to_dict() == printed("verify", built, *words)
     other = tmp_path / "other"
     plan.route(built, other, options=plan.Options(engine="minhop"))

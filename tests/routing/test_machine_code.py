@@ -395,7 +395,7 @@ def test_no_function_is_compiled_twice_for_integers(repository: Path, tmp_path: 
     commands = """
         build LAB -o lab
         simulate lab -w allreduce
-        simulate lab -w allreduce --engine packets --hop-latency-ns 150
+        simulate lab -w allreduce --engine packets
         route LAB -o route
         repair lab --down leaf0:27 -o repaired
         ranks lab --nodes gpu[00-07] --for ring --for tree

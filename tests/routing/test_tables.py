@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import topo
 from helpers.strategies import fabrics, tree
 from routing.engines.base import route
 from routing.routed import Routed
 from routing.tables import MAX_UNICAST_LID, assign_lids
 from simulate.traffic.network import Network
-from topo.fabric import Fabric
+from topo.errors import RoutingError
+from topo.fabric import Fabric, Role
 
 
 def test_a_planned_fabric_counts_through() -> None:
@@ -58,3 +60,10 @@ def test_tables_without_an_engine_have_a_name_in_messages(engine: str) -> None:
     assert dict(unnamed.table.rows())["engine"] == "an unknown engine"
     assert "an unknown engine" in repr(Network.of(unnamed, latency_s=0))
     assert "an unknown engine" in repr(unnamed.tables)
+
+
+def test_a_switch_with_more_ports_than_a_table_can_name_gets_no_lid() -> None:
+    builder = topo.FabricBuilder("wide")
+    builder.switch("MF0;leaf0:X/U1", model="", radix=255, role=Role.LEAF, level=1)
+    with pytest.raises(RoutingError, match="leaf0 has 255 ports; forwarding tables can name at most 254"):
+        assign_lids(builder.build())

@@ -211,6 +211,7 @@ SPECS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(SPECS | junk())
 def test_junk_is_a_spec_or_refused_with_places(catalog: Catalog, value: Any) -> None:
     stream = StringIO()

@@ -40,7 +40,11 @@ TREE = mapping(
     leaves_per_pod=maybe(SMALL),
     oversubscription=maybe(st.sampled_from([1, 1.5, 2, 3])),
     spine_oversubscription=maybe(st.sampled_from([1, 2])),
+    split=maybe(st.sampled_from([True, "nodes"])),
+    spine_switch=maybe(st.sampled_from(["QM8700", "CS8500"])),
+    core_switch=maybe(st.just("CS8500")),
 )
+OTHERS = {"nodes": st.just(["storage"]), "groups": SMALL, "hosts": SMALL, "global_links": SMALL}
 ZONES = mapping(
     shape=st.just("zones"),
     zones=st.integers(2, 4),
@@ -57,9 +61,27 @@ SHAPES = st.one_of(
     TREE.map(lambda tree: tree | {"shape": "fat-tree"}),
     ZONES,
     mapping(shape=st.just("planes"), planes=st.integers(1, 3), tree=TREE),
-    mapping(shape=st.just("rail"), unit_nodes=st.integers(1, 30), tree=TREE, storage=maybe(TREE)),
+    mapping(
+        shape=st.just("rail"),
+        unit_nodes=st.integers(1, 30),
+        rails=maybe(st.sampled_from([1, 2, 4])),
+        planes=maybe(st.sampled_from([1, 2])),
+        tree=TREE,
+        storage=maybe(TREE),
+    ),
     mapping(shape=st.just("bigraph"), switch=SWITCHES, side=st.integers(1, 50), parallel=maybe(st.integers(1, 5))),
-    mapping(shape=st.just("dragonfly"), switch=SWITCHES, groups=SMALL, switches=SMALL, hosts=SMALL, global_links=SMALL),
+    mapping(
+        shape=st.just("dragonfly"),
+        switch=SWITCHES,
+        groups=SMALL,
+        switches=SMALL,
+        hosts=SMALL,
+        global_links=SMALL,
+        parallel=maybe(st.integers(1, 3)),
+        between=maybe(SMALL),
+        split=maybe(st.sampled_from([True, "nodes"])),
+        others=maybe(st.tuples(mapping(switches=SMALL, parallel=maybe(st.integers(1, 3)), **OTHERS)).map(list)),
+    ),
     mapping(
         shape=st.just("dragonfly+"),
         switch=SWITCHES,
@@ -68,6 +90,10 @@ SHAPES = st.one_of(
         spines=SMALL,
         hosts=SMALL,
         global_links=SMALL,
+        parallel=maybe(st.integers(1, 3)),
+        between=maybe(SMALL),
+        split=maybe(st.sampled_from([True, "nodes"])),
+        others=maybe(st.tuples(mapping(leaves=SMALL, spines=SMALL, **OTHERS)).map(list)),
     ),
     mapping(shape=st.just("slim-fly"), switch=SWITCHES, q=st.integers(3, 9), hosts=maybe(SMALL)),
     mapping(
@@ -103,6 +129,8 @@ def compiled(spec):
 def test_ports_are_consistent_or_the_design_is_refused(spec):
     if "storage" in spec["network"].get("shared", []) and "storage" not in spec["nodes"]:
         del spec["network"]["shared"]
+    if "storage" not in spec["nodes"]:
+        spec["network"].pop("others", None)
     try:
         fabrics = compiled(spec)
     except DesignError as refusal:

@@ -113,6 +113,22 @@ def vendor_name(model: str) -> str:
     return f"M{model}" if model.startswith(VENDOR_FAMILIES) else model
 
 
+def list_frames(fabric: Fabric, subnet: int, catalog: Catalog | None) -> dict[int, str]:
+    """Return the frame of each switch that is a chip of one by the catalog.
+
+    A chip that is named as firmware does (``spine0/L01/U1``) is in the frame ``spine0``; others are the whole tree of
+    their zone, ``CS8500-0-1`` of zone 1 of subnet 0.
+    """
+    frames = [catalog is not None and name in catalog.switches and catalog.switches[name].chips > 1
+              for name in fabric.models]  # fmt: skip
+    chips = np.flatnonzero(np.array([*frames, False])[fabric.model[: fabric.n_switches]]).tolist()  # -1 is unknown
+    named = ((node, *fabric.label(node).partition("/")) for node in chips)
+    return {
+        node: name if inside else f"{fabric.model_of(node)}-{subnet}-{fabric.zone[node]}"
+        for node, name, inside, _ in named
+    }
+
+
 _shipped = cache(load_catalog)
 
 

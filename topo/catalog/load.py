@@ -29,7 +29,7 @@ from topo.catalog.tables import Row, read_table
 from topo.errors import Finding, SpecError, did_you_mean, refusal
 from topo.files.text import config_root
 from topo.spec.base import spelled
-from topo.speeds import is_link_speed
+from topo.speeds import SPEEDS, WIDTHS, is_link_speed
 from topo.table import Brief
 
 MODEL_KINDS: dict[str, Any] = {
@@ -94,6 +94,12 @@ class Catalog(Brief):
             if name in models:
                 return models[name].description
         return ""
+
+    @property
+    def parts(self) -> list[str]:
+        """Names that a price can have: all models, and cables by their speed."""
+        speeds = [f"{width}x{speed}" for width in WIDTHS for speed in SPEEDS]
+        return [*self.switches, *self.cables, *self.hcas, *self.nodes, *speeds]
 
     @property
     def sha256(self) -> str:

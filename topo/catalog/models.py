@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -381,6 +381,12 @@ class Price:
     currency: str
     """ISO 4217, or ``units``: the relative units of Table III of the paper on Fire-Flyer AI-HPC."""
     points: tuple[PricePoint, ...]
+
+    def times(self, factor: float, note: str) -> Price:
+        """Return the price times a factor, which the note of each point explains."""
+        points = (replace(p, low=p.low * factor, high=p.high * factor, note=", ".join(filter(None, (p.note, note))))
+                  for p in self.points)  # fmt: skip
+        return replace(self, points=tuple(points))
 
     @property
     def low(self) -> float:

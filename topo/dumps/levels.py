@@ -6,23 +6,27 @@ those that leave the fewest cables, those of hosts too, between levels that are 
 1. Leaves are the switches with HCAs (aggregation nodes, which every switch has, do not count), except those that have
    more cables to other leaves than HCAs: management hosts that hang on a spine do not make it a leaf.
 2. Every other switch is as high as it is far from the leaves.
-3. One switch at a time moves to the level that leaves fewest of its cables astray, until none can do better. So a
-   misplugged cable from a leaf to a core does not pull the core down.
+3. One kind of switch at a time moves to the level that leaves fewest of its cables astray, until none can do better. So
+   a misplugged cable from a leaf to a core does not pull the core down.
 4. An empty leaf, which has no HCAs, is now two levels too high; that costs no cable, so something else must tell it
-   from a core. A core connects spines that have no leaf in common. A switch that has no more cables down than a leaf
-   has up is a leaf if the spines it knows have leaves in common (all but a quarter of their pairs), or if it is wired
-   at least half like some leaf, and more so than like another switch at its level. The same holds at every level (an
+   from a core. A core connects spines that have no leaf in common. A switch is a leaf if it is wired at least half like
+   some leaf, and more so than like another switch at its level, or if it has no more cables down than a leaf has up and
+   the spines it knows have leaves in common (all but a quarter of their pairs). The same holds at every level (an
    unused line card of a frame among its spines). After each such find steps 2 and 3 are repeated.
+
+Switches that the wiring cannot tell apart are of one *kind* (`refine_colours`), and what is said of one is done to all
+of its kind. Ties are broken by kind, too: labels decide nothing, and what is equal in structure gets an equal level.
 
 A fabric that would keep over a tenth of its HCAs above the leaves is no tree (torus, dragonfly, BiGraph), nor is a very
 tall one: then every switch with HCAs is a leaf, the others are as high as they are far.
 
 **Zones** are fat-trees that share no spine. Leaves belong together when they have more than half of their uplinks to
-the same switches. A switch of level 2 without a cable further up, over a quarter of whose leaves belong elsewhere than
-the rest, may be a joint. The zones are what the other switches are connected to, over cables between adjacent levels
-(so cables from leaf to leaf do not merge zones), less the odd cable of a spine to a leaf that belongs elsewhere, as
-long as each is a fat-tree, with leaves and spines; the joints are those that have leaves in two of them. Pods of a
-three-level tree hang together over their cores: they are one zone.
+the same switches, and more than half of the switches above them in common: a border leaf may have most of its cables to
+joints, but these are few. A switch of level 2 without a cable further up, over a quarter of whose leaves belong
+elsewhere than the rest, may be a joint. The zones are what the other switches are connected to, over cables between
+adjacent levels (so cables from leaf to leaf do not merge zones), less the odd cable of a spine to a leaf that belongs
+elsewhere, as long as each is a fat-tree, with leaves and spines; the joints are those that have leaves in two of them.
+Pods of a three-level tree hang together over their cores: they are one zone.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.fabric import Fabric, Kind, Role
-from topo.graphs import components
+from topo.graphs import components, mix, refine_colours
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -69,6 +73,8 @@ class Wiring:
     """(S, S) number of cables between two switches; those of a switch to itself are left out."""
     hcas: Ints
     """(S,) ports of HCAs."""
+    kind: Ints
+    """(S,) number of the kind of each switch: equal where the wiring cannot tell switches apart."""
 
 
 def find_levels(fabric: Fabric) -> Fabric:
@@ -105,7 +111,10 @@ def _wiring(fabric: Fabric) -> Wiring:
 
     cables = coo_array((ones, (near[fabric.inner], far[fabric.inner])), shape=(n, n)).tocsr()  # adds up parallel cables
     below = (fabric.kind[near] == Kind.HCA) & (far >= 0) & (far < n)
-    return Wiring(cables, np.bincount(far[below], minlength=n).astype(np.int64))
+    hcas = np.bincount(far[below], minlength=n).astype(np.int64)
+    sender = np.repeat(np.arange(n), np.diff(cables.indptr))
+    colour = refine_colours(mix(hcas.astype(np.uint64)), sender, cables.indices, mix(cables.data.astype(np.uint64)))
+    return Wiring(cables, hcas, np.unique(colour, return_inverse=True)[1])
 
 
 def _levels(wiring: Wiring) -> Ints:
@@ -131,10 +140,9 @@ def _leaves(wiring: Wiring) -> tuple[Bools, bool]:
     leaf = hcas > 0
     while True:
         astray = np.where(leaf, wiring.cables @ leaf.astype(np.int64) - hcas, 0)
-        worst = int(np.argmax(astray))
-        if astray[worst] <= 0:
+        if astray.max() <= 0:
             break
-        leaf[worst] = False
+        leaf[wiring.kind == wiring.kind[astray == astray.max()].min()] = False
     if hcas[leaf].sum() < MOST_HCAS_AT_LEAVES * hcas.sum():
         return hcas > 0, False
     return leaf, True
@@ -152,27 +160,36 @@ def _climb(cables: csr_array, anchored: Ints) -> Ints:
 
 
 def _settle(wiring: Wiring, level: Ints) -> Ints:
-    """Move switches one by one to the level that leaves fewest cables astray, the one first that saves most."""
-    level = level.copy()
+    """Move kinds of switches one by one to the level that leaves fewest cables astray, the one first that saves most.
+
+    Cables within a kind are astray wherever it is.
+    """
+    _, one, of = np.unique(wiring.kind, return_index=True, return_inverse=True)
+    near, far = wiring.cables[one].tocoo().coords
+    other = of[far] != near
+    from scipy.sparse import csr_array
+
+    back = csr_array((wiring.cables[one].data[other], (of[far[other]], near[other])), shape=(len(one), len(one)))
+    of_kind = level[one]
     height = int(level.max(initial=0)) + 1
-    known = np.flatnonzero(level > 0)
-    to = np.zeros((len(level), height + 2), np.int64)  # cables to each level
-    to[:, 0] = wiring.hcas
+    known = np.flatnonzero(of_kind > 0)
+    to = np.zeros((len(one), height + 2), np.int64)  # cables to each level
+    to[:, 0] = wiring.hcas[one]
     for at in range(1, height + 1):
-        to[:, at] = wiring.cables @ (level == at).astype(np.int64)
+        to[:, at] = (of_kind == at) @ back
     while len(known):
         kept = to[known, :-2] + to[known, 2:]  # on levels 1, 2, ...
-        saved = kept.max(axis=1) - kept[np.arange(len(known)), level[known] - 1]
+        saved = kept.max(axis=1) - kept[np.arange(len(known)), of_kind[known] - 1]
         row = int(np.argmax(saved))
         if saved[row] == 0:
             break
-        switch = known[row]
-        near = slice(wiring.cables.indptr[switch], wiring.cables.indptr[switch + 1])
-        ends, cables = wiring.cables.indices[near], wiring.cables.data[near]
-        to[ends, level[switch]] -= cables
-        level[switch] = int(np.flatnonzero(kept[row] == kept[row].max())[-1]) + 1  # whether it is empty shows later
-        to[ends, level[switch]] += cables
-    return level
+        kind = known[row]
+        near = slice(back.indptr[kind], back.indptr[kind + 1])
+        ends, count = back.indices[near], back.data[near]
+        to[ends, of_kind[kind]] -= count
+        of_kind[kind] = int(np.flatnonzero(kept[row] == kept[row].max())[-1]) + 1  # whether it is empty shows later
+        to[ends, of_kind[kind]] += count
+    return of_kind[of]
 
 
 def _empty(wiring: Wiring, level: Ints) -> Bools:
@@ -197,11 +214,11 @@ def _empty(wiring: Wiring, level: Ints) -> Bools:
             sharing = in_common[below][:, below].nnz - np.count_nonzero(~bare[below])
             # The last case is a whole pod without hosts: its spines know no leaf but those that know no other spine.
             found[suspect] = len(below) > 0 and (
-                (modest[row] and (alike[row] or sharing >= ALMOST_ALL * pairs)) or bare[below].all()
+                alike[row] or (modest[row] and sharing >= ALMOST_ALL * pairs) or bare[below].all()
             )
         if found.any():
             break
-    return found
+    return np.isin(wiring.kind, wiring.kind[found])
 
 
 def _likeness(a: csr_array, b: csr_array) -> NDArray[np.float64]:
@@ -218,7 +235,7 @@ def _zones(wiring: Wiring, level: Ints) -> tuple[Ints, Bools]:
     joint = np.zeros(len(level), np.bool_)
     leaves, spines = np.flatnonzero(level == 1), np.flatnonzero(level == 2)
     group = np.full(len(level), UNKNOWN)
-    group[leaves] = _groups_of_leaves(cables[leaves][:, spines].tocsr(), wiring.hcas[leaves] > 0)
+    group[leaves] = _groups_of_leaves(cables[leaves][:, spines].tocsr(), wiring.hcas[leaves] > 0, wiring.kind[leaves])
     members = np.zeros((len(leaves), group.max(initial=0) + 1), np.int64)
     members[np.arange(len(leaves)), group[leaves]] = 1
     of_group = (cables[spines][:, leaves] > 0).astype(np.int64) @ members  # leaves that a spine knows, by their group
@@ -242,10 +259,10 @@ def _zones(wiring: Wiring, level: Ints) -> tuple[Ints, Bools]:
     for suspect in suspects.tolist():
         near = zone[cables.indices[cables.indptr[suspect] : cables.indptr[suspect + 1]]]
         joint[suspect] = len(np.unique(near[near != UNKNOWN])) > 1
-    return _spread(cables, zone, level, joint), joint
+    return _spread(wiring, zone, level, joint), joint
 
 
-def _groups_of_leaves(up: csr_array, housed: Bools) -> Ints:
+def _groups_of_leaves(up: csr_array, housed: Bools, kind: Ints) -> Ints:
     """Return the group of each leaf: leaves that have most of their uplinks to the same spines as another of it.
 
     A leaf without HCAs joins the group that it is most like, and brings none together: it may be the border of a zone,
@@ -259,11 +276,11 @@ def _groups_of_leaves(up: csr_array, housed: Bools) -> Ints:
         at_least = (up >= count).astype(np.int64)
         shared = shared + at_least @ at_least.T
     a, b = shared.nonzero()
-    degree = up.sum(axis=1)
-    alike = np.asarray(shared[a, b]).ravel() / np.minimum(degree[a], degree[b])
+    linked = (up > 0).astype(np.int64)
+    alike = np.minimum(_common(shared, up.sum(axis=1), a, b), _common(linked @ linked.T, linked.sum(axis=1), a, b))
     close = (alike > 0.5) & (a != b)
     a, b, alike = a[close], b[close], alike[close]
-    order = np.lexsort((b, -alike))  # of the leaves with HCAs that an empty one is like, the likest
+    order = np.lexsort((kind[b], -alike))  # of the leaves with HCAs that an empty one is like, the likest
     guest = order[(~housed[a] & housed[b])[order]]
     guest = guest[np.unique(a[guest], return_index=True)[1]]
     placed = housed.copy()
@@ -273,17 +290,23 @@ def _groups_of_leaves(up: csr_array, housed: Bools) -> Ints:
     return components(n, a[used], b[used]).astype(np.int64)
 
 
-def _spread(cables: csr_array, zone: Ints, level: Ints, joint: Bools) -> Ints:
-    """Number the zones from 0, and put each switch without one into that of most of its cables."""
+def _common(shared: csr_array, degree: Ints, a: Ints, b: Ints) -> NDArray[np.float64]:
+    """Return what part of all that the lesser of two has both have."""
+    return np.asarray(shared[a, b]).ravel() / np.minimum(degree[a], degree[b])
+
+
+def _spread(wiring: Wiring, zone: Ints, level: Ints, joint: Bools) -> Ints:
+    """Number the zones from 0, and put each switch without one into that of most of its cables, on a tie by kind."""
     known = np.unique(zone[zone != UNKNOWN])
     zone = np.where(zone == UNKNOWN, UNKNOWN, np.searchsorted(known, zone))
     waiting = (zone == UNKNOWN) & ~joint & (level != UNKNOWN)
+    in_turn = np.argsort([wiring.kind[zone == index].min() for index in range(len(known))], kind="stable")
     while waiting.any():
-        votes = np.stack([cables @ (zone == index).astype(np.int64) for index in range(len(known))], axis=1)
+        votes = np.stack([wiring.cables @ (zone == index).astype(np.int64) for index in in_turn], axis=1)
         ready = waiting & (votes.max(axis=1) > 0)
         if not ready.any():
             break
-        zone[ready] = votes[ready].argmax(axis=1)
+        zone[ready] = in_turn[votes[ready].argmax(axis=1)]
         waiting &= ~ready
     return zone
 

@@ -46,6 +46,8 @@ class Loss(Record):
     """Pairs of servers that no longer reach one another, including those of isolated servers."""
     beyond: int
     """Those of them whose servers both still run: a rack or a feed takes its own servers with it."""
+    together: int
+    """Those of `beyond` that no switch in a rack takes alone: switches that stand in for one another are in it."""
     ports: int
     """Ports of adapters without a working link to a working switch."""
     zones: float | None
@@ -160,18 +162,25 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     reach = Reach(fabrics)
     found: dict[tuple[str, str], list[Loss]] = {}
     twins: dict[object, Loss] = {}
+    alone: dict[tuple[int, int], int] = {}
     for kind, name, network, failed, twin in _switches(reach):
         loss = twins.get(twin) or lose(reach, failed)
         if twin is not None:
             twins[twin] = loss
+        alone |= {(subnet, node): loss.beyond for subnet, nodes in failed.switches.items() for node in nodes}
         found.setdefault((kind, network), []).append(replace(loss, kind=kind, name=name, network=network))
     racks = {} if layout is None else list_parts("rack", reach, catalog=catalog, layout=layout)
     for name, failed in racks.items():
-        found.setdefault(("rack", ""), []).append(lose(reach, failed, "rack", name))
+        loss = lose(reach, failed, "rack", name)
+        apart = sum(alone[subnet, node] for subnet, nodes in failed.switches.items() for node in nodes)
+        found.setdefault(("rack", ""), []).append(replace(loss, together=max(loss.beyond - apart, 0)))
     parting = {loss.name for losses in found.values() for loss in losses if loss.apart}
     total = sum(len(fabric.links) for fabric in fabrics)
     links = [lose(reach, failed, "link", name, network) for name, network, failed in _links(reach, parting)]
     worst = _alike(_worst(losses, len(losses)) for losses in found.values())
+    gathered = max(found.get(("rack", ""), ()), key=lambda loss: (loss.together, loss.weight), default=None)
+    if gathered and gathered.together and not any(gathered.weight == loss.weight for loss in worst):
+        worst.append(replace(gathered, of=len(racks)))
     worst += [replace(_worst(links, total), alike=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
@@ -216,6 +225,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         servers=int(cut.sum()),
         pairs=reach.whole.pairs - left.pairs,
         beyond=(reach.between(_stopped(reach, failed)) if failed.servers else reach.whole.pairs) - left.pairs,
+        together=0,
         apart=tuple(reach.parted(left)) if parted else (),
         ports=reach.whole.ports - left.ports,
         zones=zones,
@@ -245,18 +255,24 @@ def _alike(worst: Iterable[Loss]) -> list[Loss]:
 
 
 def _switches(reach: Reach) -> Iterator[tuple[str, str, str, Failed, object]]:
-    """Yield every switch. Those without servers whose links are of one rate to the same neighbours are twins.
+    """Yield every switch, and what it has in common with those of its network whose failure takes the same.
 
-    Twins lose the same, since the rest of the fabric is the same without either.
+    A switch that leads to no other part of the network takes only what hangs on it, and bandwidth of its neighbours.
+    Where there are zones, or it leads to other parts, those are alike that have no servers and links of the same rates
+    to the same switches: either may then be renamed to the other.
     """
+    zones = bool(reach.whole_zones_gbps)
     for subnet, (fabric, plugs) in enumerate(zip(reach.fabrics, reach.plugs, strict=True)):
         holds = np.bincount(plugs[:, 1], minlength=fabric.n_switches)
-        for node in range(fabric.n_switches):
-            ports = fabric.ports_of(node)
-            far, rate = fabric.peer_node[ports], fabric.rate_gbps[ports]
-            order = np.lexsort((rate, far))
-            twin = None if holds[node] else (subnet, far[order].tobytes(), rate[order][far[order] >= 0].tobytes())
-            kind = Role(int(fabric.role[node])).name.lower()
+        for node, around in enumerate(reach.around(subnet)):
+            kind, twin = Role(int(fabric.role[node])).name.lower(), None
+            if not zones and node not in reach.cuts[subnet]:
+                twin = (subnet, kind, around)
+            elif not holds[node]:
+                ports = fabric.ports_of(node)
+                far, rate = fabric.peer_node[ports], fabric.rate_gbps[ports]
+                order = np.lexsort((rate, far))
+                twin = (subnet, far[order].tobytes(), rate[order][far[order] >= 0].tobytes())
             yield kind, fabric.label(node), fabric.name, Failed(switches={subnet: (node,)}), twin
 
 
@@ -268,10 +284,9 @@ def _links(reach: Reach, parting: set[str]) -> Iterator[tuple[str, str, Failed]]
     """
     ports = np.bincount(np.concatenate([plugs[:, 0] for plugs in reach.plugs]), minlength=len(reach.names))
     for subnet, (fabric, plugs) in enumerate(zip(reach.fabrics, reach.plugs, strict=True)):
-        kinds: dict[tuple[object, ...], int] = {}
-        for server, switch, link in plugs.tolist():
-            key = (ports[server], reach.computes[server], fabric.zone[switch], *reach.whole.on[server].tolist())
-            kinds.setdefault(key, link)
+        alike = np.stack([ports[plugs[:, 0]], reach.kind[plugs[:, 0]], fabric.zone[plugs[:, 1]]])
+        first = np.sort(np.unique(alike, axis=1, return_index=True)[1])
+        kinds: dict[tuple[int, int], int] = {(-1, link): link for link in plugs[first, 2].tolist()}
         at = fabric.port_node[fabric.links]
         inner = np.flatnonzero((at < fabric.n_switches).all(axis=1) & (at[:, 0] != at[:, 1]))
         joins: dict[tuple[int, int], int] = {}

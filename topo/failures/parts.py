@@ -13,12 +13,13 @@ from typing import Literal, get_args
 import numpy as np
 
 from topo.amounts import listed
+from topo.catalog.devices import list_frames
 from topo.catalog.load import Catalog
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 from topo.failures.reach import Failed, Reach
 from topo.floor.cables import Cabling
-from topo.floor.racks import Layout, frame_name
+from topo.floor.racks import Layout
 
 PartKind = Literal["link", "adapter", "switch", "card", "frame", "server", "rack", "feed", "bundle", "batch"]
 PART_KINDS: tuple[PartKind, ...] = get_args(PartKind)
@@ -111,9 +112,10 @@ def list_parts(
             for node in np.flatnonzero(np.bincount(device)[device] > 1).tolist():
                 found.switches[layout.devices[device[node]].name][subnet].append(node)
         elif kind in ("switch", "card", "frame"):
-            framed = _frames(fabric, subnet, catalog) if kind != "switch" else {}
-            if kind == "card" and framed:
-                models = listed({fabric.model_of(node) for node in framed})
+            framed = list_frames(fabric, subnet, catalog) if kind == "frame" else {}
+            if kind == "card" and (whole := [node for node in list_frames(fabric, subnet, catalog)
+                                            if "/" not in fabric.label(node)]):  # fmt: skip
+                models = listed({fabric.model_of(node) for node in whole})
                 raise HeddleError(f"card: nobody knows which chips of {models} share a line card; expected a dump, "
                                   "whose names tell, or the kind frame")  # fmt: skip
             for node in range(fabric.n_switches):
@@ -204,18 +206,6 @@ def _box(label: str, kind: str) -> str:
         return label.partition("/")[0] if "/" in label else ""
     match = CARD.fullmatch(label)
     return match[1] if match else ""
-
-
-def _frames(fabric: Fabric, subnet: int, catalog: Catalog | None) -> dict[int, str]:
-    """Return the frame of each switch that is a chip of one by the catalog, named as in a layout."""
-    return {
-        node: frame_name(model, subnet, int(fabric.zone[node]))
-        for node in range(fabric.n_switches if catalog is not None else 0)
-        if (model := fabric.model_of(node))
-        and catalog is not None
-        and model in catalog.switches
-        and catalog.switches[model].chips > 1
-    }
 
 
 def _gather_links(

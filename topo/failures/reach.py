@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +100,32 @@ class Reach:
         """Reachability with every part working."""
         return self.without(Failed())
 
+    @cached_property
+    def kind(self) -> NDArray[np.int64]:
+        """(V,) kind of each server: those of one kind compute or do not, and have ports on the same components."""
+        return self._groups(np.column_stack([self.whole.on, self.computes]))[1]
+
+    def around(self, subnet: int) -> list[bytes]:
+        """Return what the failure of each switch of a subnet takes, if it leads to no other part of the network.
+
+        That is the kinds of its servers, the rates of their links, and whether they have others in its component; and
+        of each neighbour with servers the rate of these, the rate to other switches, and how much of that it loses.
+        """
+        fabric, plugs, n = self.fabrics[subnet], self.plugs[subnet], self.fabrics[subnet].n_switches
+        label, (down, up, rate, inner) = self._whole_components[subnet], self._rates[subnet]
+        server, switch, link = plugs.T
+        of_server = np.unique(server * n + label[switch], return_inverse=True, return_counts=True)[1:]
+        here = np.unique(server * n + switch, return_inverse=True, return_counts=True)[1:]
+        only = of_server[1][of_server[0]] == here[1][here[0]]
+        ends = fabric.port_node[fabric.links[inner]].astype(np.int64)
+        pairs, pair = np.unique(np.concatenate([ends @ [n, 1], ends @ [1, n]]), return_inverse=True)
+        near, far = np.divmod(pairs, n)
+        lost = np.bincount(pair, np.tile(rate[inner], 2), len(pairs))
+        feels = down[far] > 0
+        near, far, lost = near[feels], far[feels], lost[feels]
+        servers = _by_switch(n, switch, self.kind[server], only, rate[link])
+        return [a + b"|" + b for a, b in zip(servers, _by_switch(n, near, down[far], up[far], lost), strict=True)]
+
     @property
     def required(self) -> int:
         """Number of pairs that must reach one another."""
@@ -134,7 +161,8 @@ class Reach:
         worst = 0.0
         for subnet in {*failed.switches, *failed.links}:
             fabric, plugs = self.fabrics[subnet], self.plugs[subnet]
-            down, rate, inner, before = self._rates[subnet]
+            down, whole, rate, inner = self._rates[subnet]
+            before = np.minimum(down, whole)
             dead = np.zeros(fabric.n_nodes, bool)
             dead[list(failed.switches.get(subnet, ()))] = True
             ends = fabric.port_node[fabric.links]
@@ -148,15 +176,15 @@ class Reach:
         return worst
 
     @cached_property
-    def _rates(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]]:
-        """For each subnet (S,) Gb/s of servers, (L,) Gb/s of links, (L,) bool between switches, (S,) Gb/s to others."""
+    def _rates(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]]:
+        """For each subnet (S,) Gb/s of servers, (S,) Gb/s to others, (L,) Gb/s of links, (L,) bool between switches."""
         found = []
         for fabric, plugs in zip(self.fabrics, self.plugs, strict=True):
             ends, rate = fabric.port_node[fabric.links], fabric.rate_gbps[fabric.links].min(axis=1).astype(np.float64)
             inner = (ends < fabric.n_switches).all(axis=1) & (ends[:, 0] != ends[:, 1])
             down = np.bincount(plugs[:, 1], rate[plugs[:, 2]], fabric.n_switches).astype(np.float64)
             up = np.bincount(ends[inner].ravel(), np.repeat(rate[inner], 2), fabric.n_switches)
-            found.append((down, rate, inner, np.minimum(down, up)))
+            found.append((down, up.astype(np.float64), rate, inner))
         return found
 
     def zones_gbps(self, failed: Failed) -> list[float]:
@@ -291,3 +319,11 @@ class Reach:
         pairs = int(computes @ (to_computes - itself)) // 2 + int(computes @ to_others)
         partners = np.where(self.computes, (to_computes + to_others - itself)[of], to_computes[of])
         return Reached(on, pairs, partners == 0, ports)
+
+
+def _by_switch(n: int, switch: NDArray[np.int64], *columns: NDArray[np.generic]) -> list[bytes]:
+    """Return the rows of each switch, in an order of their own."""
+    rows = np.stack(columns, axis=1).astype(np.float64)
+    order = np.lexsort((*rows.T, switch))
+    begins = np.searchsorted(switch[order], np.arange(n + 1)).tolist()
+    return [rows[order[begin:end]].tobytes() for begin, end in pairwise(begins)]

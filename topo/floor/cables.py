@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.catalog.devices import list_frames
 from topo.catalog.load import Catalog
 from topo.catalog.models import CableModel
 from topo.errors import DesignError, Finding, plural
@@ -101,10 +102,12 @@ def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:
     >>> int(topo.backplane(cluster.fabric, cluster.catalog).sum())
     1600
     """
-    in_frame = [name in catalog.switches and catalog.switches[name].chips > 1 for name in fabric.models]
-    framed = np.array([*in_frame, False])[fabric.model]  # -1, unknown, is the last
-    a, b = fabric.port_node[fabric.links].T
-    same_frame = framed[a] & framed[b] & (fabric.model[a] == fabric.model[b]) & (fabric.zone[a] == fabric.zone[b])
+    number: dict[str, int] = {}
+    frame = np.full(fabric.n_nodes, -1)
+    for node, name in list_frames(fabric, 0, catalog).items():
+        frame[node] = number.setdefault(name, len(number))
+    a, b = frame[fabric.port_node[fabric.links]].T
+    same_frame = (a == b) & (a >= 0)
     return np.asarray(same_frame | fabric.is_internal)
 
 

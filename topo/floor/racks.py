@@ -2,11 +2,13 @@
 
 Devices are sorted so that neighbours in the network are close on the floor: servers by leaf, each switch at the median
 of its neighbours, as in Sugiyama's layered drawings. The sequence is divided into racks, which fill row by row, every
-other row in reverse, so that consecutive racks are adjacent.
+other row in reverse, so that consecutive racks are adjacent. Of switches that stand in for one another at most half,
+rounded up, stand in one rack: the next ones take the rack beside it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,9 +19,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from topo.amounts import Check, Range, Sum, Verdict, listed
+from topo.catalog.devices import list_frames
 from topo.catalog.load import Catalog
 from topo.errors import DesignError, Findings, did_you_mean, plural
-from topo.fabric import Fabric, Kind, frozen
+from topo.fabric import Fabric, Kind, Role, frozen
 from topo.spec.base import SpecModel, spelled
 from topo.spec.units import Metres, Watts
 from topo.table import Column, Shown, Table
@@ -52,9 +55,9 @@ class FloorPlan(SpecModel):
     """The room for servers and switches; trays run above the racks along the rows, and across them."""
 
     rows: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """Rows of racks; as many as make the room about square when left out."""
+    """Rows of racks, filled evenly; as many as make the room about square when left out."""
     racks_per_row: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """Racks in each row; as many as make the room about square when left out."""
+    """Most racks in a row; as many as make the room about square when left out."""
     rack_units: Annotated[int, Field(ge=1, le=100)] = 42
     """Height of a rack in units of 44.45 mm."""
     rack_power: Watts | None = None
@@ -65,6 +68,8 @@ class FloorPlan(SpecModel):
     """Power feeds of each rack; a rack may draw at most the power of those that are not spare."""
     switches: Literal["servers", "middle", "end"] = "servers"
     """Where switches stand: beside the servers, or in racks of their own in the middle or at the end of each row."""
+    stand_ins: Literal["apart", "together"] = "apart"
+    """Switches that stand in for one another: at most half of them in a rack, or side by side, with shorter cables."""
     fixed: dict[str, RackPosition] = Field(default_factory=dict)
     """Positions of devices by name, such as ``leaf0: R01-03 U40``; `racks_per_row` must be given."""
     rack_width: Metres = 0.6
@@ -207,14 +212,16 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
         raise DesignError(f"{floor.feeds.spare} of {floor.feeds.count} feeds are spare; expected one that gives power")
     devices, node_device = _devices(fabrics, catalog, floor)
     order = _order(fabrics, devices, node_device)
-    place, unit = _fill(devices, order, _switches(fabrics, node_device, len(devices)), floor)
+    stand_ins = _stand_ins(fabrics, node_device) if floor.stand_ins == "apart" else []
+    place, unit = _fill(devices, order, _switches(fabrics, node_device, len(devices)), floor, stand_ins)
     used, rack = np.unique(place, return_inverse=True)
     racks = int(used.max(initial=-1)) + 1
     per_row = _per_row(racks, floor)
     if floor.rows is not None and racks > floor.rows * per_row:
         raise DesignError(
             f"{racks} racks are needed, and the room has {floor.rows} rows x {per_row} = {floor.rows * per_row}: "
-            f"short of {racks - floor.rows * per_row}. Take higher racks, more power for each, or a larger room"
+            f"short of {racks - floor.rows * per_row}. Take higher racks, more power for each, "
+            f"{'`stand_ins: together`, ' if stand_ins else ''}or a larger room"
         )
     row, column = _position(used, per_row)
     return Layout(
@@ -247,16 +254,16 @@ def _devices(
     node_device: list[NDArray[np.int32]] = []
     findings, refused = Findings(), set[str]()
     for subnet, fabric in enumerate(fabrics):
-        mine = np.empty(fabric.n_nodes, np.int32)
+        mine, frames = np.empty(fabric.n_nodes, np.int32), list_frames(fabric, subnet, catalog)
         for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
             model = fabric.model_of(node)
             key: tuple[object, ...]
             if fabric.host[node] >= 0:
                 model, name = fabric.server_model_of(node), fabric.server_of(node)
                 key = ("server", name)
-            elif fabric.kind[node] == Kind.SWITCH and model in catalog.switches and catalog.switches[model].chips > 1:
-                name = frame_name(model, subnet, int(fabric.zone[node]))
-                key = ("frame", name)
+            elif node in frames:
+                name = frames[node]
+                key = ("frame", subnet, name)
             elif fabric.kind[node] == Kind.SWITCH:
                 name = fabric.label(node)
                 key = ("switch", subnet, name)
@@ -274,11 +281,6 @@ def _devices(
         node_device.append(mine)
     findings.refuse()
     return devices, node_device
-
-
-def frame_name(model: str, subnet: int, zone: int) -> str:
-    """Return the name of the frame that is the tree of a zone."""
-    return f"{model}-{subnet}-{zone}"
 
 
 def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:
@@ -355,12 +357,42 @@ def _switches(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]
     return switch
 
 
+def _stand_ins(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]]) -> list[tuple[int, ...]]:
+    """List the sets of switches that stand in for one another: those of one role that a device leads up to.
+
+    They are the leaves of a server in a network, or in all, the spines of a leaf, the joints of a zone, and the leaves
+    of a zone at a joint.
+    """
+    led: dict[tuple[object, ...], set[int]] = {}
+    for subnet, (fabric, mine) in enumerate(zip(fabrics, node_device, strict=True)):
+        at = fabric.port_node[fabric.links]
+        for a, b in np.unique(np.concatenate([at, at[:, ::-1]]), axis=0).tolist():
+            if b >= fabric.n_switches:
+                continue
+            below, end = int(mine[a]), int(mine[b])
+            if a >= fabric.n_switches:
+                led.setdefault((below, subnet), set()).add(end)
+                led.setdefault((below,), set()).add(end)
+            elif fabric.role[a] == Role.JOINT:
+                led.setdefault((below, "leaves", int(fabric.zone[b])), set()).add(end)
+            elif fabric.role[b] == Role.JOINT:
+                led.setdefault((subnet, "joints", int(fabric.zone[a])), set()).add(end)
+            elif fabric.level[a] < fabric.level[b]:
+                led.setdefault((below, "above", int(fabric.role[b])), set()).add(end)
+    return sorted({tuple(sorted(ends)) for ends in led.values() if len(ends) > 1})
+
+
 def _fill(
-    devices: Sequence[Device], order: NDArray[np.int64], switch: NDArray[np.bool_], floor: FloorPlan
+    devices: Sequence[Device],
+    order: NDArray[np.int64],
+    switch: NDArray[np.bool_],
+    floor: FloorPlan,
+    stand_ins: Sequence[tuple[int, ...]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Divide the order into racks by height and power; return (D,) the rack and (D,) the lowest unit of each device.
 
-    Racks are numbered in the order in which they fill, see `_position`.
+    Racks are numbered in the order in which they fill, see `_position`. They fill from the last one where that takes
+    fewer of them. A single rack may hold all ``stand_ins``: it would take everything with it anyway.
     """
     fixed = _fixed(devices, floor)
     free = [index for index in order.tolist() if index not in fixed]
@@ -369,18 +401,33 @@ def _fill(
         groups = [[index for index in free if switch[index] == own] for own in (False, True)]
     needed = [bool(group) * 1 for group in groups]
     while True:  # more racks until all fit: fixed devices occupy units
-        filling = _Filling(devices, floor, fixed)
-        left = [filling.take(group, places) for group, places in zip(groups, _places(needed, floor), strict=True)]
-        if not any(left):
-            return filling.place, filling.unit
+        for turn in (1, -1):
+            filling = _Filling(devices, floor, fixed, stand_ins if sum(needed) > 1 else [])
+            places = zip(groups, _places(needed, floor), strict=True)
+            left = [filling.take(group[::turn], mine[::turn]) for group, mine in places]
+            if not any(left):
+                return filling.place, filling.unit
         needed = [count + filling.racks_for(rest) for count, rest in zip(needed, left, strict=True)]
 
 
 class _Filling:
     """Racks as they are filled."""
 
-    def __init__(self, devices: Sequence[Device], floor: FloorPlan, fixed: dict[int, tuple[int, int | None]]) -> None:
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        floor: FloorPlan,
+        fixed: dict[int, tuple[int, int | None]],
+        stand_ins: Sequence[tuple[int, ...]],
+    ) -> None:
         self.devices, self.floor = devices, floor
+        self.sets: dict[int, list[tuple[int, ...]]] = {}
+        """By switch, the sets of stand-ins that it is in."""
+        self.inside: Counter[tuple[int, tuple[int, ...]]] = Counter()
+        """By rack and set, how many of the set stand there."""
+        for stands in stand_ins:
+            for index in stands:
+                self.sets.setdefault(index, []).append(stands)
         self.place = np.zeros(len(devices), np.int64)
         self.unit = np.zeros(len(devices), np.int32)
         self.taken: dict[int, dict[int, int]] = {}
@@ -407,25 +454,30 @@ class _Filling:
             self.put(index, place, lowest)
 
     def take(self, group: Sequence[int], places: Sequence[int]) -> list[int]:
-        """Place devices in racks one after another; return those that do not fit."""
-        at, above = 0, 1
-        for number, index in enumerate(group):
-            while at < len(places):
-                unit = self.lowest(index, places[at], above)
-                if unit is not None and self.can_power(index, places[at]):
+        """Place devices in racks one after another; return those that do not fit.
+
+        One that has too many stand-ins in a rack goes first into the next.
+        """
+        left = list(group)
+        for place in places:
+            waiting, above = [], 1
+            for number, index in enumerate(left):
+                if any(self.inside[place, stands] >= -(-len(stands) // 2) for stands in self.sets.get(index, ())):
+                    waiting.append(index)
+                    continue
+                unit = self.lowest(index, place, above)
+                if unit is None or not self.can_power(index, place):
+                    waiting += left[number:]
                     break
-                at, above = at + 1, 1
-            if at == len(places):
-                return list(group[number:])
-            assert unit is not None
-            self.put(index, places[at], unit)
-            above = unit + self.devices[index].rack_units
-        return []
+                self.put(index, place, unit)
+                above = unit + self.devices[index].rack_units
+            left = waiting
+        return left
 
     def racks_for(self, group: Sequence[int]) -> int:
         """Return a lower bound on the number of empty racks that some devices need."""
         units = sum(self.devices[index].rack_units for index in group)
-        return -(-units // self.floor.rack_units)
+        return max(-(-units // self.floor.rack_units), bool(group))
 
     def lowest(self, index: int, place: int, above: int) -> int | None:
         """Return the lowest free unit from ``above`` on where a device fits, None if nowhere; height 0 always fits."""
@@ -449,6 +501,7 @@ class _Filling:
     def put(self, index: int, place: int, unit: int) -> None:
         device = self.devices[index]
         self.place[index], self.unit[index] = place, unit
+        self.inside.update((place, stands) for stands in self.sets.get(index, ()))
         self.taken.setdefault(place, {}).update(dict.fromkeys(range(unit, unit + device.rack_units), index))
         draws = self.draws(index)
         self.drawn[place] = [
@@ -494,11 +547,14 @@ def _places(needed: Sequence[int], floor: FloorPlan) -> list[list[int]]:
 
 
 def _per_row(racks: int, floor: FloorPlan) -> int:
-    """Return the racks in a row: as given, or so that the floor is about square."""
-    if floor.racks_per_row is not None:
-        per_row = floor.racks_per_row
-    elif floor.rows is not None:
-        per_row = -(-racks // floor.rows)
+    """Return the racks in a row: an equal part where the rows are given, or so that the floor is about square.
+
+    Rows with fixed devices are as long as given, since their places are counted from the end of a row.
+    """
+    if floor.racks_per_row is not None and (floor.rows is None or floor.fixed):
+        return floor.racks_per_row
+    if floor.rows is not None:
+        per_row = min(-(-racks // floor.rows), floor.racks_per_row or racks)
     else:
         per_row = round((racks * floor.row_pitch / floor.rack_width) ** 0.5)
     return max(per_row, 1)

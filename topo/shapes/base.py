@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, ClassVar, NoReturn, get_args
+from itertools import pairwise, product
+from typing import Any, ClassVar, Literal, NoReturn, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,13 @@ class HostGroup:
     adapter_model: str
     speed: LinkSpeed
     device: int = 0
-    """Number of the adapter that is placed: ``mlx5_0``, ``mlx5_1``, ..."""
+    """Number of the adapter that is placed, the first of several: ``mlx5_0``, ``mlx5_1``, ..."""
+    step: int = 1
+    """From the number of an adapter to that of the next."""
     device_name: str = "mlx5"
     """Prefix of that number."""
+    on_rail: bool = False
+    """Whether an adapter stays on the leaf of its rail, beside others of its server."""
     first: int = 0
     """Number of the first server, where this is a part of a larger group."""
     total: int = 0
@@ -128,45 +132,67 @@ class ShapeModel(SpecModel):
         return FabricBuilder(name, self.arrangement)
 
 
-class SwitchPorts:
-    """Ports of a switch model as a design uses it: whole, or each split into two of half the width.
+Split = bool | Literal["nodes"]
+"""Whether ports are split in two of half the width: all of them, or those towards nodes only."""
 
-    A ``leaf`` with uplinks may have ports of two kinds. DesignError for ports that cannot be split, for ports of two
-    kinds of what is no leaf, and for a frame as one switch of many: it is built whole, as a ``frame``, or not at all.
+
+class SwitchPorts:
+    """Ports of a switch model as a design uses it: whole, each split into two of half the width, or only for ``nodes``.
+
+    A ``leaf`` with uplinks may have ports of two kinds. A ``frame`` counts with the ports of its panel, and
+    `add_frames` builds it whole. DesignError for ports that cannot be split, for ports of two kinds of what is no leaf,
+    and for a frame where a single switch is meant.
     """
 
     def __init__(
-        self, catalog: Catalog, name: str, *, split: bool = False, leaf: bool = False, frame: bool = False
+        self, catalog: Catalog, name: str, *, split: Split = False, leaf: bool = False, frame: bool = False
     ) -> None:
         model = catalog.switch(name)
         if model.chips > 1 and not frame:
             raise DesignError(
                 f"{model.name} is a frame, a whole tree with {model.chips} switches inside, and no single switch: it "
-                "can only be the `switch` of a fat-tree of two levels without `spine_switch`"
+                "can be the `switch` of a fat-tree of two levels, or the top of a tree, its `spine_switch` or, with "
+                "three levels, its `core_switch`"
             )
+        self.model = model
         self.name = model.name
-        self.radix = model.chip_radix or model.radix
+        self.radix = model.radix
         self.speed = model.speed
         self.uplinks = model.uplink_ports
         """Separate uplink ports, numbered after the others; 0 where all ports are of one kind."""
         self.uplink_speed = model.uplink_speed or self.speed
         if self.uplinks and not leaf:
+            others = catalog.switches.values()
+            above = [one.name for one in others if (one.protocol, one.speed) == (model.protocol, self.uplink_speed)]
+            such = f", such as `spine_switch: {above[0]}`" if above else " (`spine_switch`, `core_switch`)"
             raise DesignError(
                 f"{model.name} has ports of two kinds, {self.radix} of {self.speed} and {self.uplinks} of "
                 f"{self.uplink_speed} for uplinks: it can be a leaf of a fat-tree whose other switches are another "
-                "model (`spine_switch`, `core_switch`)"
+                f"model{such}"
             )
+        self.node_speed = self.speed
+        """Of a port towards nodes."""
+        self.parts = 1
+        """Ports for nodes that a whole port makes."""
         if split:
             if not model.split_radix:
                 raise DesignError(f"the ports of {model.name} cannot be split, as far as the catalog knows")
-            self.speed = LinkSpeed(model.speed.width * self.radix // model.split_radix, model.speed.generation)
-            self.radix = model.split_radix
+            parts = model.split_radix // self.radix
+            self.node_speed = LinkSpeed(model.speed.width // parts, model.speed.generation)
+            if split == "nodes":
+                self.parts = parts
+            else:
+                self.radix, self.speed = model.split_radix, self.node_speed
         if not self.uplinks:
             self.uplink_speed = self.speed
 
     def first_uplink(self, down: int) -> int:
         """Return the number of the first uplink port of a leaf whose first ``down`` ports are for nodes."""
-        return (self.radix if self.uplinks else down) + 1
+        return (self.radix * self.parts if self.uplinks else down) + 1
+
+    def numbered(self, down: int) -> int:
+        """Return how many ports are numbered on a switch of whose ports ``down`` lead to nodes."""
+        return self.radix + self.uplinks + down - -(-down // self.parts)
 
     def require(self, wanted: int, terms: str, advice: str) -> None:
         """Raise DesignError for more ports than a switch has; see `require_ports`."""
@@ -183,9 +209,9 @@ def require_ports(wanted: int, available: int, terms: str, have: str, advice: st
         raise DesignError(f"{terms} = {wanted:,} {what}, and {have}: short of {wanted - available:,}. {advice}")
 
 
-def refuse_uneven(terms: str, parts: str, fitting: Sequence[int], advice: str = "") -> NoReturn:
+def refuse_uneven(terms: str, parts: str, fitting: Sequence[int], advice: str = "", *keys: str) -> NoReturn:
     """Raise DesignError for a count that does not divide, naming the nearest that do."""
-    raise DesignError(f"{terms} do not divide over {parts}: {numbers(fitting)} would do{advice}")
+    raise DesignError(f"{terms} do not divide over {parts}: {numbers(fitting)} would do{advice}", *keys)
 
 
 def numbers(values: Sequence[int]) -> str:
@@ -224,6 +250,60 @@ def add_switches(
     ]
 
 
+Box = Sequence[tuple[int, int]]
+"""Key and number of each port of a switch, or of each port on the panel of a frame, in order."""
+
+
+def add_boxes(
+    builder: FabricBuilder,
+    ports: SwitchPorts,
+    count: int,
+    stem: str,
+    *,
+    role: Role,
+    level: int,
+    zone: int,
+    radix: int | None = None,
+) -> list[Box]:
+    """Add switches as `add_switches` does, or whole frames; return the ports of each.
+
+    A frame of the tree's top is what a subnet manager sees of it: its leaf chips at ``level``, two on a card
+    (``spine0/L01/U1`` and ``U2``), and its spine chips above (``spine0/S01/U1``). Consecutive ports of its panel are on
+    different leaf chips, so that the links of a leaf hang on several.
+    """
+    model = ports.model
+    if model.chips == 1 or not (model.leaf_chips and model.spine_chips and model.chip_radix) or radix:
+        keys = add_switches(builder, ports, count, stem, role=role, level=level, zone=zone, radix=radix)
+        return [[(key, number) for number in range(1, (radix or ports.radix) + 1)] for key in keys]
+    chip, digits, vendor = model.chip_radix, len(str(max(count - 1, 0))), vendor_name(model.name)
+    down = model.radix // model.leaf_chips
+    parallel = (chip - down) // model.spine_chips
+    boxes: list[Box] = []
+    for frame in range(count):
+        name = f"MF0;{stem}{frame:0{digits}d}:{vendor}"
+        lower = [
+            builder.switch(
+                f"{name}/L{at // 2 + 1:02d}/U{at % 2 + 1}",
+                model=model.name, radix=chip, role=role, level=level, zone=zone,
+            )
+            for at in range(model.leaf_chips)
+        ]  # fmt: skip
+        upper = [
+            builder.switch(
+                f"{name}/S{at + 1:02d}/U1", model=model.name, radix=chip, role=Role.CORE, level=level + 1, zone=zone
+            )
+            for at in range(model.spine_chips)
+        ]
+        pairs = [(a, b) for a, b in product(lower, upper) for _ in range(parallel)]
+        free = {**dict.fromkeys(lower, down), **dict.fromkeys(upper, 0)}
+        for a, b in pairs:
+            free[a] += 1
+            free[b] += 1
+            builder.link(a, free[a], b, free[b], ports.speed)
+        boxes.append([(key, number) for number in range(1, down + 1) for key in lower])
+    return boxes
+
+
 def link_in_order(builder: FabricBuilder, pairs: Iterable[tuple[int, int]], first_port: int, speed: LinkSpeed) -> None:
     """Connect each pair of switches by their lowest free ports, from ``first_port`` on."""
     free: defaultdict[int, int] = defaultdict(lambda: first_port)
@@ -235,7 +315,7 @@ def link_in_order(builder: FabricBuilder, pairs: Iterable[tuple[int, int]], firs
 
 def each_adapter(groups: Iterable[HostGroup]) -> list[HostGroup]:
     """Return one group for each adapter, for servers whose adapters are all attached to the same network."""
-    return [replace(group, device=group.device + number) for group in groups for number in range(group.adapters)]
+    return [replace(group, device=group.device + n * group.step) for group in groups for n in range(group.adapters)]
 
 
 def attach_hosts(
@@ -273,15 +353,17 @@ def place_adapters(
     """Return for each group the (count,) leaf of each server.
 
     Each group is spread evenly over the leaves in order, so that consecutive servers share a leaf, or as ``placed``
-    says: for each group (leaves,) servers. The adapters of a server hang on different leaves, as far as there are
-    enough, so that the failure of one leaf cuts off no server. DesignError if the (leaves,) ``free`` ports do not
-    suffice.
+    says: for each group (leaves,) servers. The adapters of a server that are not on rails hang on different leaves, as
+    far as there are enough, so that the failure of one leaf cuts off no server. DesignError if the (leaves,) ``free``
+    ports do not suffice.
     """
     places, taken = [], dict[str, list[NDArray[np.int64]]]()
     for index, group in enumerate(groups):
         counts = apportion(group.count, free) if placed is None else placed[index]
         others = taken.setdefault(group.name, [])
-        on = _apart(np.repeat(np.arange(len(free)), counts), others, free if placed is None else counts)
+        on = np.repeat(np.arange(len(free)), counts)
+        if not group.on_rail:
+            on = _apart(on, others, free if placed is None else counts)
         free = free - np.bincount(on, minlength=len(free))
         others.append(on)
         places.append(on)

@@ -32,9 +32,12 @@ from topo.catalog.load import Catalog
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.shapes.base import (
+    Box,
     HostGroup,
     ShapeModel,
+    Split,
     SwitchPorts,
+    add_boxes,
     add_switches,
     apportion,
     attach_hosts,
@@ -59,11 +62,12 @@ class FatTree(ShapeModel):
     switch: SwitchName
     """Model of every switch, or a frame switch, which is a complete tree of two levels in one box."""
     spine_switch: SwitchName | None = None
-    """Model of the spines, if different."""
+    """Model of the spines, if different; on two levels it may be a frame, which is built whole."""
     core_switch: SwitchName | None = None
-    """Model of the cores, if different."""
-    split: bool = False
-    """Whether every port of the switches is split in two of half the width: HDR100, or 400G of an 800G port."""
+    """Model of the cores, if different; it may be a frame, which is built whole."""
+    split: Split = False
+    """``true``: every port of the switches is split in two of half the width, such as 400G of an 800G port. ``nodes``:
+    only the ports of leaves towards nodes are, and uplinks stay whole, such as HDR100 and NDR200."""
     levels: Literal[1, 2, 3] | None = None
     """Levels of switches; by default one switch if everything fits in it, otherwise two levels."""
     leaves: Count | None = None
@@ -85,12 +89,12 @@ class FatTree(ShapeModel):
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile one fat-tree; see `ShapeModel.compile`."""
-        return (self.compile_one(each_adapter(groups), catalog, name),)
+        return (self.compile_one(groups, catalog, name),)
 
-    def compile_one(self, rails: Sequence[HostGroup], catalog: Catalog, name: str, prefix: str = "") -> Fabric:
-        """Compile the tree as one subnet, sized for one adapter of each server of ``rails``."""
+    def compile_one(self, groups: Sequence[HostGroup], catalog: Catalog, name: str, prefix: str = "") -> Fabric:
+        """Compile the tree as one subnet; names of its switches begin with ``prefix``."""
         builder = FabricBuilder(name)
-        own, grafts = size_grafts(self.grafts, rails, catalog)
+        own, grafts = size_grafts(self.grafts, each_adapter(groups), catalog)
         on_leaves = links_onto(grafts, "leaves")
         ports = sum(rail.count for rail in own) + on_leaves
         tree = self.for_ports(ports, catalog)
@@ -109,7 +113,8 @@ class FatTree(ShapeModel):
         wanted = self.levels is None and not self.grafts and self.leaves in (None, 1)
         if not wanted or self._of_more_levels() or catalog.switch(self.switch).chips > 1:
             return self
-        fits = ports <= SwitchPorts(catalog, self.switch, split=self.split, leaf=True, frame=True).radix
+        leaf = SwitchPorts(catalog, self.switch, split=self.split, leaf=True)
+        fits = ports <= leaf.radix * leaf.parts
         return self.model_copy(update={"levels": 1}) if fits else self
 
     def _of_more_levels(self) -> list[str]:
@@ -138,11 +143,8 @@ class FatTree(ShapeModel):
                 raise DesignError(f"`{given[0]}` belongs to a tree of more levels than one: take `levels: 2`")
             if grafted:
                 raise DesignError("a tree of one level has no spines for grafts: take `levels: 2`, or `onto: leaves`")
-            return TreeSize(1, 1, 0, 0, leaf_radix, leaf_radix, 0)
-        spine_radix, core_radix = (
-            SwitchPorts(catalog, name or self.switch, split=self.split).radix
-            for name in (self.spine_switch, self.core_switch if self.levels == 3 else self.spine_switch)
-        )
+            return TreeSize(1, 1, 0, 0, leaf_radix * leaf.parts, leaf_radix, 0)
+        spine_radix, core_radix = (ports.radix for ports in self._upper(catalog))
         if self.levels != 3:
             for key in ("cores", "core_switch", "leaves_per_pod"):
                 if getattr(self, key) is not None:
@@ -163,11 +165,22 @@ class FatTree(ShapeModel):
                 f"a leaf of {leaf_radix} ports ({self.switch}) with {up} uplinks has {max(down, 0)} ports left for "
                 "nodes: take fewer spines or links in parallel, or a larger switch"
             )
+        down *= leaf.parts
         leaves = self.leaves or max(-(-ports // down), 1)
         if self.levels != 3:
             spines, parallel = _size_two(self, leaves, up, down, spine_radix, grafted)
             return TreeSize(leaves, leaves, spines, parallel, down, leaf_radix, spine_radix)
         return _size_three(self, leaves, up, down, (leaf_radix, spine_radix, core_radix))
+
+    def _upper(self, catalog: Catalog) -> tuple[SwitchPorts, SwitchPorts]:
+        """Return the ports of a spine and of a core; only what is at the top may be a frame."""
+        three = self.levels == 3
+        names = (self.spine_switch or self.switch, (self.core_switch if three else self.spine_switch) or self.switch)
+        spine, core = (
+            SwitchPorts(catalog, name, split=self.split is True, frame=top and name != self.switch)
+            for name, top in zip(names, (not three, True), strict=True)
+        )
+        return spine, core
 
 
 @dataclass(frozen=True)
@@ -189,6 +202,11 @@ class TreeSize:
     """Uplinks of each spine."""
     spines_per_group: int = 1
     """Spines of a pod that share their cores."""
+
+    @property
+    def up(self) -> int:
+        """Uplinks of each leaf."""
+        return self.spines_per_pod * self.parallel
 
     @property
     def pods(self) -> int:
@@ -213,7 +231,7 @@ class TreeSize:
     @property
     def switch_links(self) -> int:
         """Links between switches."""
-        return self.leaves * self.spines_per_pod * self.parallel + self.spines * self.spine_up
+        return self.leaves * self.up + self.spines * self.spine_up
 
 
 def _up(radix: int, ratio: float) -> int:
@@ -351,23 +369,25 @@ def add_tree(
     """
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
     low = base_level(grafts)
-    leaf_ports, spine_ports, core_ports = (
-        SwitchPorts(catalog, name or tree.switch, split=tree.split, leaf=not made, frame=name in (None, tree.switch))
-        for name, made in ((tree.switch, 0), (tree.spine_switch, size.spines), (tree.core_switch, size.cores))
-    )
-    leaves = add_switches(builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone)
-    above = low + 1
-    spines = add_switches(builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=above, zone=zone)
+    leaf_ports = SwitchPorts(catalog, tree.switch, split=tree.split, leaf=True, frame=True)
+    whole = leaf_ports.model.chips == 1  # else all switches are chips of one frame
+    spine_ports, core_ports = tree._upper(catalog) if whole and size.spines else (leaf_ports, leaf_ports)
+    numbered = leaf_ports.numbered(size.down) if whole else size.leaf_radix
+    leaves = add_switches(builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone, radix=numbered)
+    spines = add_boxes(
+        builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=low + 1, zone=zone,
+        radix=None if whole else size.spine_radix,
+    )  # fmt: skip
     free = size.down - kept
     grafted = _ports_of_grafts(links_onto(grafts, "leaves"), free - sum(placed or ()))
-    attach_hosts(builder, leaves, free - grafted, groups, leaf_ports.speed, placed=placed)
+    attach_hosts(builder, leaves, free - grafted, groups, leaf_ports.node_speed, placed=placed)
     speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
     for (leaf, key), spine, link in product(enumerate(leaves), range(size.spines_per_pod), range(size.parallel)):
         pod, place = divmod(leaf, size.leaves_per_pod)
         up = leaf_ports.first_uplink(size.down) + spine * size.parallel + link
-        builder.link(key, up, spines[pod * size.spines_per_pod + spine], place * size.parallel + link + 1, speed)
+        builder.link(key, up, *spines[pod * size.spines_per_pod + spine][place * size.parallel + link], speed)
     if size.cores:
-        cores = add_switches(builder, core_ports, size.cores, f"{prefix}core", role=Role.CORE, level=low + 2, zone=zone)
+        cores = add_boxes(builder, core_ports, size.cores, f"{prefix}core", role=Role.CORE, level=low + 2, zone=zone)
         _link_cores(builder, size, spines, cores, slower(core_ports.speed, spine_ports.speed))
     if grafts:
         on_leaves = [  # a port of each leaf in turn, so that a grafted leaf's uplinks go to different ones
@@ -376,7 +396,7 @@ def add_tree(
             for key, own, ports in zip(leaves, free.tolist(), grafted.tolist(), strict=True)
             if turn < ports
         ]
-        free_ports = FreePorts(_free_spine_ports(size, spines), spine_ports.speed, on_leaves, leaf_ports.speed)
+        free_ports = FreePorts(_free_spine_ports(size, spines), spine_ports.speed, on_leaves, leaf_ports.node_speed)
         add_grafts(builder, grafts, free_ports, zone=zone, prefix=prefix, level=low)
     return AddedTree(leaves, [list(range(size.down - int(keep) + 1, size.down + 1)) for keep in kept])
 
@@ -397,25 +417,25 @@ def _ports_of_grafts(links: int, free: NDArray[np.int64]) -> NDArray[np.int64]:
     return apportion(links, free)
 
 
-def _free_spine_ports(size: TreeSize, spines: Sequence[int]) -> Pods:
-    """Return key and free ports of each spine, pod by pod: those between its links down and its uplinks."""
+def _free_spine_ports(size: TreeSize, spines: Sequence[Box]) -> Pods:
+    """Return the free ports of each spine, pod by pod: those between its links down and its uplinks."""
     pods = []
     for pod in range(size.pods):
         leaves = min(size.leaves_per_pod, size.leaves - pod * size.leaves_per_pod)
-        free = range(leaves * size.parallel + 1, size.spine_radix - size.spine_up + 1)
-        pods.append([(key, free) for key in spines[pod * size.spines_per_pod : (pod + 1) * size.spines_per_pod]])
+        free = slice(leaves * size.parallel, size.spine_radix - size.spine_up)
+        pods.append([ports[free] for ports in spines[pod * size.spines_per_pod : (pod + 1) * size.spines_per_pod]])
     return pods
 
 
 def _link_cores(
-    builder: FabricBuilder, size: TreeSize, spines: Sequence[int], cores: Sequence[int], speed: LinkSpeed
+    builder: FabricBuilder, size: TreeSize, spines: Sequence[Box], cores: Sequence[Box], speed: LinkSpeed
 ) -> None:
     """Spread the uplinks of each group of spines round-robin over the group's cores, pod after pod."""
-    first_up = size.spine_radix - size.spine_up + 1
+    first_up = size.spine_radix - size.spine_up
     for group in range(size.spines_per_pod // size.spines_per_group):
         mine = range(group * size.spines_per_group, (group + 1) * size.spines_per_group)
         uplinks = product(range(size.pods), mine, range(size.spine_up))
         for turn, (pod, number, up) in enumerate(uplinks):
             above, place = divmod(turn, size.cores_per_group)
-            core = cores[group * size.cores_per_group + place]
-            builder.link(spines[pod * size.spines_per_pod + number], first_up + up, core, above + 1, speed)
+            spine, core = spines[pod * size.spines_per_pod + number], cores[group * size.cores_per_group + place]
+            builder.link(*spine[first_up + up], *core[above], speed)

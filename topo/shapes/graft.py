@@ -30,7 +30,7 @@ from pydantic import Field
 from topo.builder import FabricBuilder
 from topo.catalog.load import Catalog
 from topo.errors import DesignError
-from topo.shapes.base import HostGroup, SwitchPorts, add_switches, attach_hosts, ports_wanted, require_ports
+from topo.shapes.base import Box, HostGroup, SwitchPorts, add_switches, attach_hosts, ports_wanted, require_ports
 from topo.spec.base import GroupName, SpecModel, SwitchName
 from topo.speeds import LinkSpeed, slower
 
@@ -63,12 +63,7 @@ class SizedGraft:
     leaves: int
     down: int
     """Ports of each leaf for nodes."""
-    speed: LinkSpeed
-    """Of each of those."""
     ports: SwitchPorts
-    """The switch with whole ports."""
-    first_uplink: int
-    """Its first port for uplinks."""
 
     @property
     def links(self) -> int:
@@ -76,8 +71,8 @@ class SizedGraft:
         return self.leaves * self.graft.uplinks
 
 
-Pods = Sequence[Sequence[tuple[int, Sequence[int]]]]
-"""Pod by pod, spine by spine: key and free ports."""
+Pods = Sequence[Sequence[Box]]
+"""Pod by pod, spine by spine: the free ports."""
 
 
 @dataclass(frozen=True)
@@ -135,26 +130,25 @@ def add_grafts(
             f"{prefix}graft{sized.number}-leaf",
             level=1 if graft.onto == "leaves" else level,
             zone=zone,
-            radix=sized.first_uplink - 1 + (ports.uplinks or graft.uplinks),
+            radix=ports.numbered(sized.down),
         )
-        attach_hosts(builder, leaves, np.full(len(leaves), sized.down), sized.rails, sized.speed)
+        attach_hosts(builder, leaves, np.full(len(leaves), sized.down), sized.rails, ports.node_speed)
         source = on_leaves if graft.onto == "leaves" else on_spines
         speed = slower(ports.uplink_speed, free.leaf_speed if graft.onto == "leaves" else free.spine_speed)
         for leaf in leaves:
             for up in range(graft.uplinks):
-                builder.link(leaf, sized.first_uplink + up, *next(source), speed)
+                builder.link(leaf, ports.first_uplink(sized.down) + up, *next(source), speed)
 
 
 def _size(graft: Graft, number: int, rails: tuple[HostGroup, ...], catalog: Catalog) -> SizedGraft:
-    ports = SwitchPorts(catalog, graft.switch, leaf=True)
+    ports = SwitchPorts(catalog, graft.switch, split="nodes" if graft.split else False, leaf=True)
     if ports.uplinks:
         have = f"a {ports.name} has {ports.uplinks} for uplinks"
         require_ports(graft.uplinks, ports.uplinks, f"graft {number}: {graft.uplinks} uplinks", have, "Take fewer")
     terms = f"graft {number}: {graft.uplinks} uplinks + 1 port for nodes"
     taken = 0 if ports.uplinks else graft.uplinks  # of the ports that nodes could have
     ports.require(taken + 1, terms, f"Take at most {ports.radix - 1} uplinks")
-    node_ports = SwitchPorts(catalog, graft.switch, split=True, leaf=True) if graft.split else ports
-    down = (ports.radix - taken) * (node_ports.radix // ports.radix)
+    down = (ports.radix - taken) * ports.parts
     wanted = sum(rail.count for rail in rails)
     leaves = graft.leaves or -(-wanted // down)
     require_ports(
@@ -164,7 +158,7 @@ def _size(graft: Graft, number: int, rails: tuple[HostGroup, ...], catalog: Cata
         f"{leaves} leaves x {down} = {leaves * down:,}",
         f"Take {-(-wanted // down)} leaves or fewer uplinks",
     )
-    return SizedGraft(graft, number, rails, leaves, down, node_ports.speed, ports, node_ports.first_uplink(down))
+    return SizedGraft(graft, number, rails, leaves, down, ports)
 
 
 def _spread_over_spines(grafts: Sequence[SizedGraft], pods: Pods) -> Iterator[tuple[int, int]]:
@@ -180,14 +174,14 @@ def _spread_over_spines(grafts: Sequence[SizedGraft], pods: Pods) -> Iterator[tu
     begin = [0] * len(pods)
     taken: list[tuple[int, int]] = []
     for uplinks in wanted:
-        left = [sum(len(free) for _, free in pod) - sum(used[number]) for number, pod in enumerate(pods)]
+        left = [sum(map(len, pod)) - sum(used[number]) for number, pod in enumerate(pods)]
         pod = max(range(len(pods)), key=lambda number: (left[number], -number))
         for up in range(uplinks):
             spine = (begin[pod] + up) % spines
-            key, free = pods[pod][spine]
+            free = pods[pod][spine]
             if used[pod][spine] == len(free):
                 raise DesignError(_no_port(grafts, pods, shared))
-            taken.append((key, free[used[pod][spine]]))
+            taken.append(free[used[pod][spine]])
             used[pod][spine] += 1
         begin[pod] = 0 if shared else (begin[pod] + uplinks) % spines
     return iter(taken)
@@ -197,7 +191,7 @@ def _no_port(grafts: Sequence[SizedGraft], pods: Pods, shared: bool) -> str:
     """Say why grafted leaves find no free port on the spines."""
     spines = len(pods[0])
     links = " + ".join(f"{graft.leaves} leaves x {graft.graft.uplinks}" for graft in grafts if graft.leaves)
-    free = [len(pod[0][1]) for pod in pods]
+    free = [len(pod[0]) for pod in pods]
     ports = " + ".join(f"{spines} spines x {count}" for count in sorted(free, reverse=True) if count) or "0"
     text = (
         f"grafts onto spines: {links} = {links_onto(grafts, 'spines')} links, and the spines have "

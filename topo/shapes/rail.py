@@ -11,14 +11,15 @@ meet one switch away. NVIDIA's DGX SuperPODs are built so: RA-09950-001 (A100: u
 B200 SuperPOD reference architecture (units of 32). On three levels the leaves of one rail are a pod. Storage hangs
 beside the GPUs, or on a fabric of its own.
 
-Planes: as many separate fat-trees as a node has adapters, or a part of them; each is its own subnet. DeepSeek-V3 runs
+Planes: as many separate networks as a node has adapters, or a part of them; each is its own subnet. DeepSeek-V3 runs
 on eight planes (arXiv 2505.09343, section 5.1: adapter r of each node in plane r, each plane two levels of 64-port
 switches); Fire-Flyer's authors plan four planes of 128 x 400G for 32,768 GPUs (SC'24, section IX).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -27,11 +28,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from topo.catalog.load import Catalog
-from topo.errors import DesignError, Findings
+from topo.errors import DesignError, Findings, plural
 from topo.fabric import Fabric, Role
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,
+    SwitchPorts,
     apportion,
     each_adapter,
     ports_wanted,
@@ -39,7 +41,7 @@ from topo.shapes.base import (
     require_ports,
 )
 from topo.shapes.fat_tree import FatTree, add_tree
-from topo.shapes.graft import SizedGraft, links_onto, size_grafts
+from topo.shapes.graft import links_onto, size_grafts
 
 
 class Planes(ShapeModel):
@@ -53,27 +55,42 @@ class Planes(ShapeModel):
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile each plane into a subnet."""
-        findings = Findings()
-        for group in groups:
-            if group.adapters % self.planes:
-                fitting = [n for n in range(1, group.adapters + 1) if group.adapters % n == 0]
-                terms = f"{group.name} ({group.model}) has {group.adapters} adapters, which"
-                with findings.under("planes"):
-                    refuse_uneven(terms, f"{self.planes} planes", fitting)
-        findings.refuse()
-        return tuple(
-            self.tree.compile_one(
-                [
-                    replace(each, device=each.device + device)
-                    for each in groups
-                    for device in range(plane, each.adapters, self.planes)
-                ],
-                catalog,
-                f"{name}-plane{plane}",
-                prefix=f"p{plane}-",
-            )
-            for plane in range(self.planes)
+        return compile_planes(self.tree.compile_one, self.planes, groups, catalog, name)
+
+
+def compile_planes(
+    compile_one: Callable[[Sequence[HostGroup], Catalog, str, str], Fabric],
+    planes: int,
+    groups: Sequence[HostGroup],
+    catalog: Catalog,
+    name: str,
+) -> tuple[Fabric, ...]:
+    """Compile equal networks, each with every ``planes``-th adapter of each server."""
+    findings = Findings()
+    for group in groups:
+        with findings.under("planes"):
+            _require_equal(group, planes, "planes")
+    findings.refuse()
+    return tuple(
+        compile_one(
+            [
+                replace(each, device=each.device + plane, adapters=each.adapters // planes, step=planes)
+                for each in groups
+            ],
+            catalog,
+            f"{name}-plane{plane}",
+            f"p{plane}-",
         )
+        for plane in range(planes)
+    )
+
+
+def _require_equal(group: HostGroup, parts: int, what: str, *keys: str) -> None:
+    """Refuse adapters of a server that do not divide over rails or planes."""
+    if group.adapters % parts:
+        fitting = [n for n in range(1, group.adapters + 1) if group.adapters % n == 0]
+        terms = f"{group.name} ({group.model}) has {group.adapters} adapters, which"
+        refuse_uneven(terms, f"{parts} {what}", fitting, "", *keys)
 
 
 class Rail(ShapeModel):
@@ -82,6 +99,12 @@ class Rail(ShapeModel):
     shape: Literal["rail"]
     unit_nodes: Annotated[int, Field(ge=1, le=254)]
     """Nodes of a scalable unit."""
+    rails: Annotated[int, Field(ge=1, le=254)] | None = None
+    """Rails, where a node has several adapters on each: adapter r is on rail r modulo the rails, such as the four of
+    each tray of an NVL72 rack. By default a node has one adapter on each."""
+    planes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Planes: equal networks of rails that nothing connects. Adapter r is in plane r modulo the planes, where it counts
+    as number r // planes; so the two ports of an adapter, which are adapters to a server, hang in two planes."""
     tree: FatTree
     """The tree over the leaves; ``leaves`` and ``leaves_per_pod`` follow from the rails and units."""
     storage: FatTree | None = None
@@ -89,66 +112,81 @@ class Rail(ShapeModel):
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile the rails, and the storage fabric beside them where there is one."""
-        if self.tree.leaves or self.tree.leaves_per_pod:
-            text = "`leaves` and `leaves_per_pod` of a rail tree follow from its units: leave them out"
-            raise DesignError(text, "tree", "leaves" if self.tree.leaves else "leaves_per_pod")
-        _, grafts = size_grafts(self.tree.grafts, each_adapter(groups), catalog)
-        grafted = {rail.name for graft in grafts for rail in graft.rails}
-        nodes = [group for group in groups if group.role == Role.COMPUTE and group.name not in grafted]
-        others = [group for group in groups if group.role != Role.COMPUTE and group.name not in grafted]
-        if not nodes:
-            raise DesignError("rails are made of compute nodes, and there are none")
-        rails = max(group.adapters for group in nodes)
-        if any(group.adapters != rails for group in nodes):
-            raise DesignError(f"all compute nodes of a rail fabric need the same number of adapters, {rails} here")
-        beside = [] if self.storage else each_adapter(others)
         findings, fabrics = Findings(), []
         with findings.under():
-            fabrics.append(self._rails(nodes, rails, beside, grafts, catalog, name))
+            if self.planes == 1:
+                fabrics.append(self.compile_one(groups, catalog, name))
+            else:
+                fabrics += compile_planes(self.compile_one, self.planes, groups, catalog, name)
         if self.storage:
             # The compute nodes with their storage adapters, numbered after those of the rails.
-            storage_side = [_storage_side(group, catalog) for group in nodes]
+            beside = [each for each in groups if each.name not in self._grafted]
+            side = [_storage_side(each, catalog) if each.role == Role.COMPUTE else each for each in beside]
             with findings.under("storage"):
-                if not any(group.adapters for group in (*storage_side, *others)):
-                    models = ", ".join(dict.fromkeys(group.model for group in nodes))
+                if not any(group.adapters for group in side):
+                    models = ", ".join(dict.fromkeys(group.model for group in side))
                     raise DesignError(
                         f"no adapter hangs in `storage`: {models} has no `storage_adapters` in the catalog, and there "
                         "are no other nodes. Leave it out, or count adapters in a network under `networks`"
                     )
-                fabrics += self.storage.compile([*storage_side, *others], catalog, f"{name}-storage")
+                fabrics += self.storage.compile(side, catalog, f"{name}-storage")
         findings.refuse()
         return tuple(fabrics)
 
-    def _rails(
-        self,
-        nodes: Sequence[HostGroup],
-        rails: int,
-        beside: Sequence[HostGroup],
-        grafts: Sequence[SizedGraft],
-        catalog: Catalog,
-        name: str,
-    ) -> Fabric:
-        units = -(-sum(group.count for group in nodes) // self.unit_nodes)
+    @property
+    def _grafted(self) -> set[str]:
+        """Node groups that hang on grafts, not on rails."""
+        return {name for graft in self.tree.grafts for name in graft.nodes}
+
+    def compile_one(self, groups: Sequence[HostGroup], catalog: Catalog, name: str, prefix: str = "") -> Fabric:
+        """Compile the rails as one subnet; names of its switches begin with ``prefix``."""
+        if self.tree.leaves or self.tree.leaves_per_pod:
+            text = "`leaves` and `leaves_per_pod` of a rail tree follow from its units: leave them out"
+            raise DesignError(text, "tree", "leaves" if self.tree.leaves else "leaves_per_pod")
+        _, grafts = size_grafts(self.tree.grafts, each_adapter(groups), catalog)
+        nodes = [group for group in groups if group.role == Role.COMPUTE and group.name not in self._grafted]
+        if not nodes:
+            raise DesignError("rails are made of compute nodes, and there are none")
+        adapters = max(group.adapters for group in nodes)
+        if any(group.adapters != adapters for group in nodes):
+            raise DesignError(f"all compute nodes of a rail fabric need the same number of adapters, {adapters} here")
+        rails = self.rails or adapters
+        _require_equal(nodes[0], rails, "rails", "rails")
+        others = [group for group in groups if group.role != Role.COMPUTE and group.name not in self._grafted]
+        beside = [] if self.storage else each_adapter(others)
+        each, units = adapters // rails, -(-sum(group.count for group in nodes) // self.unit_nodes)
         n_leaves = rails * units
         fixed: dict[str, object] = {"leaves": n_leaves}
         if self.tree.levels == 3:
             fixed["leaves_per_pod"] = _pod_size(self.tree, units, catalog)
         tree = self.tree.model_copy(update=fixed)
         if n_leaves == 1:
-            tree = tree.for_ports(self.unit_nodes, catalog)
-        size = tree.size(0, catalog, grafted=links_onto(grafts, "spines"))
-        if self.unit_nodes > size.down:
+            tree = tree.for_ports(self.unit_nodes * each, catalog)
+        above = tree.spine_switch or tree.switch
+        spine = SwitchPorts(catalog, above, split=tree.split is True, frame=above != tree.switch).radix
+        if tree.levels != 3 and n_leaves > spine:
             raise DesignError(
-                f"a unit of {self.unit_nodes} nodes needs as many ports of each of its leaves, which have {size.down} "
-                f"of {size.leaf_radix} left beside {size.leaf_radix - size.down} uplinks: take units of at most "
-                f"{size.down}",
+                f"{rails} rails x {plural(units, 'unit')} = {n_leaves} leaves, and a spine of {spine} ports reaches at "
+                f"most {spine}: take {self._instead(nodes, rails, spine, catalog)}"
+            )
+        size = tree.size(0, catalog, grafted=links_onto(grafts, "spines"))
+        if self.unit_nodes * each > size.down:
+            raise DesignError(
+                f"a unit of {self.unit_nodes} nodes needs {self.unit_nodes * each} ports of each of its leaves, which "
+                f"have {size.down} left beside {size.up} uplinks: take units of at most {size.down // each}",
                 "unit_nodes",
             )
-        placed = place_units(nodes, rails, units, self.unit_nodes)
+        on_rails = [
+            replace(group, device=group.device + (rail + rails * turn) * group.step, adapters=1, on_rail=True)
+            for rail in range(rails)
+            for turn in range(each)
+            for group in nodes
+        ]
+        placed = place_units(nodes, rails, units, self.unit_nodes, each)
         free = size.down - np.sum(placed, axis=0)
         left_over = int(free.sum())
         wanted, count = sum(group.count for group in beside), sum(group.count for group in nodes)
-        rooms = {unit: rails * (-(-count // unit) * size.down - count) for unit in range(self.unit_nodes, 0, -1)}
+        rooms = {unit: rails * (-(-count // unit) * size.down - count * each) for unit in range(self.unit_nodes, 0, -1)}
         fits = next((unit for unit, ports in rooms.items() if ports >= wanted), 1)
         require_ports(
             wanted,
@@ -160,9 +198,30 @@ class Rail(ShapeModel):
         )
         placed += place_beside(beside, free)
         builder = self.builder(name)
-        on_rails = [replace(group, device=group.device + rail) for rail in range(rails) for group in nodes]
-        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed)
+        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, prefix=prefix)
         return builder.build()
+
+    def _instead(self, nodes: Sequence[HostGroup], rails: int, spine: int, catalog: Catalog) -> str:
+        """Say what of larger units, three levels, and planes, of which each has fewer rails, can be built instead."""
+        unit = -(-sum(group.count for group in nodes) // max(spine // rails, 1))
+        planes = [n for n in range(2, rails + 1) if rails % n == 0 and n <= 64]
+        changed: list[tuple[str, ShapeModel]] = [
+            ("`tree.levels: 3`", self.model_copy(update={"tree": self.tree.model_copy(update={"levels": 3})})),
+            *(
+                (f"`shape: planes` with `planes: {n}`", Planes(shape="planes", planes=n, tree=self.tree))
+                for n in planes
+            ),
+        ]
+        if rails <= spine:
+            changed.insert(0, (f"`unit_nodes: {unit}`", self.model_copy(update={"unit_nodes": unit})))
+        ways: dict[type[ShapeModel] | int, str] = {}
+        for number, (words, shape) in enumerate(changed):
+            kind = Planes if isinstance(shape, Planes) else number
+            if kind not in ways:
+                with suppress(DesignError):
+                    shape.compile(nodes, catalog, "instead")
+                    ways[kind] = words
+        return ", or ".join([*ways.values(), "spines with more ports"])
 
 
 def _storage_side(group: HostGroup, catalog: Catalog) -> HostGroup:
@@ -179,10 +238,15 @@ def _pod_size(tree: FatTree, units: int, catalog: Catalog) -> int:
     return max(part for part in range(1, units + 1) if units % part == 0 and part <= fits)
 
 
-def place_units(nodes: Sequence[HostGroup], rails: int, units: int, unit_nodes: int) -> list[NDArray[np.int64]]:
-    """Return the (rails x units,) servers on each leaf, for each rail and group: one unit is filled after the other."""
+def place_units(
+    nodes: Sequence[HostGroup], rails: int, units: int, unit_nodes: int, each: int = 1
+) -> list[NDArray[np.int64]]:
+    """Return the (rails x units,) servers on each leaf, for each rail and group: one unit is filled after the other.
+
+    So it is ``each`` time that a server has an adapter on the rail.
+    """
     placed: list[NDArray[np.int64]] = []
-    for rail in range(rails):
+    for rail in (rail for rail in range(rails) for _ in range(each)):
         left = np.full(units, unit_nodes)
         for group in nodes:
             counts = np.zeros((rails, units), np.int64)

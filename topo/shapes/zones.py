@@ -53,7 +53,7 @@ class Joints(SpecModel):
     """Joints; each is linked to every zone."""
     ports: Annotated[int, Field(gt=0, le=10_000)]
     """Total number of leaf ports of each zone that lead to the joints."""
-    placement: Placement = "border"
+    placement: Placement = "spread"
     """``border``: gathered on leaves that hold no hosts. ``spread``: over all leaves, beside their hosts."""
 
 
@@ -62,7 +62,7 @@ class Direct(SpecModel):
 
     ports: Annotated[int, Field(gt=0, le=10_000)]
     """Leaf ports of each zone for direct links, divided equally among the other zones."""
-    placement: Placement = "border"
+    placement: Placement = "spread"
     """``border``: gathered on leaves that hold no hosts. ``spread``: over all leaves, beside their hosts."""
 
 
@@ -128,7 +128,7 @@ class Zones(ShapeModel):
             )
             ports = [(leaf, port) for leaf, mine in zip(added.leaves, added.free, strict=True) for port in mine]
             free.append(ports[: between.ports])
-        leaf_speed = SwitchPorts(catalog, self.tree.switch, split=self.tree.split, leaf=True, frame=True).speed
+        leaf_speed = SwitchPorts(catalog, self.tree.switch, split=self.tree.split, leaf=True, frame=True).node_speed
         if self.joints:
             level = 1 + max(base_level(grafts) for _, grafts in zones)
             _link_joints(builder, self.joints, free, SwitchPorts(catalog, self.joints.switch), leaf_speed, level)

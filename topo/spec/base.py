@@ -84,13 +84,18 @@ def mismatch(expected: str, found: str = "", hint: str = "") -> PydanticCustomEr
     return PydanticCustomError("mismatch", text, {"expected": expected, "found": found, "hint": hint})
 
 
+MOST_LISTED = 40
+"""Names that a message lists where none is near."""
+
+
 def known(kind: str) -> AfterValidator:
     """Refuse a name that the context does not have among its names of this kind."""
 
     def check(name: str, info: ValidationInfo) -> str:
         names = (info.context or {}).get(kind)
         if names is not None and name not in names:
-            hint = did_you_mean(name, names) or f"There is {', '.join(names) or 'none'}."
+            listed = f"There is {', '.join(names) or 'none'}." if len(names) <= MOST_LISTED else ""
+            hint = did_you_mean(name, names) or listed
             raise mismatch(f"the name of a {kind}", hint=hint)
         return name
 
@@ -123,6 +128,8 @@ GroupKey = Annotated[
 """As `Name`; a letter is last, since the number of a server follows."""
 SwitchName = Annotated[str, known("switch")]
 """A switch of the catalog."""
+PartName = Annotated[str, known("part")]
+"""A model of the catalog, or a cable by its speed, such as ``4xHDR``."""
 NodeName = Annotated[str, known("node model")]
 """A server of the catalog."""
 AdapterName = Annotated[str, known("adapter")]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.routed import Routed
-from routing.studies.adaptive import legal_ports
+from routing.studies.adaptive.study import legal_ports
 from simulate.engines.base import CONNECTION, FIRST_BIN_S, UNUSED, WAIT, Finished, FlowBook, Progress
 from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
 from simulate.engines.outcome import Outcome, Timeline
@@ -100,7 +100,7 @@ class PacketModel(Brief):
     """How many 4 KiB of high priority go before one packet of low priority: 0 is one packet, 255 any number."""
     adaptive: bool = False
     """Whether switches send packets to the least loaded of the ports that are legal
-    (`routing.studies.adaptive.legal_ports`), the least loaded in random order, in place of the port of the tables."""
+    (`routing.studies.adaptive`), the least loaded in random order, in place of the port of the tables."""
     flowlet_s: float = 0.0
     """With adaptive routing, how long a flow must pause at a switch until it may take another port; 0 for each
     packet."""

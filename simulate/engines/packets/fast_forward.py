@@ -5,22 +5,24 @@ the last, for as long as no message begins and none sends its last packet. They 
 is added as often as they fit, and the clock of the events stands still meanwhile. No result changes by it.
 
 A state is written as a row of numbers: the events to come with the ticks until them, and for all links on the routes of
-the messages under way, their credits, who sends, who requests, and what waits in the queues. A row is written when a
-packet of one of the messages arrives, and compared with an older one, which is replaced after 1, 2, 4, ... rows, so
-that a period of any length is found (Brent, "An improved Monte Carlo factorization algorithm", 1980).
+the messages under way, their credits, who sends, who requests, and what waits in the queues. A credit that is back is
+counted whether it was looked up or not: it is looked up when none is left, which has a period of its own. A row is
+written when a packet of one of the messages arrives, and compared with an older one, which is replaced after 1, 2, 4,
+... rows, so that a period of any length is found (Brent, "An improved Monte Carlo factorization algorithm", 1980).
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from simulate.engines.base import Records
 from simulate.engines.compile import inlined, inner
-from simulate.engines.packets.state import FOREVER, PacketState, Rules
+from simulate.engines.packets.state import ACK, FOREVER, PacketState, Rules
 
-GAIN, GRACE = 16, 256
-"""Numbers that are written in the time of a hop, and hops in whose time rows may be written at first. Later, a number
-may be written for each hop that was played, and `GAIN` for each that was saved."""
+GAIN, GRACE = 16, 4096
+"""Numbers that are written in the time of a hop, and hops in whose time rows may be written at first: 0.6 ms of 150 ns
+each, which is nothing beside the start of a command. Later, a number may be written for each hop that was played, and
+`GAIN` for each that was saved."""
+ENTRY = 14
+"""Numbers of a row for a link, its queue and the next flow, but for credits, requesters and packets."""
 
 
 @inner
@@ -55,14 +57,6 @@ def _forget(now: Records) -> None:
     now[0].look_at = FOREVER
 
 
-@inlined
-def _write(row: Records, n: int, value: int) -> int:
-    """Append a number; those behind a full row are counted only."""
-    if n < len(row):
-        row[n] = value
-    return n + 1
-
-
 @inner
 def _write_state(rules: Rules, state: PacketState) -> int:
     """Write the row of this moment; return its length, which is greater than that of ``row`` if it does not fit."""
@@ -70,7 +64,11 @@ def _write_state(rules: Rules, state: PacketState) -> int:
     channels, links, requesters, row = state.channels, state.links, state.requesters, state.row
     link_steps = state.link_steps
     tick, n_events, to_come = now[0].tick, len(channels) + len(links), now[0].in_wheel
-    n = 0
+    most = len(row) - 4 * now[0].held  # which may be in queues
+    if 3 + 5 * to_come > most:
+        return len(row) + 1
+    row[0] = to_come
+    n = 1
     due = tick
     while to_come > 0:
         due += 1
@@ -79,70 +77,83 @@ def _write_state(rules: Rules, state: PacketState) -> int:
         while last >= 0:
             event = after[event]
             to_come -= 1
-            n = _write(row, n, due - tick)
-            if event < n_events:
-                n = _write(row, n, event)
-            else:
+            row[n] = due - tick
+            row[n + 1] = event
+            n += 2
+            if event >= n_events:
                 packet = event - n_events
-                n = _write(row, n, -1 - packets[packet].flow)
-                n = _write(row, n, packets[packet].at)
-                n = _write(row, n, packets[packet].link)
-                n = _write(row, n, packets[packet].out)
-                n = _write(row, n, packets[packet].size)
-                n = _write(row, n, packets[packet].born - tick)
+                row[n - 1] = -1 - packets[packet].flow
+                row[n] = -1
+                n += 1
+                if packets[packet].out != ACK:
+                    row[n - 1] = packets[packet].at
+                    row[n] = packets[packet].size
+                    row[n + 1] = packets[packet].born - tick
+                    n += 2
             if event == last:
                 break
     now[0].serial += 1
     now[0].n_walked = 0
     for place in range(now[0].n_active):
         flow = state.active[place]
-        n = _write(row, n, requesters[rules.n_queues + flow].busy)
-        n = _write(row, n, flows[flow].unacknowledged)
+        row[n] = requesters[rules.n_queues + flow].busy
+        row[n + 1] = flows[flow].unacknowledged
+        n += 2
         at = flows[flow].first
         while state.route_link[at] >= 0:
             link, queue = state.route_link[at], state.route_queue[at]
+            if n + ENTRY + rules.ring + 2 * links[link].requesting > most:
+                return len(row) + 1
             at += 1
             if queue >= 0 and state.queue_seen[queue] != now[0].serial:
                 state.queue_seen[queue] = now[0].serial
-                n = _write(row, n, requesters[queue].busy)
                 packet = requesters[queue].head
                 while packet >= 0:
-                    n = _write(row, n, packets[packet].flow)
-                    n = _write(row, n, packets[packet].out)
-                    n = _write(row, n, packets[packet].size)
-                    n = _write(row, n, packets[packet].born - tick)
+                    row[n] = packets[packet].flow
+                    row[n + 1] = packets[packet].at
+                    row[n + 2] = packets[packet].size
+                    row[n + 3] = packets[packet].born - tick
+                    n += 4
                     packet = packets[packet].next
-                n = _write(row, n, -1)
+                row[n] = -1 - requesters[queue].busy
+                n += 1
             if link_steps[link].seen == now[0].serial:
                 continue
             link_steps[link].seen = now[0].serial
             state.walked[now[0].n_walked] = link
             now[0].n_walked += 1
-            n = _write(row, n, links[link].credits)
-            n = _write(row, n, links[link].waking)
-            n = _write(row, n, tick - links[link].since if links[link].blocked else -1)
-            n = _write(row, n, links[link].returning)
+            credits = links[link].credits
             for number in range(links[link].returning):
                 back = state.returns[link * rules.ring + ((links[link].first + number) & (rules.ring - 1))]
-                n = _write(row, n, max(np.int64(0), back - tick))
+                if back <= tick:  # it is there, and counts when it is wanted
+                    credits += 1
+                    continue
+                row[n] = back - tick
+                n += 1
+            row[n] = -1 - credits
+            row[n + 1] = links[link].waking
+            row[n + 2] = tick - links[link].since if links[link].blocked else -1
             channel = links[link].channel
             sends = channels[channel].packet >= 0
-            n = _write(row, n, channels[channel].requester if sends else -1)
-            n = _write(row, n, channels[channel].freed if sends else -1)
-            n = _write(row, n, channels[channel].low)
-            n = _write(row, n, channels[channel].low_left)
-            n = _write(row, n, channels[channel].high)
-            n = _write(row, n, channels[channel].high_left)
-            n = _write(row, n, channels[channel].limit_left)
+            row[n + 3] = channels[channel].requester if sends else -1
+            row[n + 4] = channels[channel].freed if sends else -1
+            row[n + 5] = channels[channel].low
+            row[n + 6] = channels[channel].low_left
+            row[n + 7] = channels[channel].high
+            row[n + 8] = channels[channel].high_left
+            row[n + 9] = channels[channel].limit_left
+            n += 10
             last = links[link].last
             who = last
             while last >= 0:
                 who = requesters[who].next
-                n = _write(row, n, who)
-                n = _write(row, n, tick - requesters[who].requested)
+                row[n] = who
+                row[n + 1] = tick - requesters[who].requested
+                n += 2
                 if who == last:
                     break
-            n = _write(row, n, -1)
+            row[n] = -1
+            n += 1
     return n
 
 

@@ -4,7 +4,8 @@ The first line says how ranks share the work, ``HYBRID_TRANSFORMER_FWD_IN_BCKWD 
 ... all_gpus: 64 ...``; the second how many layers follow. A layer has its name, a number that is not used, and
 three times the time of a computation, the kind of an exchange, and its bytes, of the forward pass and of the gradients
 of input and weights; then a number that is not used. Times are nanoseconds: SimAI's cycles, of which it counts one a
-nanosecond.
+nanosecond. With a pipeline (``pp`` above 1) the file has the layers of one stage, of all ``ga`` micro-batches one after
+another; each begins with ``embedding_layer``, and every stage does the same, as SimAI counts it.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from simulate.workload.simai import EXCHANGE_KINDS, Exchange, SimaiWorkload
+from simulate.workload.simai import EXCHANGE_KINDS, Exchange, Layer, SimaiWorkload
 from topo.errors import FormatError, plural
 from topo.files.text import read_lines
 
 KIND = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
 LAYER_WORDS = 12
+FIRST_LAYER = "embedding_layer"
+"""Begins a micro-batch."""
 MAX_LAYERS = 1_000_000
 EXCHANGE = re.compile(rf"({'|'.join(EXCHANGE_KINDS)})(?:_(EP|DP_EP|DP|TP))?")
 
@@ -34,7 +37,7 @@ def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorklo
     Raises
     ------
     FormatError
-        With the line: pipelines, or another kind of workload, are not played.
+        With the line.
     """
     rows = ((number, text.split()) for number, text in enumerate(lines, 1) if text.strip())
     _, head = next(rows, (1, []))
@@ -43,20 +46,21 @@ def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorklo
     options = {key.rstrip(":"): value for key, value in zip(head[1::2], head[2::2], strict=False)}
 
     def option(name: str) -> int:
-        value = options.get(name, "1")
-        if not re.fullmatch(r"[1-9]\d{0,6}", value):
+        value = options.get(name, "1").removesuffix(".0")  # AICB divides the bytes of `pp_comm`
+        if not re.fullmatch(r"[1-9]\d{0,14}", value):
             raise FormatError(f"found {name}: {value[:20]}; expected a number above 0", path, 1)
         return int(value)
 
     ranks, tensor, expert = option("all_gpus"), option("model_parallel_NPU_group"), option("ep")
-    if option("pp") > 1:
-        raise FormatError(f"found pp: {options['pp']}; expected 1: its stages are not in the file", path, 1)
-    if ranks % (tensor * expert):
-        raise FormatError(f"found {ranks} ranks in groups of {tensor} times {expert}; expected a multiple", path, 1)
+    stages = option("pp")
+    if ranks % (tensor * expert * stages):
+        found = f"{ranks} ranks in groups of {tensor} times {expert}, on {plural(stages, 'stage')}"
+        raise FormatError(f"found {found}; expected a multiple", path, 1)
     number, counted = next(rows, (2, []))
     if len(counted) != 1 or not re.fullmatch(r"\d{1,7}", counted[0]) or int(counted[0]) > MAX_LAYERS:
         raise FormatError(f"found {' '.join(counted)[:60]!r}; expected how many layers follow", path, number)
-    layers: list[tuple[Exchange, Exchange, Exchange]] = []
+    layers: list[Layer] = []
+    starts: list[int] = []
     for number, words in rows:
         if len(layers) == int(counted[0]):
             raise FormatError(f"found a layer more than the {counted[0]} announced", path, number)
@@ -64,6 +68,8 @@ def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorklo
             raise FormatError(
                 f"found {plural(len(words), 'word')}; expected the {LAYER_WORDS} of a layer", path, number
             )
+        if words[0] == FIRST_LAYER:
+            starts.append(len(layers))
         layers.append(
             (
                 _exchange(words[2:5], "TP", path, number),
@@ -73,7 +79,25 @@ def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorklo
         )
     if len(layers) < int(counted[0]):
         raise FormatError(f"found {plural(len(layers), 'layer')}; expected {counted[0]}, as line 2 says", path, number)
-    return SimaiWorkload(ranks, tensor, expert, tuple(layers))
+    every = tuple(layers)
+    if stages == 1:
+        return SimaiWorkload(ranks, tensor, expert, (every,))
+    each = starts[1] - starts[0] if len(starts) > 1 else len(every) - starts[0] if starts else 0
+    if len(starts) != option("ga") or starts != [*range(starts[0], starts[0] + each * len(starts), each)]:
+        found = f"{len(starts)} layers called {FIRST_LAYER}, or not as far apart"
+        raise FormatError(f"found {found}; expected one for each of the {option('ga')} micro-batches (ga)", path, 2)
+    end = starts[0] + each * len(starts)
+    return SimaiWorkload(
+        ranks,
+        tensor,
+        expert,
+        tuple(every[start : start + each] for start in starts),
+        before=every[: starts[0]],
+        after=every[end:],
+        stages=stages,
+        chunks=option("vpp"),
+        sent_bytes=option("pp_comm"),
+    )
 
 
 def _exchange(words: list[str], among: str, path: str, number: int) -> Exchange:
@@ -86,4 +110,4 @@ def _exchange(words: list[str], among: str, path: str, number: int) -> Exchange:
     if found is None and kind != "NONE":
         raise FormatError(f"found the exchange {kind[:30]}; expected NONE or {', '.join(EXCHANGE_KINDS)}", path, number)
     name, said = found.groups() if found else ("", None)
-    return Exchange(int(time) * 1e-9, EXCHANGE_KINDS.get(name, ""), said or among, int(size))
+    return Exchange(int(time) * 1e-9, EXCHANGE_KINDS.get(name), said or among, int(size))

@@ -18,7 +18,7 @@ def bound(network: Plain, job: int | None = None) -> float:
     net = Subnet(fabric, {host: number for number, host in enumerate(fabric.hosts)})
     every = len(fabric.hosts)
     jobs = CutSearch(net, net.jobs(job_windows(every, job or every), with_storage=False)).jobs
-    return spread_share(net.sparse, fabric.level[: net.n], jobs) if len(jobs.half) else 1.0
+    return spread_share(net.a, net.b, net.gbps, fabric.level[: net.n], jobs) if len(jobs.half) else 1.0
 
 
 @given(st.integers(0, 1_000_000), st.sampled_from([None, 2, 3]))

@@ -100,6 +100,7 @@ def test_the_same_spec_gives_the_same_bytes(tmp_path):
     assert digest(tmp_path / "0") == digest(tmp_path / "1")
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_exceeded_is_exit_1_and_says_by_how_much(tmp_path, capsys):
     spec = tmp_path / "spec.yaml"
     spec.write_text(LAB.read_text().replace("power: 60 kW", "power: 40 kW\n  switches: 3"))

@@ -187,6 +187,7 @@ def test_a_spec_that_is_not_the_papers_needs_another(capsys: pytest.CaptureFixtu
 TAPERED = str(config_root() / "tapered-three-to-one.yaml")
 
 
+@pytest.mark.slow
 def test_the_worst_cut_stands_beside_the_bisection_everywhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

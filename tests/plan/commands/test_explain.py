@@ -42,6 +42,7 @@ def test_no_fault_is_found_where_there_is_none(tmp_path: Path, capsys: Captured)
     assert "no fault found" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_counters_name_the_port_that_others_wait_for(tmp_path: Path, capsys: Captured) -> None:
     fabric = topo.preset("lab-20").fabric
     near = [port for port in range(int(fabric.port_offset[1])) if fabric.role[fabric.peer_node[port]] == Role.COMPUTE]

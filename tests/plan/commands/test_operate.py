@@ -14,6 +14,7 @@ import pytest
 
 import plan.signals
 import simulate.cluster.run
+from helpers.strategies import nightly
 from plan.cli import run
 from plan.inputs import find_preset
 from plan.report.page import read_report
@@ -66,6 +67,7 @@ def refused(capsys: Captured, *arguments: str | Path) -> str:
 # What it says
 
 
+@pytest.mark.slow
 def test_a_job_takes_what_its_steps_take(tmp_path: Path, capsys: Captured) -> None:
     found = operate(capsys, LAB, "-q", written(tmp_path / "q.yaml", ONE))
     step_s = 0.1 + 2 * 7 / 8 * 5e9 / RATE  # the ring of eight takes longer than the backward pass
@@ -81,6 +83,7 @@ TRAINING = "forward: 1 s, backward: 2 s, gradients: 1600 GB"
 RAILS = config_root() / "dgx-h100-48.yaml"
 
 
+@pytest.mark.slow
 def test_a_job_has_servers_with_all_their_rails_and_storage_on_a_subnet_of_its_own(
     tmp_path: Path, capsys: Captured
 ) -> None:
@@ -100,6 +103,30 @@ def test_a_job_has_servers_with_all_their_rails_and_storage_on_a_subnet_of_its_o
     copied = 2 * 48 * 10e9  # checkpoints, from the first server of a chain to the second
     assert carried["storage", "leaf"] == pytest.approx(8 * 101 * 1e9 + copied)  # a step is loaded ahead
     assert carried["leaf", "storage"] == pytest.approx(2 * copied)
+
+
+DAY = """
+failures_a_node_day: 0.2
+jobs:
+- {name: llm, nodes: 32, steps: 20000, forward: 1 s, backward: 1 s, gradients: 2 GB, checkpoint: 9 GB, loaded: 16 MiB}
+- {name: one, nodes: 8, steps: 9000, forward: 1 s, backward: 1 s, checkpoint: 1 GB, loaded: 9 MB, copies: 4, apart: 2 h}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hours", [0.5, nightly(24)])
+def test_a_day_of_rails_and_storage_conserves_node_hours(tmp_path: Path, capsys: Captured, hours: float) -> None:
+    """Servers fail and jobs begin anew: what jobs did not wait for, they had."""
+    found = operate(capsys, RAILS, "-q", written(tmp_path / "q.yaml", DAY), "--hours", str(hours))
+    submit = {"llm": 0.0} | {f"one-{at}": 7200.0 * at for at in range(4)}
+    had = 0.0
+    for job in found["jobs"]:
+        end = found["time_s"] if job["end_s"] is None else job["end_s"]
+        had += job["nodes"] * max(end - submit[job["name"]] - job["waited_s"], 0.0)
+    assert found["utilisation"] * 48 * found["time_s"] == pytest.approx(had)
+    assert hours < 24 or any(job["failures"] for job in found["jobs"])
+    carried = {(row["sender"], row["receiver"]): row["bytes"] for row in found["links"]}
+    assert carried["storage", "leaf"] > sum(job["nodes"] * job["trained_steps"] * 9e6 for job in found["jobs"])
 
 
 @pytest.mark.parametrize("key", ["checkpoint", "loaded"])
@@ -257,6 +284,7 @@ def test_stopped_by_a_signal_and_gone_on_with(
     assert {path.name for path in tmp_path.iterdir()} == {"q.yaml", "state", "whole"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("signals")
 def test_stopped_while_it_catches_up(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written then: the file has gone further."""

@@ -143,6 +143,7 @@ def test_entries_are_spared_for_the_load_as_told(lab: Path, capsys: pytest.Captu
         assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_view_that_lacks_more_than_the_largest_switch_has_is_refused(tmp_path: Path) -> None:
     """Any one switch may be down; more is a view that cannot be true, unless somebody says that it is."""
     routed = routing.route(topo.preset("lab-20").fabric, "minhop")

@@ -497,7 +497,7 @@ def test_names_in_a_dump_are_only_text(lab: Path, tmp_path: Path, capsys: Captur
 @pytest.mark.slow
 def test_the_inside_of_servers_is_that_of_the_spec_or_nobodys(lab: Path, tmp_path: Path, capsys: Captured) -> None:
     """A folder does not hold the catalog that it was planned with: own prices are nothing to it, own servers are."""
-    job = written(tmp_path / "w.yaml", "jobs: [{name: a, kind: gpu-collective, algorithm: nccl-ring, size: 8 MB}]")
+    job = written(tmp_path / "w.yaml", "jobs: [{name: a, kind: gpu-collective, algorithm: ring, size: 8 MB}]")
     once = simulate(capsys, lab, "-w", job)["jobs"][0]["bus_gbytes_per_s"]
     assert once == simulate(capsys, LAB, "-w", job)["jobs"][0]["bus_gbytes_per_s"]
     own, head = tmp_path / "own", "source,date,confidence\npcie-a100,"
@@ -520,7 +520,7 @@ def test_the_inside_of_servers_is_that_of_the_spec_or_nobodys(lab: Path, tmp_pat
 
 
 def test_a_dump_does_not_know_its_servers(lab: Path, tmp_path: Path, capsys: Captured) -> None:
-    job = "{name: a, kind: gpu-collective, algorithm: nccl-ring, size: 8 MiB"
+    job = "{name: a, kind: gpu-collective, algorithm: ring, size: 8 MiB"
     dump = lab / "fabric.ibnetdiscover"
     tables = ("--tables", lab / "opensm" / "lfts")
     said = refused(capsys, dump, *tables, "-w", written(tmp_path / "w.yaml", f"jobs: [{job}}}]"))
@@ -563,7 +563,7 @@ def test_caveats_are_the_same_with_and_without_json(seed: int, tmp_path: Path, c
     written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,0,{rng.integers(1, 128)},1e6\n")
     jobs = [
         one | {"kind": "collective", "collective": "allreduce"},
-        one | {"kind": "gpu-collective", "algorithm": "nccl-tree", "name": "b"},
+        one | {"kind": "gpu-collective", "algorithm": "tree", "name": "b"},
         one | {"kind": "gpu-collective", "name": "c"},
         {"name": "d", "kind": "flows", "rank": "gpu", "file": "f.csv"},
     ]

@@ -14,8 +14,6 @@ ISSUE = {
     "HFReduce": "hfreduce",
     "HFReduce with NVLink": "hfreduce-nvlink",
     "NCCL as its tuner plays it": "nccl",
-    "NCCL's ring": "nccl-ring",
-    "NCCL's tree": "nccl-tree",
     "NCCL's all-to-all": "nccl-all-to-all",
     "3FS": "storage-reads",
     "3FS without its limit": "storage-reads-no-limit",

@@ -31,7 +31,7 @@ def sheet(data: bytes, name: str, *, values: bool = False) -> Worksheet:
 
 
 def recalculate(sheet: Worksheet) -> dict[str, Any]:
-    """Evaluate the amounts and totals as a spreadsheet would: the three forms of formula that we write."""
+    """Evaluate the amounts and totals as a spreadsheet would: the forms of formula that we write."""
     cell = {item.coordinate: item.value for row in sheet.iter_rows() for item in row}
     result: dict[str, Any] = {}
 
@@ -46,6 +46,9 @@ def recalculate(sheet: Worksheet) -> dict[str, Any]:
                 result[where] = count * price
 
     def total(formula: str) -> float:
+        if both := re.fullmatch(r'\((SUM\(.*?\))\+SUMPRODUCT\(\((.*?)=""\)\*1,(.*)\)\)', formula):
+            pairs = zip(span(both[2]), span(both[3]), strict=True)
+            return total(both[1]) + sum(result.get(other, 0) for empty, other in pairs if empty not in result)
         if whole := re.fullmatch(r"SUM\((.*)\)", formula):
             return sum(result.get(name, 0) for name in span(whole[1]))
         parts = re.findall(r'SUMIF\(([^,]*),"(\w+)",([^)]*)\)', formula)
@@ -92,6 +95,8 @@ def test_the_formulas_give_what_heddle_computed(unit: str) -> None:
     totals = {row[0].value: (row[7].value, row[8].value) for row in sheet(data, "Bill", values=True).iter_rows()}
     assert totals["network"] == pytest.approx(tuple(cost.network.bounds))
     assert totals["total"] == pytest.approx(tuple(cost.total.bounds))
+    (drawn,) = (row[8].value for row in sheet(data, "Power", values=True).iter_rows() if row[0].value == "total")
+    assert drawn == pytest.approx(bill.power.planned_w.bounds[0]), "the maximum of `plan check`"
 
 
 def test_every_part_of_the_workbook_is_counted_in_the_fabric() -> None:

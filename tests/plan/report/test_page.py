@@ -158,3 +158,22 @@ def test_what_a_reader_may_check_by_command_holds(tmp_path, monkeypatch, capsys)
         else:
             assert subprocess.run([name, *words], capture_output=True, check=False).returncode == 0
     assert len(claims) == 5
+
+
+def test_failure_price_and_power_stand_first_then_what_is_unknown_and_names_are_set_as_code(report: Report) -> None:
+    page = format_report(report)
+    main = page.partition("<main>")[2].partition("<section")[0]
+    assert re.findall("<dt>(.*?)</dt>", main)[:4] == ["one failure", "cost", "power", "unknown"]
+    first = main.partition('<dl class="facts">')[0]
+    assert re.findall("<dt>(.*?)</dt>", first) == ["one failure", "cost", "power"]
+    shown = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
+    assert "`" not in shown
+    assert "<code>networks</code>" in first, "the key that cures"
+
+
+def test_side_by_side_every_failure_of_one_kind_is_told(report: Report) -> None:
+    """Two networks have two rows of one name: neither takes the place of the other."""
+    (plan,) = report.plans
+    facts = [("failure of a spine", "one"), ("failure of a spine", "two")]
+    both = Report([dataclasses.replace(plan, facts=facts), plan], [])
+    assert "<td>one; two</td>" in format_report(both)

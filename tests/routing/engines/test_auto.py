@@ -138,6 +138,7 @@ def test_tables_are_for_what_the_spec_says() -> None:
         parse(text + "routing: {for: job}\n")
 
 
+@pytest.mark.slow
 def test_lanes_let_shorter_paths_in() -> None:
     fabric = strategies.ring(6).fabric
     one, two = (routing.route(fabric, "auto", lanes=lanes) for lanes in (1, 2))

@@ -55,6 +55,7 @@ def shift_loads(fabric, tables, ends):
     return worst
 
 
+@pytest.mark.slow
 def test_fire_flyer_has_the_published_counts(fire_flyer):
     fabric, _ = fire_flyer
     roles = np.bincount(fabric.role, minlength=9)

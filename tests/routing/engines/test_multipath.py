@@ -74,6 +74,7 @@ def test_fabrics_that_nobody_has_drawn(seed: int) -> None:
     assert measure_lids(often).apart <= measure_lids(twice).apart
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lmc", [1, 2])
 def test_in_a_whole_tree_paths_are_apart_and_each_lid_is_balanced_like_the_first(lmc: int) -> None:
     case = tree(6)

@@ -68,6 +68,7 @@ def test_names_are_read_again(names: dict[int, str]) -> None:
     assert parse_node_name_map(format_node_name_map(names.items())) == names
 
 
+@pytest.mark.slow
 @given(names=st.dictionaries(GUIDS, st.text(max_size=200)))
 def test_any_name_becomes_a_line_that_the_tools_read(names: dict[int, str]) -> None:
     text = format_node_name_map(names.items())

@@ -8,6 +8,7 @@ import pytest
 from helpers.presets import subnets
 from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
+from routing.order.channel_order import order_channels, switch_levels
 from routing.order.structure import in_structure_order, structure_order
 from topo.dumps.levels import find_levels
 from topo.fabric import Fabric
@@ -42,24 +43,19 @@ def test_the_order_is_the_same_under_other_labels(name: int | str) -> None:
 
 
 @pytest.mark.parametrize("name", [0, 3, 5, 9])
-def test_tables_come_back_to_the_ports_that_they_are_for(name: int) -> None:
+def test_channels_come_back_to_the_ports_that_they_are_of(name: int) -> None:
     fabric = find_levels(draw(name))
     turned = in_structure_order(fabric)
-    names = {old: new for new, old in enumerate(turned.switch.tolist())}
-    rng = np.random.default_rng(name)
-    lft = np.array([rng.integers(0, len(fabric.ports_of(switch)) + 1, 40) for switch in turned.switch], np.uint8)
-    lft[rng.random(lft.shape) < 0.2] = 255
-    back = turned.back(lft)
-    for old, new in names.items():
-        assert turned.fabric.names[new] == fabric.names[old]
-        for entry, was in zip(lft[new].tolist(), back[old].tolist(), strict=True):
-            if entry in (0, 255):
-                assert was == entry
-                continue
-            there, here = turned.fabric.peer[turned.fabric.port_id(new, entry)], fabric.peer[fabric.port_id(old, was)]
-            assert (there < 0) == (here < 0)
-            if there >= 0:
-                assert turned.fabric.names[turned.fabric.port_node[there]] == fabric.names[fabric.port_node[here]]
+    order = order_channels(turned.fabric, switch_levels(turned.fabric))
+    before = turned.channels(order)
+    names = turned.fabric.names
+    for sender, receiver, now, was in zip(order.sender, order.receiver, order.number, before.number, strict=True):
+        old = turned.switch[sender]
+        assert fabric.names[old] == names[sender]
+        here = fabric.port_id(old, int(was))
+        assert fabric.names[fabric.peer_node[here]] == names[receiver]
+        assert fabric.rate_gbps[here] == turned.fabric.rate_gbps[turned.fabric.port_id(sender, int(now))]
+    assert len(set(zip(order.sender.tolist(), before.number.tolist(), strict=True))) == len(order.sender)
 
 
 def test_zones_are_numbered_as_they_come() -> None:

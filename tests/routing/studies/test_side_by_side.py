@@ -51,15 +51,16 @@ def test_each_path_is_as_it_was_and_there_are_no_more(model: str, count: int, pl
     )
 
 
-@pytest.mark.parametrize("algorithm", [simulate.traffic.nccl_ring, simulate.traffic.nccl_all_to_all])
-def test_planes_play_as_rails_do(algorithm) -> None:
+@pytest.mark.parametrize("collective", ["allreduce", "all-to-all"])
+def test_planes_play_as_rails_do(collective) -> None:
     def time(routed: routing.Routed) -> float:
         model = topo.load_catalog().node("dgx-a100")
         servers = simulate.traffic.Servers(
             model, routed.fabric, np.stack([*simulate.traffic.rails_of_hosts(routed.fabric).values()])
         )
         network = simulate.Network.of(routed, devices=servers.devices, latency_s=0)
-        return simulate.play(network, algorithm(servers, 2**27)).makespan_s
+        flows = simulate.traffic.nccl_collective(servers, collective, 2**27).flows
+        return simulate.play(network, flows).makespan_s
 
     nodes = {"gpu": {"model": "dgx-a100", "count": 4}}
     network = {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM8700"}}

@@ -170,6 +170,7 @@ def test_a_stopped_run_ends_with_the_same_bytes(monkeypatch: pytest.MonkeyPatch)
     assert fingerprint(part) == fingerprint(whole)
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes() -> None:
     first, again, other = (ClusterRun(NETWORK, mix(seed=seed)) for seed in (1, 1, 2))
     for one in (first, again, other):

@@ -49,7 +49,7 @@ def test_what_is_interpreted_is_what_is_compiled(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [[], ["--engine", "packets", "--hop-latency-ns", "150"]], ids=["fluid", "packets"])
+@pytest.mark.parametrize("more", [[], ["--engine", "packets"]], ids=["fluid", "packets"])
 def test_a_first_simulation_of_twenty_servers_compiles_nothing(
     repository: Path, tmp_path: Path, more: list[str]
 ) -> None:

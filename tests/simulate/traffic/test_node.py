@@ -100,7 +100,7 @@ def flow(on: Servers, src: int, dst: int) -> Flows:
 def test_a_collective_of_gpus_moves_what_its_schedule_says() -> None:
     on = servers(4)
     schedule = hierarchical_allreduce(np.repeat(range(4), 8))
-    outcome = outcome_of(on, on.flows(schedule, 1e9))
+    outcome = outcome_of(on, on.between_gpus(schedule.flows(1e9)))
     fabric = outcome.network.fabric
     sent = outcome.resource_bytes[fabric.first_adapter_port : fabric.first_adapter_port + 4]
 

@@ -9,6 +9,7 @@ from routing.engines.base import route as route_fabric
 from routing.names import find_part
 from routing.routed import Routed
 from simulate.traffic.network import Network
+from simulate.traffic.tuner import Tuned, Tuner
 from simulate.workload.formats.flow_trace import format_trace_csv
 from simulate.workload.place import Workload, place_workload
 from simulate.workload.play import play
@@ -44,8 +45,8 @@ def job(name: str, algorithm: str, **keys: object) -> str:
     [
         ("hfreduce", False, 37.5e9 / 4),  # the root port that two GPUs share, in and out
         ("hfreduce", True, 12.5e9),  # a server inside a tree sends everything twice
-        ("nccl-ring", False, 9 * GIB * 64 / (2 * 63)),  # the way from GPU to adapter
-        ("nccl-tree", False, 9 * GIB / 2),
+        ("ring", False, 9 * GIB * 64 / (2 * 63)),  # the way from GPU to adapter
+        ("tree", False, 9 * GIB / 2),
     ],
 )
 def test_comes_near_its_ceiling(algorithm: str, nvlink: bool, ceiling: float) -> None:
@@ -57,7 +58,7 @@ def test_comes_near_its_ceiling(algorithm: str, nvlink: bool, ceiling: float) ->
 
 
 def test_jobs_on_other_servers_do_not_meet() -> None:
-    jobs = (job("first", "hfreduce", ranks=4), job("second", "nccl-ring", ranks=3, nvlink=True))
+    jobs = (job("first", "hfreduce", ranks=4), job("second", "ring", ranks=3, nvlink=True))
     workload = placed(*jobs)
     both = play(NETWORK, workload, alone=True).jobs
     for number, result in enumerate(both):
@@ -78,7 +79,7 @@ def test_repeats_and_computes() -> None:
 def test_a_flow_of_others_shares_the_adapter() -> None:
     """NCCL over adapters has 9 GiB/s of them; a stream of 25 GB/s beside it leaves enough, and gets the rest."""
     beside = "name: flows, kind: collective, collective: broadcast, size: 1 GB, beside: sum"
-    workload = placed(job("sum", "nccl-ring", ranks=2, repeat=4), beside)
+    workload = placed(job("sum", "ring", ranks=2, repeat=4), beside)
     summed, stream = play(NETWORK, workload).jobs
     assert stream.ranks == 2
     assert stream.time_s > 1e9 / 25e9 * 1.2
@@ -108,17 +109,14 @@ def test_a_network_takes_devices_on() -> None:
         ([job("a", "hfreduce", server="storage-3fs")], "The servers of this fabric are pcie-a100, not storage-3fs"),
         ([job("a", "hfreduce", role="storage", ranks=2)], "storage-3fs has no GPU"),
         ([job("a", "hfreduce", server="dgx-a100")], "w.yaml:2:"),
-        ([job("a", "hfreduce"), job("b", "nccl-ring", beside="a")], "w.yaml:3:3: found servers that another job looks"),
+        ([job("a", "hfreduce"), job("b", "ring", beside="a")], "w.yaml:3:3: found servers that another job looks"),
         ([job("a", "hfreduce", chunk="1 B")], "take larger chunks"),
-        ([job("a", "nccl-ring", chunk="1 B")], "take larger chunks"),
-        ([job("a", "nccl-tree", chunk="1 B")], "take larger chunks"),
         ([job("a", "hfreduce", chunk="0 B")], "expected more than 0"),
         ([job("a", "hfreduce", repeat=1_000_000)], "times; expected at most"),
         ([job("a", "hfreduce", ranks=25)], "found 25 ranks; expected at most 24"),
-        ([job("a", "rings")], "expected one of auto, ring, tree, nvls, nvls-tree, collnet, hfreduce, nccl-ring"),
+        ([job("a", "rings")], "expected auto, ring, tree, nvls, nvls-tree, collnet or hfreduce"),
         ([job("a", "tree", collective="all-gather")], "expected one of allreduce, by tree"),
-        ([job("a", "nccl-ring", collective="broadcast")], "expected one of allreduce, by nccl-ring"),
-        ([job("a", "nccl-all-to-all", collective="allreduce")], "expected one of all-to-all, by nccl-all-to-all"),
+        ([job("a", "hfreduce", collective="broadcast")], "expected one of allreduce, by hfreduce"),
         ([job("a", "ring", collective="all-to-all")], "expected one of allreduce, all-gather, reduce-scatter, broad"),
         ([job("a", "nvls")], "NCCL does no allreduce by nvls on 8 x 8 GPUs like these"),
         ([job("a", "collnet", sharp=True)], "CollNet takes `sharp: true`, NVSwitches and several servers"),
@@ -160,9 +158,9 @@ def test_auto_is_the_default_and_repeats_take_the_latency_each_time() -> None:
 
 
 def test_others_have_no_tuner() -> None:
-    (result,) = play(NETWORK, placed(job("sum", "nccl-ring", ranks=2))).jobs
+    (result,) = play(NETWORK, placed(job("sum", "hfreduce", ranks=2))).jobs
     assert (result.protocol, result.channels, result.closed_form_s) == (None, None, None)
-    assert result.what == "allreduce by nccl-ring"
+    assert result.what == "allreduce by hfreduce"
     assert "closed form" not in [column.name for column in play(NETWORK, placed(job("sum", "hfreduce"))).table.columns]
 
 
@@ -174,12 +172,15 @@ network: {shape: rail, unit_nodes: 2, tree: {switch: QM9700}}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["nccl-ring", "nccl-tree", "nccl-all-to-all", "auto", "ring", "tree"])
-def test_a_failed_leaf_leaves_the_other_rails(algorithm: str) -> None:
+@pytest.mark.parametrize(
+    ("collective", "algorithm"),
+    [("all-to-all", "auto"), ("allreduce", "auto"), ("allreduce", "ring"), ("allreduce", "tree")],
+)
+def test_a_failed_leaf_leaves_the_other_rails(collective: str, algorithm: str) -> None:
     """Leaf 5 is rail 2 of unit 1: nothing of the job passes over that rail, in the other unit either."""
     whole = parse(RAIL).fabric
     left = whole.without(find_part(whole, "leaf05")[0])
-    text = f"jobs: [{{{job('sum', algorithm, ranks=4)}}}]"
+    text = f"jobs: [{{{job('sum', algorithm, ranks=4, collective=collective)}}}]"
     document = parse_yaml(text, "w.yaml")
     times = {}
     for fabric in (whole, left):
@@ -193,4 +194,51 @@ def test_a_failed_leaf_leaves_the_other_rails(algorithm: str) -> None:
         carried = simulation.outcome.resource_bytes[: fabric.n_ports] > 0
         rail = np.array([name.endswith("mlx5_2") for name in fabric.names])
         assert carried[rail[fabric.port_node]].any() == (fabric is whole)
-    assert 1 < times[1] / times[0] < 8 / 7 + 0.01 if algorithm != "nccl-all-to-all" else times[1] > times[0]
+    assert 1 < times[1] / times[0] < 8 / 7 + 0.01 if collective != "all-to-all" else times[1] > times[0]
+
+
+STEP = "kind: gpu-training, forward: 10 ms, backward: 20 ms, layers: 4, ranks: 2"
+
+
+@pytest.mark.parametrize(
+    ("keys", "exchanges"),
+    [
+        ("parallel: data, parameters: 400 MB, bucket: 100 MB, overlap: false", [("allreduce", 4, 1e8)]),
+        ("parallel: sharded, parameters: 400 MB", [("all-gather", 8, 1e8), ("reduce-scatter", 4, 1e8)]),
+        ("parallel: tensor, activations: 20 MB", [("allreduce", 16, 2e7)]),
+        ("parallel: expert, activations: 20 MB", [("all-to-all", 16, 2e7)]),
+    ],
+)
+def test_a_step_of_gpus_exchanges_as_the_tuner_takes_it(keys: str, exchanges: list[tuple[Tuned, int, float]]) -> None:
+    """What stands between computations takes the time of the closed form; nothing overlaps, or all of it does."""
+    workload = placed(f"name: step, {STEP}, {keys}")
+    (result,) = play(NETWORK, workload).jobs
+    assert result.ranks == 16
+    servers = workload.jobs[0].servers
+    assert servers is not None
+    tuner = Tuner.of(servers)
+    exchanged_s = sum(count * tuner.choose(name, size).time_s for name, count, size in exchanges)
+    if "sharded" in keys:
+        assert max(exchanged_s, 30e-3) < result.time_s < exchanged_s + 30e-3
+    else:
+        assert result.time_s == pytest.approx(30e-3 + exchanged_s, rel=1e-3)
+
+
+@pytest.mark.parametrize("parallel", ["data, bucket: 1 KB", "sharded", "tensor", "expert"])
+def test_refuses_steps_of_gpus_that_fit_no_memory(parallel: str) -> None:
+    keys = f"parallel: {parallel}, layers: 10000, steps: 1000, parameters: 1 GB, activations: 1 MB"
+    with pytest.raises(SpecError, match="too many; expected at most 10,000,000"):
+        placed(f"name: step, kind: gpu-training, forward: 1 s, backward: 2 s, ranks: 2, {keys}")
+
+
+def test_jobs_of_gpus_stand_apart_also_where_switches_add_up() -> None:
+    """Devices of a second job are numbered behind those of the first; end ports of switches are not."""
+    cluster = parse(RAIL)
+    network = Network.of(route_fabric(cluster.fabric, "fat-tree"), latency_s=0)
+    jobs = [job(name, "nvls", ranks=2, sharp=True, every_switch=True) for name in "ab"]
+    document = parse_yaml("jobs:\n" + "".join(f"- {{{text}}}\n" for text in jobs), "w.yaml")
+    spec = validate(WorkloadSpec, document)
+    both = play(
+        network, place_workload(spec, document, cluster.fabric, {}, np.random.default_rng(0), CATALOG.nodes)
+    ).jobs
+    assert both[0].time_s == pytest.approx(both[1].time_s, rel=1e-6)

@@ -290,7 +290,7 @@ def test_a_training_job_is_its_steps() -> None:
     assert not workload.acts
 
 
-@pytest.mark.parametrize("parallel", ["data", "sharded", "tensor", "expert", "pipeline", "parameter-server"])
+@pytest.mark.parametrize("parallel", ["data", "tensor", "pipeline", "parameter-server"])
 def test_every_way_to_train_moves_bytes(parallel: str) -> None:
     keys = {"parameters": "8 MB", "activations": "1 MB", "micro_batches": 2, "layers": 2}
     text = job(kind="training", collective=None, size=None, parallel=parallel, ranks=4, forward="1 ms", backward="2 ms",
@@ -333,9 +333,7 @@ def test_refuses_training_and_storage(text: str, message: str) -> None:
     [
         "parallel: data, parameters: 1 TB, bucket: 1 B, layers: 10000, steps: 100",
         "parallel: data, parameters: 1 GB, steps: 100000",
-        "parallel: sharded, parameters: 1 GB, layers: 10000, steps: 100",
         "parallel: tensor, layers: 10000, steps: 100",
-        "parallel: expert, layers: 10000, steps: 100",
         "parallel: pipeline, micro_batches: 10000, steps: 100000",
         "parallel: parameter-server, servers: 3, steps: 100000, parameters: 1 GB, ranks: 1000",
         "parallel: data, parameters: 1 GB, bucket: 0 B",

@@ -12,7 +12,7 @@ from simulate.workload import JobResult
 from topo.errors import SpecError
 from topo.fabric import Fabric
 
-RING = {"name": "sum", "kind": "gpu-collective", "algorithm": "nccl-ring", "size": "1 GB"}
+RING = {"name": "sum", "kind": "gpu-collective", "algorithm": "ring", "size": "1 TB"}
 
 
 def cluster(model: str, count: int, network: dict[str, object] | None = None) -> topo.Cluster:

@@ -14,9 +14,13 @@ import topo
 from helpers.clusters import tree
 from helpers.strategies import examples
 from routing.engines.base import route
+from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import concatenate
+from simulate.traffic.tuner import Tuner
 from simulate.workload.formats.simai import parse_simai
 from simulate.workload.simai import flows_of_simai, groups_of_ranks
-from topo.errors import FormatError, SpecError
+from topo.errors import FormatError, HeddleError, SpecError
 
 RATE = 25e9
 HEAD = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4 ep: 2 pp: 1 vpp: 1 ga: 1 all_gpus: 16"
@@ -27,9 +31,19 @@ def text(*layers: str, head: str = HEAD) -> str:
     return "\n".join([head, str(len(layers)), *(f"layer\t-1\t{layer}\t100" for layer in layers)])
 
 
-def played_s(*layers: str) -> float:
+def by_rings(collective: str, groups: np.ndarray, size: float) -> Flows:
+    """Each exchange by the first algorithm of its kind, message by message."""
+    plan = schedule(collective, next(iter(ALGORITHMS[collective])), groups.shape[1])
+    return concatenate([plan.flows(size).placed(group) for group in groups])
+
+
+def sends(src: np.ndarray, dst: np.ndarray, size: float) -> Flows:
+    return Flows.of(src, dst, size)
+
+
+def played_s(*layers: str, head: str = HEAD) -> float:
     network = simulate.Network.of(route(tree(16, leaves=1, spines=1)), latency_s=0)
-    flows = flows_of_simai(parse_simai(text(*layers).split("\n")))
+    flows = flows_of_simai(parse_simai(text(*layers, head=head).split("\n")), by_rings, sends)
     return simulate.play(network, flows.placed(network.fabric.ends())).makespan_s
 
 
@@ -78,7 +92,8 @@ def test_every_rank_is_in_one_group_of_each_kind(tensor: int, expert: int, data:
     [
         (lambda it: "", "nothing"),
         (lambda it: it.replace("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "MICRO"), "MICRO"),
-        (lambda it: it.replace("pp: 1 ", "pp: 4 "), "stages"),
+        (lambda it: it.replace("pp: 1 ", "pp: 2 "), "0 layers called embedding_layer"),
+        (lambda it: it.replace("pp: 1 ", "pp: 3 "), "on 3 stages; expected a multiple"),
         (lambda it: it.replace("all_gpus: 16", "all_gpus: 12"), "multiple"),
         (lambda it: it.replace("ep: 2", "ep: x"), "above 0"),
         (lambda it: it.replace("\n1\n", "\n2\n"), "1 layer"),
@@ -120,21 +135,75 @@ def test_a_rank_is_a_gpu(tmp_path: Path) -> None:
         assert bool(outcome.resource_bytes[: routed.fabric.n_ports].any()) == among_servers
 
 
+@pytest.mark.parametrize("algorithm", ["auto", "ring"])
+def test_exchanges_take_the_time_of_the_tuner(tmp_path: Path, algorithm: str) -> None:
+    """One after another: within servers, among servers on each rail, among all ranks of 4 experts."""
+    routed = route(servers_of(4).fabric)
+    head = HEAD.replace("NPU_group: 4 ep: 2", "NPU_group: 8 ep: 2").replace("all_gpus: 16", "all_gpus: 32")
+    layers = [f"5000 {what} 100000000 {NOTHING} {NOTHING}" for what in ("ALLREDUCE", "ALLGATHER_DP", "ALLTOALL_EP")]
+    found = job_in(tmp_path, *layers, fabric=routed.fabric, head=head, algorithm=algorithm)
+    servers = found.jobs[0].servers
+    assert servers is not None
+    tuner = Tuner.of(servers)
+    among = [("allreduce", 1, 8, algorithm), ("all-gather", 4, 1, algorithm), ("all-to-all", 2, 1, "auto")]
+    times = [
+        replace(tuner, servers=m, gpus=g, rails=1 if g == 1 else 8).choose(name, 1e8, by).time_s
+        for name, m, g, by in among
+    ]
+    network = simulate.Network.of(routed, hop_latency_s=0)
+    assert simulate.play(network, found).jobs[0].time_s == pytest.approx(sum(times) + 15e-6, rel=1e-6)
+
+
 @pytest.mark.parametrize("order", [["gpu0", "gpu1"], ["gpu3", "gpu1"]])
 def test_another_order_of_servers_permutes_nothing_inside_them(tmp_path: Path, order: list[str]) -> None:
     fabric = servers_of(4).fabric
     layer = f"5 ALLREDUCE 1000000 {NOTHING} 5 ALLREDUCE 1000000"
     found = job_in(tmp_path, layer, fabric=fabric, head=EIGHT, nodes=order)
-    plain = flows_of_simai(parse_simai(text(layer, head=EIGHT).split("\n")))
-    server = fabric.host[fabric.end_node[found.devices.end_port[found.flows.src - fabric.n_end_ports]]]
-    assert [fabric.hosts[host] for host in server] == [order[rank // 8] for rank in plain.src.tolist()]
-    inner = (plain.src // 8 == plain.dst // 8) & (plain.src != plain.dst)
-    routes = simulate.Network.of(route(fabric), devices=found.devices).routes(
-        found.flows.src, found.flows.dst, found.flows.sl
-    )
-    crossed = np.add.reduceat(routes.resource < fabric.n_ports, routes.offset[:-1])[routes.route] > 0
-    assert not crossed[inner].any()
-    assert crossed[plain.src // 8 != plain.dst // 8].all()
+    plain = job_in(tmp_path, layer, fabric=fabric, head=EIGHT)
+    assert np.array_equal(found.flows.src, plain.flows.src)
+    servers = found.jobs[0].servers
+    assert servers is not None
+    hosts = fabric.host[fabric.end_node[servers.ends]]
+    assert [[fabric.hosts[host] for host in row] for row in hosts] == [[name] * 8 for name in order]
+
+
+BLOCK = ("1000 NONE 0 2000 NONE 0 0 NONE 0",) * 2  # of a micro-batch, us: 2 forward, 4 backward
+
+
+def pipeline(stages: int, batches: int, chunks: int = 1, sent: int = 1, block: tuple[str, ...] = BLOCK) -> str:
+    """A file as AICB writes it: gradients, the micro-batches of a stage, what comes after."""
+    head = f"{HEAD.split()[0]} model_parallel_NPU_group: 1 ep: 1 pp: {stages} vpp: {chunks} ga: {batches} "
+    layers = ["grads -1 1 NONE 0 1 NONE 0 7000 NONE 0 100"]
+    for _ in range(batches):
+        layers += [f"{'attention' if at else 'embedding_layer'} -1 {layer} 100" for at, layer in enumerate(block)]
+    layers += ["cross_entropy1 -1 3000 NONE 0 0 NONE 0 0 NONE 0 100"]
+    return "\n".join([f"{head} all_gpus: {2 * stages} pp_comm: {sent}.0", str(len(layers)), *layers])
+
+
+def stepped_s(file: str) -> float:
+    network = simulate.Network.of(route(tree(16, leaves=1, spines=1)), latency_s=0)
+    flows = flows_of_simai(parse_simai(file.split("\n")), by_rings, sends)
+    return simulate.play(network, flows.placed(network.fabric.ends())).makespan_s
+
+
+@pytest.mark.parametrize(
+    ("stages", "batches", "chunks"), [(1, 4, 1), (2, 4, 1), (4, 8, 1), (4, 2, 1), (4, 8, 2), (2, 6, 2)]
+)
+def test_pipelines_have_the_bubble_that_simai_counts(stages: int, batches: int, chunks: int) -> None:
+    """(p - 1) / v times what a micro-batch takes on a stage, beside what is done before and after all of them."""
+    found = stepped_s(pipeline(stages, batches, chunks))
+    work = batches * 6e-6 + 7e-6 + 3e-6
+    assert found == pytest.approx(work + (stages - 1) / chunks * 6e-6, abs=3e-9)
+
+
+def test_stages_send_what_the_file_says() -> None:
+    """Two stages of two ranks, one micro-batch: the activations and their gradients each take 4 ms."""
+    assert stepped_s(pipeline(2, 1, sent=100_000_000)) - stepped_s(pipeline(2, 1)) == pytest.approx(8e-3)
+
+
+def test_interleaved_micro_batches_are_a_multiple_of_stages() -> None:
+    with pytest.raises(HeddleError, match="expected a multiple of stages"):
+        stepped_s(pipeline(4, 6, 2))
 
 
 def test_unknown_or_too_few_servers_are_refused(tmp_path: Path) -> None:

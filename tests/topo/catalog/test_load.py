@@ -308,6 +308,7 @@ def test_no_folder(tmp_path: Path) -> None:
         load_catalog([tmp_path / "none"])
 
 
+@pytest.mark.slow
 @given(st.text(max_size=200) | st.text(alphabet='model,source,date,confidence\n"\r \0', max_size=200))
 def test_junk_is_read_or_refused(text: str) -> None:
     try:

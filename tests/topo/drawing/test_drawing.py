@@ -250,6 +250,7 @@ def test_the_command_refuses(arguments, says, tmp_path, monkeypatch, capsys):
     assert Path("mine.txt").read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.slow
 def test_links_are_coloured_by_the_bytes_of_a_simulation(tmp_path, capsys):
     lab, played, drawing = config_root() / "lab-20.yaml", tmp_path / "played", tmp_path / "lab.svg"
     assert run(["simulate", str(lab), "-w", "allreduce", "-o", str(played)]) == 0

@@ -58,6 +58,7 @@ def test_the_floor_has_every_rack_and_marks_the_fullest_tray(cluster: Cluster) -
     assert draw_floor(cluster.fabrics, layout, cablings).svg == svg
 
 
+@pytest.mark.slow
 def test_names_are_text(cluster: Cluster) -> None:
     layout = cluster.layout
     assert layout is not None

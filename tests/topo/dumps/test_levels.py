@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers.clusters import tree, zoned
+from helpers.random_fabrics import Draft, draw, two_levels
+from helpers.relabel import relabelled
 from helpers.strategies import fabrics
 from helpers.trees import HDR, grow_tree
 from helpers.twins import twin
@@ -291,3 +295,65 @@ def hangs_on_joints_alone(fabric: Fabric) -> np.ndarray:
     links = (near < n) & (far >= 0) & (far < n)
     placed = fabric.zone[far[links]] >= 0
     return np.bincount(near[links], weights=placed, minlength=n) == 0
+
+
+def crowded_zones(seed: int) -> tuple[Fabric, dict[str, tuple[int, Role]]]:
+    """Zones whose joints hang on as few leaves as can be, one of which may hold no host; and what each switch is.
+
+    Of two leaves of one zone without hosts, which share a joint, some are taken for cores.
+    """
+    rng, draft = np.random.default_rng(seed), Draft()
+    n_zones, n_spines, n_leaves = (int(rng.integers(*bounds)) for bounds in ((2, 5), (6, 16), (4, 13)))
+    down, n_joints, width = int(rng.integers(4, 25)), int(rng.integers(1, 4)), int(rng.integers(2, 11))
+    width = min(width, n_leaves * down // 3 // n_joints, (2 * down - 1) // n_joints)
+    joints = draft.add(n_joints)
+    truth = {f"s{joint}": (2, Role.JOINT) for joint in joints}
+    for _ in range(n_zones):
+        leaves, spines = two_levels(draft, n_leaves, n_spines)
+        truth |= {f"s{leaf}": (1, Role.LEAF) for leaf in leaves} | {f"s{spine}": (2, Role.SPINE) for spine in spines}
+        free = [leaf for leaf in leaves for _ in range(down)]
+        for joint in joints:
+            for _ in range(width):
+                draft.cable(joint, free.pop(0))
+        for leaf in free:
+            draft.host(leaf)
+    draft.cables = [cable for cable in draft.cables if cable[0] in joints or rng.random() >= rng.choice([0.0, 0.03])]
+    return draft.build(f"crowded-{seed}", rng), truth
+
+
+@given(seed=st.integers(0, 1 << 30))
+def test_joints_are_equal_however_few_leaves_they_hang_on(seed: int) -> None:
+    found, truth = crowded_zones(seed)
+    n = found.n_switches
+    seen = {name: (int(found.level[i]), Role(int(found.role[i]))) for i, name in enumerate(found.names[:n])}
+    assert seen == {name: truth[name] for name in seen}
+
+
+def stable_colours(fabric: Fabric) -> list[int]:
+    """Colours of the switches by hosts and, again and again, by the colours of their neighbours, as plain tuples."""
+    n = fabric.n_switches
+    hosts = np.bincount(fabric.end_switch[fabric.ends(kind=Kind.HCA)], minlength=n).tolist()
+    near = [[fabric.peer_node[p] for p in fabric.inner[fabric.port_node[fabric.inner] == i]] for i in range(n)]
+    colour = hosts
+    for _ in range(n):
+        told = [(colour[i], tuple(sorted(colour[j] for j in near[i] if j != i))) for i in range(n)]
+        names = {key: number for number, key in enumerate(sorted(set(told)))}
+        if len(names) == len(set(colour)):
+            break
+        colour = [names[key] for key in told]
+    return colour
+
+
+@given(seed=st.integers(0, 1 << 30), of=st.sampled_from([draw, lambda seed: crowded_zones(seed)[0]]))
+def test_levels_do_not_depend_on_labels_and_are_equal_where_the_structure_is(seed: int, of: Callable) -> None:
+    fabric = without_levels(of(seed))
+    found, n = find_levels(fabric), fabric.n_switches
+    mixed = relabelled(fabric, np.random.default_rng(seed))
+    again, back = find_levels(mixed.fabric), mixed.node[:n]
+    np.testing.assert_array_equal(again.level[:n], found.level[back])
+    np.testing.assert_array_equal(again.role[:n], found.role[back])
+    zones = set(zip(again.zone[:n].tolist(), found.zone[back].tolist(), strict=True))
+    assert len(zones) == len({one for one, _ in zones}) == len({other for _, other in zones})
+    if n < 100:  # the plain colours take a minute for a large machine
+        kinds = set(zip(stable_colours(fabric), found.level[:n].tolist(), strict=True))
+        assert len(kinds) == len({colour for colour, _ in kinds})

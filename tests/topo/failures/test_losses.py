@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import combinations
+from random import Random
 
 import networkx as nx
 import pytest
@@ -15,7 +16,7 @@ from helpers.strategies import examples
 from topo.amounts import Verdict
 from topo.cluster import Cluster
 from topo.fabric import Kind, Role
-from topo.failures.losses import find_losses, find_parting_switch, lose
+from topo.failures.losses import _switches, find_losses, find_parting_switch, lose
 from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
 
@@ -104,7 +105,7 @@ def test_the_worst_switch_is_found_among_all(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("placement", "share"), [("border", 1.0), ("spread", 0.5)])
-def test_by_default_everything_between_two_zones_hangs_on_one_leaf(placement: str, share: float) -> None:
+def test_on_a_border_leaf_hangs_everything_between_two_zones(placement: str, share: float) -> None:
     spec = topo.preset("fire-flyer-2").spec.model_dump(mode="json", exclude_unset=True)
     spec["network"]["joints"]["placement"] = placement
     del spec["floor"]
@@ -194,3 +195,38 @@ def test_a_server_alone_on_a_leaf_that_is_cut_off_is_separated_and_one_on_the_fa
     one = replace(both, wide=((0, 2), (0, 2), (2, 2)))  # at one end, with a leaf that both others have
     assert find_parting_switch(Reach([one.fabric()])) == ""
     assert find_parting_switch(Reach([replace(one, wide=((0, 2), (0, 0), (2, 2))).fabric()])) == "s1"
+
+
+@examples(60)
+@given(st.integers(0, 1 << 32))
+def test_switches_that_are_tried_once_take_the_same(seed: int) -> None:
+    """Servers with one port or several, on switches wired at random in one or two networks: twins lose as much."""
+    fabrics, random = [], Random(seed)
+    for network in range(random.choice([1, 1, 2])):
+        builder, n = topo.FabricBuilder(f"net{network}"), random.randint(2, 7)
+        zones = random.choice([1, 1, 2])
+        switches = [builder.switch(f"n{network}-s{i}", model="", radix=60, role=Role.LEAF, level=1, zone=i % zones)
+                    for i in range(n)]  # fmt: skip
+        ports = dict.fromkeys(switches, 0)
+
+        def port(switch: int, ports: dict[int, int] = ports) -> int:
+            ports[switch] += 1
+            return ports[switch]
+
+        tree = random.random() < 0.7  # where the last two are spines, many leaves are alike but for their servers
+        for a, b in combinations(switches, 2):
+            up = b in switches[-2:] and a not in switches[-2:]
+            for _ in range(int(up) if tree else random.choice([0, 0, 1, 1, 2])):
+                builder.link(a, port(a), b, port(b), topo.LinkSpeed(4 if tree else random.choice([2, 4]), "HDR"))
+        for host in range(random.randint(2, 8)):
+            for device in range(random.choice([1, 1, 2])):
+                role = Role.STORAGE if host % 3 == 2 else Role.COMPUTE
+                key = builder.adapter(f"h{host}", f"d{device}", model="", host_model="", role=role)
+                at = random.choice(switches[: max(2, n - 2)])
+                builder.link(key, 1, at, port(at), topo.LinkSpeed(4, "HDR"))
+        fabrics.append(builder.build())
+    reach = Reach(fabrics)
+    twins: dict[object, tuple[float, ...]] = {}
+    for *_, failed, twin in _switches(reach):
+        loss = lose(reach, failed)
+        assert twin is None or twins.setdefault(twin, loss.weight) == pytest.approx(loss.weight)

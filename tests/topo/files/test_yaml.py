@@ -112,6 +112,7 @@ def test_refusals(text: str, where: str, what: str) -> None:
     assert what in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "{"])
 def test_depth_is_bounded_before_it_recurses(opening: str) -> None:
     assert "levels" in refusal(("" if opening == "- " else "x: ") + opening * 2000)

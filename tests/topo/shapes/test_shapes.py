@@ -290,7 +290,7 @@ REFUSALS = {
         lambda: build(
             Dragonfly(shape="dragonfly", switch="QM8700", groups=12, switches=4, hosts=2, global_links=2), gpus(1)
         ),
-        ["= 8 of a group", "11 others", "short of 3", "at most 9"],
+        ["8 of a group are global", "11 others", "short of 3", "at most 9"],
     ),
     "adapters over planes": (
         lambda: build(Planes(shape="planes", planes=3, tree=FatTree(switch="QM9700")), nodes(8)),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import topo
 from helpers.clusters import zoned
 from topo.fabric import Role
 
@@ -15,3 +16,20 @@ def test_the_cables_of_a_leaf_go_to_the_joints_in_turn(placement: str, joints: i
     for zone in (0, 1):
         mine = between[fabric.zone[fabric.port_node[between]] == zone]
         assert (fabric.peer_node[mine] - first).tolist() == [index % joints for index in range(ports)]
+
+
+@pytest.mark.parametrize("how", ["joints", "direct"])
+def test_by_default_zones_are_joined_over_all_leaves(how: str) -> None:
+    """No leaf carries more than its even part of the cables to the other zone."""
+    between = {"ports": 12} | ({"switch": "QM8700", "count": 2} if how == "joints" else {})
+    spec = {
+        "name": "x",
+        "nodes": {"gpu": {"model": "pcie-a100", "count": 60}},
+        "network": {"shape": "zones", "zones": 2, "tree": {"switch": "QM8700", "leaves": 5}, how: between},
+    }
+    fabric = topo.parse(spec).fabric
+    out = [
+        sum(far >= 0 and fabric.zone[far] != fabric.zone[leaf] for far in fabric.peer_node[fabric.ports_of(leaf)])
+        for leaf in np.flatnonzero(fabric.role == Role.LEAF).tolist()
+    ]
+    assert (len(out), sum(out), min(out), max(out)) == (10, 24, 2, 3)

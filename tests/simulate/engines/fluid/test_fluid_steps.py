@@ -32,6 +32,7 @@ def some_flows(network: Network, n: int, seed: int, *, ties: bool) -> Flows:
     return Flows.of(src, dst, size, start_s=start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["peer", "adapter", "none"])
 @pytest.mark.parametrize("seed", slow_but(range(4), 0))
 def test_order_is_the_same_in_a_batch_and_in_steps(network: Network, order: Order, seed: int) -> None:
@@ -61,6 +62,7 @@ def with_odd_links(network: Network, rng: np.random.Generator) -> Network:
     return replace(network, capacity_bytes_s=rate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregate", [0, 2])
 @pytest.mark.parametrize("ties", [True, False])
 @pytest.mark.parametrize("seed", slow_but(range(4), 0))

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-import routing
 import simulate
-import topo
 from helpers.packets import SLOT_S, line, network
+from helpers.presets import read_preset, routed
 from simulate import Flows, PacketModel, Packets
 from simulate.engines.outcome import Outcome
+from simulate.engines.packets.state import RESOLUTION
 from simulate.traffic.network import Network
 
 
@@ -68,9 +68,9 @@ def test_long_messages_that_block_each_other_are_hardly_played() -> None:
 @pytest.mark.slow
 def test_links_of_several_speeds() -> None:
     """A period need not be a number of packets of the fastest link."""
-    routed = routing.route(topo.preset("hdr-on-ndr").fabric)
-    net, rng = Network.of(routed, hop_latency_s=200e-9, latency_s=0), np.random.default_rng(0)
-    hosts = routed.fabric.ends()[:24]
+    fabric = read_preset("hdr-on-ndr").fabric
+    net, rng = Network.of(routed(fabric), hop_latency_s=200e-9, latency_s=0), np.random.default_rng(0)
+    hosts = fabric.ends()[:24]
     src, dst = rng.choice(hosts, (2, 30))
     played, repeated, engine = both(
         net, PacketModel(window_packets=0), Flows.of(src, dst, rng.integers(1, 5_000_000, 30))
@@ -81,11 +81,24 @@ def test_links_of_several_speeds() -> None:
 
 @pytest.mark.slow
 def test_a_training_step_of_128_gpus_is_played_in_a_twentieth_of_its_packets() -> None:
-    fabric = topo.preset("fire-flyer-2").fabric
+    fabric = read_preset("fire-flyer-2").fabric
     job = {"name": "step", "kind": "training", "parallel": "data", "model": "vgg16", "ranks": 16, "within": "zone"}
     job |= {"forward": "42.5 ms", "backward": "85 ms", "algorithm": "ring", "bucket": "25 MiB"}
     flows = simulate.parse_workload({"jobs": [job]}, fabric).flows
-    net = Network.of(routing.route(fabric), hop_latency_s=200e-9, latency_s=0)
+    net = Network.of(routed(fabric), hop_latency_s=200e-9, latency_s=0)
     played, repeated, engine = both(net, PacketModel(), flows)
     assert_same(played, repeated)
     assert engine.n_hops > 20 * (engine.n_hops - engine.n_repeated_hops)
+
+
+def test_when_credits_are_looked_up_makes_no_period_longer() -> None:
+    """Of eight credits some are on their way, so the sender looks after six or seven packets; all else repeats in one.
+
+    The rows of the first packets fit into what may be written at first, so that the first bin is hardly played.
+    """
+    engine = Packets(network(line(3, 2, 3), 0.3 * SLOT_S), PacketModel())
+    for src, dst in ((3, 5), (5, 7), (7, 9)):
+        engine.begin(src, dst, 1e8)
+    assert not engine.advance(1000 * SLOT_S)
+    assert engine._state.now["period"] == RESOLUTION
+    assert engine.n_hops - engine.n_repeated_hops < engine.n_hops / 20

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import simulate
-import topo
 from helpers.packets import RATE, SLOT_S, line, network
-from routing.engines.base import route
+from helpers.presets import read_preset, routed
 from simulate import Flows, NetworkEnvironment, PacketModel, Packets, play
 from topo.errors import HeddleError
 
@@ -52,29 +51,29 @@ def test_processes_wait_for_packets_as_for_flows() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["allreduce", "nccl-ring"])
+@pytest.mark.parametrize("name", ["allreduce", "ring"])
 def test_where_nothing_blocks_packets_take_the_time_of_fluid_flows(name: str) -> None:
-    fabric = topo.preset("fire-flyer-2").fabric
+    fabric = read_preset("fire-flyer-2").fabric
     text = {
         "allreduce": "{kind: collective, collective: allreduce, size: 16 MiB, ranks: 32}",
-        "nccl-ring": "{kind: gpu-collective, algorithm: nccl-ring, size: 4 MiB, ranks: 4}",
+        "ring": "{kind: gpu-collective, algorithm: ring, size: 4 MiB, ranks: 4}",
     }[name]
     workload = simulate.parse_workload(f"jobs: [{{name: a, {text[1:]}]", fabric)
-    net = simulate.Network.of(route(fabric), hop_latency_s=150e-9, latency_s=0)
+    net = simulate.Network.of(routed(fabric), hop_latency_s=150e-9, latency_s=0)
     fluid, packets = (play(net, workload, engine=engine) for engine in ("fluid", "packets"))
     assert packets.makespan_s == pytest.approx(fluid.makespan_s, rel=0.05)
 
 
 @pytest.mark.slow
 def test_clients_of_storage_run_on_packets() -> None:
-    fabric = topo.preset("fire-flyer-2").fabric
+    fabric = read_preset("fire-flyer-2").fabric
     text = """
 jobs:
 - {name: reads, kind: storage, ranks: 4, batches: 2, batch: 8}
 - {name: sum, kind: collective, collective: allreduce, size: 1 MiB, ranks: 8}
 """
     workload = simulate.parse_workload(text, fabric)
-    net = simulate.Network.of(route(fabric), hop_latency_s=150e-9, latency_s=0)
+    net = simulate.Network.of(routed(fabric), hop_latency_s=150e-9, latency_s=0)
     found = [play(net, workload, engine=engine) for engine in ("fluid", "packets", "packets")]
     assert found[1].makespan_s == pytest.approx(found[0].makespan_s, rel=0.1)
     assert found[1].outcome.finish_s.tobytes() == found[2].outcome.finish_s.tobytes()

@@ -8,6 +8,7 @@ import pytest
 import routing
 import topo
 from helpers.packets import RATE, SLOT_S, line, network
+from helpers.presets import read_preset, routed
 from simulate import Flows, Network, PacketModel, play
 from simulate.traffic import HFReduce
 
@@ -73,16 +74,16 @@ def test_a_hot_port_leaves_an_idle_one_its_fair_share(buffer_packets: int) -> No
 @pytest.mark.parametrize(("gpus", "published"), [(16, 8.10), (64, 7.95), (128, 7.78)])
 def test_hfreduce_takes_what_was_published(gpus: int, published: float) -> None:
     """Fig. 7a of arXiv 2408.14158; chunks and root port near the fits of docs/validation/fire-flyer.md."""
-    cluster = topo.preset("fire-flyer-2")
+    cluster = read_preset("fire-flyer-2")
     model = replace(cluster.catalog.node("pcie-a100"), root_port_gbyte_per_s=33.0)
     fabric, size = cluster.fabric, 186 * 2**20
     ends = fabric.ends(role="compute")
     ends = ends[fabric.zone[fabric.end_node[ends]] == 0]
-    reduce, routed, found = HFReduce(chunk_bytes=5 * 2**20), routing.route(fabric, "balanced"), []
+    reduce, tables, found = HFReduce(chunk_bytes=5 * 2**20), routed(fabric, "balanced"), []
     for seed in range(3):
         chosen = np.random.default_rng(seed).choice(ends, gpus // 8, replace=False).astype(np.int32)
         servers = reduce.servers(model, fabric, chosen)
-        on = Network.of(routed, lane_weights=1, devices=servers.devices)
+        on = Network.of(tables, lane_weights=1, devices=servers.devices)
         found.append(size / play(on, reduce.flows(servers, size), engine="packets").makespan_s / 1e9)
     assert np.median(found) == pytest.approx(published, rel=0.05)  # which servers were used is not published
     assert found == pytest.approx([published] * 3, rel=0.08)

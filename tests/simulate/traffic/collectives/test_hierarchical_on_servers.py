@@ -21,7 +21,7 @@ GROUPS = np.arange(32) // 8
 def run(algorithm: str, servers: Servers) -> Outcome:
     fabric, tables = routed_tree()
     network = Network.of(Routed(fabric, tables), devices=servers.devices, host_gbps=25, latency_s=0)
-    return play(network, servers.flows(schedule("allreduce", algorithm, 32, groups=GROUPS), SIZE))
+    return play(network, servers.between_gpus(schedule("allreduce", algorithm, 32, groups=GROUPS).flows(SIZE)))
 
 
 def gain(servers: Servers) -> float:

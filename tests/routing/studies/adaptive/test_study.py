@@ -16,8 +16,8 @@ from helpers.trees import grow_tree
 from routing.engines.multipath import legal_order
 from routing.proof import prove
 from routing.routed import Routed
-from routing.studies.adaptive import study_adaptive
-from routing.studies.groups import port_groups
+from routing.studies.adaptive.groups import port_groups
+from routing.studies.adaptive.study import study_adaptive
 from topo.fabric import Fabric
 
 
@@ -91,6 +91,7 @@ def test_on_fabrics_that_nobody_has_drawn_both_kinds_are_proven(seed: int) -> No
     assert tables.max_load == prove(routed).max_load
 
 
+@pytest.mark.slow
 def test_in_a_whole_tree_all_shortest_ports_are_legal_and_loads_even() -> None:
     fabric = grow_tree((2, 4), (1, 2), (1, 1))
     tables, legal, shortest = study_adaptive(routing.route(fabric)).rows

@@ -20,9 +20,11 @@ from routing.engines.multipath import legal_order
 from routing.order.channel_order import order_channels, switch_levels
 from routing.proof import judge_dependencies, prove
 from routing.routed import Routed
-from routing.studies.groups import port_groups, walk_groups
+from routing.studies.adaptive.groups import ARRIVES, BLOCK, Choices, empty_outcome, follow, port_groups
+from routing.studies.adaptive.tables import AdaptiveTables, LidState
+from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
-from topo.fabric import frozen
+from topo.fabric import Fabric, frozen
 from topo.table import Column, Shown, Table
 
 
@@ -94,7 +96,7 @@ def legal_ports(routed: Routed) -> LegalPorts:
     Examples
     --------
     >>> import topo, routing
-    >>> from routing.studies.adaptive import legal_ports
+    >>> from routing.studies.adaptive.study import legal_ports
     >>> ports = legal_ports(routing.route(topo.preset("lab-20").fabric))
     >>> int(ports.row_of[0]), len(ports.port[ports.offset[1] : ports.offset[2]])  # from leaf 1 to leaf 0, over spines
     (0, 20)
@@ -120,6 +122,109 @@ def legal_ports(routed: Routed) -> LegalPorts:
     return LegalPorts(frozen(row_of), frozen(offset), frozen(port[channel[by_row]].astype(np.int32)))
 
 
+def legal_tables(routed: Routed) -> AdaptiveTables:
+    """Return adaptive tables in which packets to hosts may take any port on a shortest legal path, as `legal_ports`.
+
+    What is not to a host is static, as in the tables.
+
+    Raises
+    ------
+    RoutingError
+        As `legal_ports`.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routing.studies.adaptive.legal_tables(routing.route(topo.preset("lab-20").fabric))
+    <AdaptiveTables 4 groups of ports, 1 table for each switch>
+    """
+    fabric, legal = routed.fabric, legal_ports(routed)
+    size = np.diff(legal.offset)
+    ports = np.zeros((len(size), _width(fabric)), bool)
+    ports[np.repeat(np.arange(len(size)), size), fabric.port_number[legal.port]] = True
+    return _grouped(fabric, routed.tables, legal.row_of, ports)
+
+
+def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integer]) -> AdaptiveTables:
+    """Return adaptive tables with all ports on the shortest paths that go up towards roots and then down.
+
+    Switches rank by their distance from the nearest root, as `updn` ranks them from ``root_guid_file``; a hop between
+    two of one rank goes up towards the higher GUID. Ports between hosts are all that NVIDIA's ``ar_updn`` may choose
+    from, if it keeps to up and down, which its documents do not say. Where no such path leads, there is no port.
+    OpenSM's `updn` takes a cable between two roots for a way up from both ends: it reaches more, and may close loops.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    tables : RoutingTables
+        For the LIDs, and for static entries of what is no host.
+    roots : (n,) int
+        Switches.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> tables = routing.studies.adaptive.updown_tables(routed.fabric, routed.tables, [2, 3])
+    >>> routing.studies.adaptive.prove_adaptive(routed.fabric, tables).holds
+    True
+    """
+    n = fabric.n_switches
+    a, b = fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
+    rank = np.full(n, n, np.int64)
+    rank[np.asarray(roots, np.intp)] = 0
+    for distance in range(1, n + 1):
+        near = np.unique(b[(rank[a] == distance - 1) & (rank[b] > distance)])
+        if not len(near):
+            break
+        rank[near] = distance
+    height = np.empty(n, np.int64)
+    height[np.lexsort((fabric.node_guid[:n], -rank))] = np.arange(n)
+    order = order_channels(fabric, height, join_peaks=False)
+    targets = np.unique(fabric.end_switch[fabric.ends()]).astype(np.int32)
+    targets = frozen(targets[targets >= 0])
+    ports = np.zeros((len(targets), n, _width(fabric)), bool)
+    at, channel = np.nonzero(port_groups(order, targets, True))
+    ports[at, order.sender[channel], order.number[channel]] = True
+    row_of = np.full(n, -1, np.int32)
+    row_of[targets] = np.arange(len(targets))
+    made = _grouped(fabric, tables, row_of, ports.reshape(len(targets) * n, -1))
+    # Where no group leads to a host elsewhere, nothing does.
+    ends, lid = tables.lids_of(fabric.ends())
+    lost = (made.group[0][:, lid] < 0) & (np.arange(n)[:, None] != fabric.end_switch[ends])
+    lft, state = made.lft.copy(), made.state.copy()
+    switch, column = np.nonzero(lost)
+    lft[0, switch, lid[column]], state[0, switch, lid[column]] = NO_PATH, LidState.ABSENT
+    return replace(made, lft=lft, state=state)
+
+
+def _width(fabric: Fabric) -> int:
+    return 1 + int(np.diff(fabric.port_offset[: fabric.n_switches + 1]).max(initial=0))
+
+
+def _grouped(
+    fabric: Fabric, tables: RoutingTables, row_of: NDArray[np.int32], ports: NDArray[np.bool_]
+) -> AdaptiveTables:
+    """Return tables with a group for each set of ports of a switch, (T * S, width), to the T switches with hosts."""
+    n, lft = fabric.n_switches, tables.lft[None].copy()
+    state = np.where(lft == NO_PATH, np.uint8(LidState.ABSENT), np.uint8(LidState.STATIC))
+    group = np.full(lft.shape, -1, np.int32)
+    used = np.flatnonzero(ports.any(axis=1))
+    kept, which = np.unique(np.column_stack([used % n, ports[used]]), axis=0, return_inverse=True)
+    row = np.full(len(ports), -1, np.int32)
+    row[used] = which.ravel()
+    ends, lid = tables.lids_of(fabric.ends())
+    group[0][:, lid] = row.reshape(-1, n)[row_of[fabric.end_switch[ends]]].T
+    members = kept[:, 1:].astype(bool)
+    at = np.nonzero(group >= 0)
+    state[at] = LidState.FREE
+    # A static port by which a path is longer is not of the group: with both, packets could go round about.
+    inside = members[group[at], np.minimum(lft[at], members.shape[1] - 1)]
+    lft[at] = np.where(inside, lft[at], members.argmax(axis=1)[group[at]])
+    number = 1 + np.arange(len(kept)) - np.searchsorted(kept[:, 0], kept[:, 0])
+    return AdaptiveTables(tables.lid, lft, state, group, members, number.astype(np.int32), tables.lmc)
+
+
 def study_adaptive(routed: Routed) -> AdaptiveStudy:
     """Prove groups of ports for adaptive routing between hosts, beside the tables that they start from.
 
@@ -128,7 +233,7 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     Examples
     --------
     >>> import topo, routing
-    >>> study = routing.studies.study_adaptive(routing.route(topo.preset("lab-20").fabric))
+    >>> study = routing.studies.adaptive.study_adaptive(routing.route(topo.preset("lab-20").fabric))
     >>> [(row.kind, row.lanes, row.max_load) for row in study.rows]
     [('tables', 1, 11.0), ('legal', 1, 6.05), ('shortest', 1, 6.05)]
     """
@@ -148,15 +253,20 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     lowest = prove(replace(routed, tables=routed.tables.only(0))) if routed.tables.lmc else proof
     lanes = None if lost or proof.credit_loops else proof.lanes
     rows = [Groups("tables", 1.0, lost, proof.credit_loops, lanes, float(lowest.max_load))]
-    words = 1 + int(np.diff(fabric.port_offset).max(initial=0)) // 64
     for kind in ("legal", "shortest") if ordered else ("shortest",):
         groups = port_groups(order, targets, kind == "legal")
-        depends, load = np.zeros((fabric.n_ports, words), np.uint64), np.zeros(len(order.sender))
-        stuck = walk_groups(order, frozen(port), targets, frozen(groups), sources, depends, load)
-        looping, _, _ = judge_dependencies(fabric, depends)
-        loops = int(looping.sum())
+        found, stuck = empty_outcome(fabric), 0
+        for begin in range(0, len(targets), BLOCK):
+            block = targets[begin : begin + BLOCK]
+            allowed = np.zeros((len(block), fabric.n_ports), bool)
+            allowed[:, port] = groups[begin : begin + BLOCK]
+            pairs = np.multiply.outer(sources[block], sources)
+            at_switch = np.full(len(block), -1, np.int32)
+            state = follow(fabric, Choices(frozen(allowed), frozen(block), frozen(at_switch), frozen(pairs)), found)
+            stuck += int(pairs[state != ARRIVES].sum())
+        loops = int(judge_dependencies(fabric, found.depends)[0].sum())
         lanes = None if stuck else 1 if not loops else 2 if safe else None
         chosen = np.add.reduceat(groups, order.indptr[:-1][np.diff(order.indptr) > 0], axis=1, dtype=np.int64)
         mean = float(chosen[chosen > 0].mean()) if chosen.any() else 0.0
-        rows.append(Groups(kind, mean, stuck, loops, lanes, float(load.max(initial=0.0))))
+        rows.append(Groups(kind, mean, stuck, loops, lanes, float(found.load.max(initial=0.0))))
     return AdaptiveStudy(tuple(rows))

@@ -1,0 +1,12 @@
+from .far import parse_far as parse_far, read_far as read_far
+from .nvidia_sm import choose_roots as choose_roots, nvidia_sm_files as nvidia_sm_files
+from .proof import AdaptiveProof as AdaptiveProof, GroupFault as GroupFault, prove_adaptive as prove_adaptive
+from .shares import Share as Share, Shares as Shares, compare_shares as compare_shares, spread_rates as spread_rates
+from .study import (
+    AdaptiveStudy as AdaptiveStudy,
+    Groups as Groups,
+    legal_tables as legal_tables,
+    study_adaptive as study_adaptive,
+    updown_tables as updown_tables,
+)
+from .tables import AdaptiveTables as AdaptiveTables, LidState as LidState

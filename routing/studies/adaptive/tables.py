@@ -1,0 +1,86 @@
+"""What the switches of a fabric hold for adaptive routing: groups of ports, and which group a destination may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.tables import RoutingTables
+from topo.errors import plural
+from topo.fabric import Fabric, freeze_arrays
+from topo.table import Brief
+
+
+class LidState(IntEnum):
+    """How a switch picks the port for a destination, by the codes that ibdiagnet's sources give."""
+
+    BOUNDED = 0
+    """Any port of the group, the same for all packets of a burst."""
+    FREE = 1
+    """Any port of the group, anew for each packet."""
+    STATIC = 2
+    """The static port; where the switch recovers from failures by itself, any port of the group in its place."""
+    HBF = 3
+    """A port of the group by a hash of fields of the packet."""
+    ABSENT = 255
+    """The table has no entry."""
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveTables(Brief):
+    """Tables of a fabric with S switches and E end ports: N private tables for each switch, and G groups in all.
+
+    Which private table a packet meets depends on the port that it came by and on its service level. That stands
+    elsewhere (ibdiagnet's ``.plft``, whose layout is not published), so that nothing here says so.
+    """
+
+    lid: NDArray[np.uint16]
+    """(E,) lowest LID of each end port; 0 for an end port that is not plugged in."""
+    lft: NDArray[np.uint8]
+    """(N, S, top LID + 1) static port for each LID; 0 is the switch itself, 255 no path."""
+    state: NDArray[np.uint8]
+    """(N, S, top LID + 1) `LidState`."""
+    group: NDArray[np.int32]
+    """(N, S, top LID + 1) row of a group in ``members``; -1 none."""
+    members: NDArray[np.bool_]
+    """(G, most ports of a switch + 1) ports of each group by number, all sub-groups together."""
+    number: NDArray[np.int32]
+    """(G,) the number by which its switch knows each group."""
+    lmc: int = 0
+    """As in `routing.RoutingTables`."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @property
+    def n_tables(self) -> int:
+        """Private tables that the switch with most of them has."""
+        return len(self.lft)
+
+    def _brief(self) -> str:
+        return f"{plural(len(self.members), 'group')} of ports, {plural(self.n_tables, 'table')} for each switch"
+
+    def static(self) -> RoutingTables:
+        """Return the static ports of the first private table, as switches without groups would use them."""
+        return RoutingTables(lid=self.lid, lft=self.lft[0], engine="file", lmc=self.lmc)
+
+    def allowed(self, fabric: Fabric, table: int, lid: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Return (n, P) which channels switches may take towards LIDs: the static port, or any port of the group.
+
+        That holds for all states: of a static one, too, a switch that recovers from failures by itself takes another
+        port of the group. Ports without a cable are left out, since no switch sends there.
+        """
+        allowed = np.zeros((len(lid), fabric.n_ports), bool)
+        known = np.flatnonzero(lid < self.lft.shape[2])
+        for switch in range(fabric.n_switches):
+            first, last = fabric.port_offset[switch : switch + 2].tolist()
+            entry, group = self.lft[table, switch, lid[known]], self.group[table, switch, lid[known]]
+            may = self.members[group][:, 1 : last - first + 1] & (group >= 0)[:, None] if len(self.members) else (
+                np.zeros((len(known), last - first), bool))  # fmt: skip
+            static = np.flatnonzero((entry > 0) & (entry <= last - first))
+            may[static, entry[static].astype(np.int64) - 1] = True
+            allowed[known, first:last] = may
+        return allowed & (fabric.peer >= 0)

@@ -1,0 +1,51 @@
+"""Options for NVIDIA's subnet manager, against the words of its public documents."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import routing
+import topo
+from helpers.strategies import seeds
+from helpers.zones import random_zones
+from routing.opensm.files import tree_tops
+from routing.studies.adaptive import choose_roots, nvidia_sm_files, prove_adaptive, updown_tables
+from topo.fabric import Role
+
+DOCUMENTED = {"routing_engine", "root_guid_file", "find_roots_color_algorithm", "lfts_file"}
+ENGINES = {"ar_updn", "file"}
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+def test_roots_are_proven_or_the_static_tables_are_loaded(seed: int) -> None:
+    routed = routing.route(random_zones(seed))
+    roots, proof = choose_roots(routed)
+    lines = nvidia_sm_files(routed)["opensm.conf"].splitlines()
+    options = dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
+    assert options.keys() <= DOCUMENTED
+    assert options["routing_engine"] in ENGINES
+    assert (options["routing_engine"] == "ar_updn") == proof.holds
+    assert all(lines[i - 1].startswith("# ") for i, line in enumerate(lines) if not line.startswith("#"))
+    again = prove_adaptive(routed.fabric, updown_tables(routed.fabric, routed.tables, roots))
+    assert again.to_dict() == proof.to_dict()
+    tops = prove_adaptive(routed.fabric, updown_tables(routed.fabric, routed.tables, tree_tops(routed.fabric)))
+    assert proof.count("lost") <= tops.count("lost")
+
+
+def test_fire_flyer_holds_from_its_joints_alone() -> None:
+    routed = routing.route(topo.preset("fire-flyer-2").fabric)
+    roots, proof = choose_roots(routed)
+    assert (routed.fabric.role[roots] == Role.JOINT).all()
+    assert proof.holds
+    assert proof.max_load == routing.prove(routed).max_load == 30_420, "one cable from a leaf to a joint, spread or not"
+
+
+def test_storage_is_left_static_in_a_comment() -> None:
+    routed = routing.route(topo.preset("lab-20").fabric)
+    storage = topo.TrafficClass(name="bulk", sl=3, vl=1, weight=64, roles=(Role.STORAGE,))
+    files = nvidia_sm_files(replace(routed, fabric=replace(routed.fabric, traffic=(storage,))))
+    assert "# ar_sl_mask 0xfff7\n" in files["opensm.conf"]
+    assert np.array([int(line.split()[0], 16) for line in files["root_guids"].splitlines()]).tolist() == [
+        int(guid) for guid in routed.fabric.node_guid[2:4]
+    ]

@@ -1,0 +1,62 @@
+"""Rails, and what is offered where they cannot be built."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import topo
+from helpers.clusters import CATALOG
+from helpers.strategies import examples
+from topo.errors import DesignError
+
+
+def rails(model: str, count: int, network: dict[str, object]) -> topo.Cluster:
+    return topo.parse({"name": "x", "nodes": {"gpu": {"model": model, "count": count}}, "network": network})
+
+
+@examples(10)
+@given(
+    model=st.sampled_from(["gb200-nvl72", "dgx-h100", "dgx-b300"]),
+    count=st.integers(1, 120),
+    unit=st.integers(1, 20),
+    switch=st.sampled_from(["QM9700", "QM8700"]),
+)
+def test_each_way_that_is_offered_can_be_built(model: str, count: int, unit: int, switch: str) -> None:
+    tree = {"switch": switch}
+    rail = {"shape": "rail", "unit_nodes": unit, "tree": tree}
+    said = ""
+    try:
+        _ = rails(model, count, rail).fabrics
+    except topo.HeddleError as error:
+        said = str(error)
+    assume("leaves, and a spine of" in said)
+    assert "spines with more ports" in said
+    for key, number in re.findall(r"`(unit_nodes|planes): (\d+)`", said):
+        other = rail | {key: int(number)} if key == "unit_nodes" else {"shape": key, key: int(number), "tree": tree}
+        assert rails(model, count, other).fabrics
+    if "`tree.levels: 3`" in said:
+        assert rails(model, count, rail | {"tree": tree | {"levels": 3}}).fabrics
+
+
+def test_nvl72_on_rails_of_64_ports_is_offered_planes() -> None:
+    with pytest.raises(topo.HeddleError, match=r"72 rails x 1 unit = 72 leaves.*`shape: planes` with `planes: 2`"):
+        _ = rails("gb200-nvl72", 8, {"shape": "rail", "unit_nodes": 8, "tree": {"switch": "QM9700"}}).fabrics
+
+
+@pytest.mark.parametrize("protocol", ["ethernet", "infiniband"])
+def test_only_tables_of_infiniband_bound_the_ports_of_a_switch(protocol: str) -> None:
+    """A forwarding table has a byte for a port; what has no tables may have more ports than that."""
+    split = replace(CATALOG.switch("SN5600"), split_radix=256, protocol=protocol)
+    catalog = replace(CATALOG, switches={**CATALOG.switches, "SN5600": split})
+    spec = {"name": "x", "nodes": {"gpu": {"model": "dgx-b300-spectrum", "count": 30}},
+            "network": {"shape": "fat-tree", "switch": "SN5600", "split": True}}  # fmt: skip
+    cluster = topo.Cluster(topo.parse(spec).spec, catalog)
+    if protocol == "ethernet":
+        assert cluster.fabric.n_switches == 1
+        assert not cluster.subnets
+    else:
+        with pytest.raises(DesignError, match=r"leaf0 would have 256 ports.*at most 254"):
+            _ = cluster.fabrics
