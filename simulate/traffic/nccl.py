@@ -131,7 +131,7 @@ def nccl_send(servers: Servers, src: ArrayLike, dst: ArrayLike, size_bytes: floa
     inside = bool((ranks[0] // servers.gpus == ranks[1] // servers.gpus).all())
     pair = replace(Tuner.of(servers), servers=1 if inside else 2, gpus=2 if inside else 1, rails=1)
     choice = pair.choose("all-to-all", 2 * size_bytes)  # of which half goes to the other
-    return servers.between_gpus(Flows.of(*ranks, choice.moved_bytes / 2)).waiting_first(choice.waiting_s)
+    return servers.between_gpus(Flows.of(ranks[0], ranks[1], choice.moved_bytes / 2)).waiting_first(choice.waiting_s)
 
 
 @dataclass(frozen=True)
