@@ -19,7 +19,7 @@ def test_packets_beside_fluid_flows_on_any_fabric(seed: int) -> None:
     flows = Flows.of(ends, rng.permutation(ends), rng.integers(1, 300_000, len(ends)))
     fluid = play(network, flows)
     least_s = (fluid.resource_bytes / network.capacity_bytes_s).max()
-    model = PacketModel(buffer_bytes=int * 4096(rng.integers(2, 9)))
+    model = PacketModel(buffer_bytes=int(rng.integers(2, 9)) * 4096)
     for options in ({}, {"inputs": "voq"}, {"inputs": "voq", "window_packets": 16}):
         outcome = play(network, flows, engine=replace(model, **options))
         assert outcome.makespan_s > 0.999 * least_s
