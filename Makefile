@@ -9,7 +9,8 @@ BUILD := printf 'hatchling\neditables\n'
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan check test nightly newest fuzz mutate lint bench notebooks docs man lock sbom kernels tools clean
+.PHONY: help plan check test nightly newest fuzz mutate lint bench ledger notebooks docs man lock sbom kernels tools
+.PHONY: clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
@@ -49,6 +50,9 @@ lint: .venv/installed-dev ## lint, format, types, import contracts: seconds
 
 bench: tools .venv/installed-dev ## measure beside the peers: prints ratios, fails on none
 	@set -e; for bench in benchmarks/timings/bench_*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+
+ledger: .venv/installed-dev ## print how near predicted times of collectives are to published ones, by kind and size
+	$(BIN)/python benchmarks/published/ledger.py
 
 notebooks: .venv/installed-dev ## execute every notebook and render it into docs/notebooks
 	$(BIN)/python scripts/render_notebooks.py

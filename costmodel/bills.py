@@ -117,7 +117,7 @@ class Bill(Shown):
         >>> import costmodel, topo
         >>> cost = costmodel.bill(topo.preset("fire-flyer-2")).price("USD")
         >>> print(cost.network)
-        2,577,560 to 3,256,260
+        2,588,120 to 3,259,620
         >>> cost.gaps[0]
         '1,200 x pcie-a100 (node): no price in USD'
         """
@@ -138,7 +138,7 @@ class Bill(Shown):
         >>> import costmodel, topo
         >>> power = costmodel.bill(topo.preset("lab-20")).power
         >>> print(power.network_w, power.planned_w, sep=", ")
-        1,459, 44,960
+        1,459, at least 44,960
         """
         return Power(power_lines([line for line in self.lines if line.place != SPARE], self.catalog))
 

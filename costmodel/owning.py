@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.baselines import FIRE_FLYER, Published, published
 from costmodel.bills import Bill, bill
-from costmodel.parts import columns
+from costmodel.parts import columns, recalled
 from costmodel.power import Power
 from costmodel.price import Cost
 from topo.amounts import Check, Sum, listed, sums_to_dict
@@ -161,16 +161,19 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         if limit is not None:
             lacking = [part for part in watts.missing if what != "power" or part not in power.by_typical]
             unknown = f"; unknown: {listed(lacking)}" if lacking else ""
-            text = f"{watts * 1e-3:,.1f kW} {basis}{unknown}, {limit / 1e3:,.1f} kW allowed"
+            unsure = recalled("power", power.lines)
+            text = f"{watts * 1e-3:,.1f kW} {basis}{unknown}{unsure}, {limit / 1e3:,.1f} kW allowed"
             found.append(Check(what, watts.against(limit), text))
     if budget.switches is not None:
         text = f"{switches:,} planned, {budget.switches:,} allowed"
         found.append(Check("switches", Sum.of([(switches, "")]).against(budget.switches), text))
     if budget.price is not None:
         limit, currency = parse_money(budget.price)
-        cost = bought.price(currency).total
+        priced = bought.price(currency)
+        cost = priced.total
         gaps = f"; no price: {listed(cost.missing)}" if cost.missing else ""
-        found.append(Check("price", cost.against(limit), f"{cost} {currency}{gaps}, {limit:,.0f} allowed"))
+        text = f"{cost} {currency}{gaps}{recalled('price', priced.lines)}, {limit:,.0f} allowed"
+        found.append(Check("price", cost.against(limit), text))
     return tuple(found)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from topo.amounts import listed
 from topo.catalog.models import Source
 from topo.fabric import Role
 from topo.table import Brief, Column
@@ -65,6 +66,12 @@ def columns(
         Column(name, each, (units or {}).get(name, ""), (digits or {}).get(name, ""))
         for name, each in zip(names, values, strict=True)
     ]
+
+
+def recalled(what: str, rows: Iterable[Any]) -> str:
+    """Say which rows, with a ``line`` and a ``source``, have a figure that no text confirms; empty for none."""
+    items = dict.fromkeys(row.line.item for row in rows if ", R]" in row.source)
+    return f"; {what} recalled, confirmed in no text: {listed(list(items))}" if items else ""
 
 
 def cite(source: Source, note: str = "") -> str:

@@ -18,7 +18,7 @@ from topo import Finding, HeddleError, RoutingError, Shown, Table, plural, slow_
 
 if TYPE_CHECKING:
     from routing import EndpointSet, Proof, Routed, RoutingTables, Trace
-    from routing.studies import Bounds, LinkUse, LossStudy
+    from routing.studies import Bounds, LinkUse, LossStudy, MulticastStudy
     from routing.studies.adaptive import AdaptiveProof, AdaptiveStudy, Shares
 
 EXAMPLES = 10
@@ -68,11 +68,13 @@ class Verified(Shown):
     """The proof of what the switches hold for adaptive routing, if that was given."""
     shares: Shares | None = None
     """What flows get by its static ports and spread over its groups, if the proof holds."""
+    multicast: MulticastStudy | None = None
+    """The multicast trees, if those were given."""
 
     @property
     def verdict(self) -> bool | None:
         """Whether every pair arrives, no lane has a credit loop, and each entry is as expected; None: cannot tell."""
-        if self.differing:
+        if self.differing or (self.multicast and not self.multicast.holds):
             return False
         return self.proof.holds if self.adaptive is None else self.adaptive.verdict
 
@@ -93,6 +95,7 @@ class Verified(Shown):
         judged = proof_document(self.routed.fabric, self.proof) | {"bounds": self.bounds.to_dict()}
         adaptive = {} if self.adaptive is None else {"adaptive": self.adaptive.to_dict()}
         adaptive |= {} if self.shares is None else {"shares": self.shares.to_dict()}
+        adaptive |= {} if self.multicast is None else {"multicast": self.multicast.to_dict()}
         return judged | compared | adaptive | self.answers.to_dict()
 
 
@@ -105,6 +108,7 @@ def verify(
     lanes: str | Path | None = None,
     policy: str | Path | None = None,
     adaptive: str | Path | None = None,
+    multicast: str | Path | None = None,
     expect: str | Path | None = None,
     subnet: str | None = None,
     asked: Questions | None = None,
@@ -128,6 +132,8 @@ def verify(
         when left out.
     adaptive : str or Path, optional
         ibdiagnet's ``.far``: what the switches hold for adaptive routing.
+    multicast : str or Path, optional
+        ``opensm.mcfdbs``: multicast tables, each group of which should be a tree.
     expect : str or Path, optional
         Tables that these should be.
     subnet : str, optional
@@ -193,6 +199,8 @@ def verify(
         entries = routing.repairs.differing_entries(source, wanted, found)
         differing = len(entries)
         examples = tuple(_describe_entry(routed, wanted, *pair) for pair in entries[:EXAMPLES].tolist())
+    trees = None if multicast is None else routing.studies.read_mcfdbs(multicast, source)
+    notes += [f"{multicast}: {note}" for note in (trees.notes if trees else ())]
     step("proving")
     proof = routing.prove(routed, endpoints)
     notes += slow_cables(routed.fabric)
@@ -210,7 +218,7 @@ def verify(
         live = routing.studies.adaptive.prove_adaptive(source, groups, endpoints)
         if live.holds:
             shares = routing.studies.adaptive.compare_shares(routing.Routed(source, groups.static()), groups)
-    return Verified(routed, proof, bounds, answers, differing, examples, tuple(notes), live, shares)
+    return Verified(routed, proof, bounds, answers, differing, examples, tuple(notes), live, shares, trees)
 
 
 def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:

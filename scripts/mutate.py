@@ -423,7 +423,7 @@ class Copy:
         return known
 
     def judge(self, mutant: Mutant, tests: dict[str, float]) -> tuple[str, int, float]:
-        """Return what becomes of a mutant, how many tests were to run, and the CPU time that they took."""
+        """Return what becomes of a mutant, how many tests ran at most, and the CPU time that they took."""
         order, spent, done = list(tests), 0.0, 0
         with self.broken(mutant):
             for size in BATCHES:
@@ -474,13 +474,14 @@ def main() -> int:
         copy = Copy(Path(folder), shlex.split(given.tests))
         known = copy.map()
         for mutant in draw(given.mutants, given.seed, given.where):
-            became, tests, took = copy.judge(mutant, tests_of(mutant, known))
+            tests = tests_of(mutant, known)
+            became, done, took = copy.judge(mutant, tests)
             count[mutant.file.partition("/")[0], became] += 1
             reason = ""
             if became not in ("killed", "hung"):
                 reason = reasons.get((mutant.file, mutant.before, mutant.after), "no reason is known")
                 unknown += reason == "no reason is known"
-            print(f"{became:8}  {mutant}  ({tests} tests, {took:.1f} s) {reason}".rstrip(), flush=True)
+            print(f"{became:8}  {mutant}  ({done} of {len(tests)} tests, {took:.1f} s) {reason}".rstrip(), flush=True)
     killed = sum(n for (_, became), n in count.items() if became in ("killed", "hung"))
     total = count.total()
     kinds = ("killed", "hung", "SURVIVED", "UNTESTED")

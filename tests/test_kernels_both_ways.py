@@ -154,7 +154,7 @@ def results(fabric: topo.Fabric, engine: str) -> list[Any]:
         proof = routing.prove(routed, "all")
         found += [routed.tables.lft.tobytes(), plain(proof.load), proof.missing, proof.credit_loops]
         found.append(repr(routing.measure(routed).to_dict()))
-        found.append(routing.studies.study_adaptive(routed).to_dict())
+        found.append(routing.studies.adaptive.study_adaptive(routed).to_dict())
         network = simulate.Network.of(routed, hop_latency_s=1e-7, lane_weights=1)
         found += [play(network).play(flows).finish_s.tobytes() for play in (simulate.Fluid, simulate.Packets)]
     except HeddleError as error:

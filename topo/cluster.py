@@ -92,7 +92,7 @@ class Cluster(Shown):
             with findings.under("network"):
                 compiled = _of_one_protocol(spec.network.compile(first, self.catalog, self.name), self.catalog)
                 asked = spec.routing
-                purpose = next((one for one in get_args(Purpose) if one == asked.purpose), "any")
+                purpose: Purpose = next((one for one in get_args(Purpose) if one == asked.purpose), "any")
                 fabrics += [replace(fabric, engine=asked.engine, lmc=asked.lmc, purpose=purpose) for fabric in compiled]
             for (name, network), hung in zip(spec.networks.items(), others, strict=True):
                 with findings.under("networks", name), _of_network(name):

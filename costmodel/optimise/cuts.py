@@ -61,7 +61,7 @@ class Subnet:
         inner = (ends[:, 1] < n) & (ends[:, 0] != ends[:, 1])
         pairs, where = np.unique(ends[inner, 0].astype(np.int64) * n + ends[inner, 1], return_inverse=True)
         self.a, self.b = pairs // n, pairs % n
-        self.gbps = np.bincount(where, rate[inner], len(pairs))
+        self.gbps = np.bincount(where, rate[inner], len(pairs)).astype(np.float64)
         hung = (ends[:, 0] < n) & (fabric.kind[ends[:, 1]] == Kind.HCA) & (fabric.host[ends[:, 1]] >= 0)
         order = np.argsort(ends[hung, 0], kind="stable")
         nodes = ends[hung, 1][order]

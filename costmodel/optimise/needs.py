@@ -18,7 +18,7 @@ from topo.catalog.models import Price, PricePoint, Source
 from topo.catalog.tables import DATE
 from topo.cluster import catalog_folders
 from topo.cluster_spec import ClusterBudget, NodeGroup, Owning, Terms, as_bought, parse_money
-from topo.errors import Finding, SpecError, did_you_mean, plural
+from topo.errors import Finding, SpecError, plural
 from topo.fabric import Role
 from topo.files.text import config_root
 from topo.files.yaml import Document, read_yaml
@@ -157,7 +157,7 @@ class Supply(SpecModel):
         return self.stock if late else inf
 
 
-Quotes = Annotated[dict[str, Annotated[float, Field(ge=0, strict=False)]], Field(max_length=1_000)]
+Quotes = Annotated[dict[PartName, Annotated[float, Field(ge=0, strict=False)]], Field(max_length=1_000)]
 
 
 class Needs(SpecModel):
@@ -281,19 +281,7 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
         "switch": list(catalog.switches), "node model": list(catalog.nodes), "part": catalog.parts,
     }  # fmt: skip
     needs = validate(Needs, document, context)
-    quoted: list[tuple[tuple[str, ...], dict[str, float]]] = [(("quotes",), needs.quotes)]
-    quoted += [(("vendors", name), quotes) for name, quotes in needs.vendors.items()]
-    faults = [
-        Finding(
-            document.where(*keys, name),
-            f'"{name[:60]}"',
-            "a model of the catalog, or a cable by its speed, such as 4xHDR",
-            did_you_mean(name, catalog.parts),
-        )
-        for keys, quotes in quoted
-        for name in quotes
-        if name not in catalog.parts
-    ]
+    faults: list[Finding] = []
     if set(needs.switches) <= set(needs.exclude):
         faults.append(Finding(document.where("exclude"), listed(needs.exclude), "a switch of `switches` that is left"))
     if needs.budget.price is not None and parse_money(needs.budget.price)[1] != needs.currency:

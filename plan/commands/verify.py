@@ -32,6 +32,7 @@ SHOWN_PAIRS = 20
 @click.option("--lanes", type=FILE, help="opensm.conf, with the lane of each service level; or ibdiagnet's .slvl.")
 @click.option("--policy", type=FILE, help="qos-policy.conf, with the level of each path; or ibdiagnet's .psl.")
 @click.option("--adaptive", type=FILE, help="ibdiagnet's .far: prove what the switches hold for adaptive routing.")
+@click.option("--multicast", type=FILE, help="opensm.mcfdbs: prove that the multicast groups are trees.")
 @click.option("--expect", type=FILE, help="Tables that LFTS should be: entries that differ are faults.")
 @click.option("--subnet", help="Subnet, if FABRIC has several.")
 @bundle(
@@ -67,6 +68,7 @@ def verify(
     lanes: Path | None,
     policy: Path | None,
     adaptive: Path | None,
+    multicast: Path | None,
     expect: Path | None,
     subnet: str | None,
     asked: Questions,
@@ -87,7 +89,8 @@ def verify(
     --path, --over and --without answer questions about the tables, and can be repeated. They consider the pairs of
     --endpoints; --json lists all of them. --groups shows which ports switches could choose freely, between hosts.
 
-    Exit status 1: a pair is missing, a credit loop is found, or an entry differs from --expect. Exit status 3: the dump
+    Exit status 1: a pair is missing, a credit loop is found, a multicast group is no tree, or an entry
+    differs from --expect. Exit status 3: the dump
     of --adaptive has several private tables, and it depends on which of them a packet meets.
     """
     if lfts is None and adaptive is None and not fabric.is_dir():
@@ -105,6 +108,7 @@ def verify(
             lanes=lanes,
             policy=policy,
             adaptive=adaptive,
+            multicast=multicast,
             expect=expect,
             subnet=subnet,
             asked=asked,
@@ -114,11 +118,14 @@ def verify(
     if as_json:
         print_json(found.to_dict())
     else:
+        from plan.render.tables import show_table
         from plan.render.views import show_proof
 
         if found.adaptive is not None:
             show_adaptive(found.adaptive, found.shares, endpoints)
         show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given)
+        if found.multicast is not None:
+            show_table(found.multicast.table)
         show_answers(found.answers)
         if found.differing is not None:
             click.echo(f"{plural(found.differing, 'entry', 'entries')} not as in {expect}")

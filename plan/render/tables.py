@@ -110,8 +110,7 @@ def _widths(
     """Return whether a table has lines between its columns, and the width of each; None where it does not fit.
 
     A column is as wide as its text, else at least as its longest word, and as `NARROWEST` where the text is longer.
-    Numbers are not wrapped. Where there is more room than that, the narrowest get it first; where there is less, there
-    are no lines.
+    Numbers are not wrapped. What is wrapped most gets the room that is left; where there is none, there are no lines.
     """
     if not columns:
         return True, {}
@@ -119,17 +118,16 @@ def _widths(
     most = [max([len(column.heading), *map(len, mine)]) for column, mine in zip(columns, cells, strict=True)]
     least = [
         max([word, *map(len, mine)] if column.is_number else [
-            word, *(len(part) for cell in mine for part in cell.split()), min(full, NARROWEST)
+            word, *(len(part) for cell in mine for part in cell.split()), min(max(map(len, mine), default=0), NARROWEST)
         ])
-        for column, mine, word, full in zip(columns, cells, words, most, strict=True)
+        for column, mine, word in zip(columns, cells, words, strict=True)
     ]  # fmt: skip
     for edges in (True, False):
         room = width - (3 * len(columns) + 1 if edges else 2 * (len(columns) - 1))
         if sum(least) <= room:
             found = list(least)
             for _ in range(min(room, sum(most)) - sum(least)):
-                at = min((at for at in range(len(found)) if found[at] < most[at]), key=found.__getitem__)
-                found[at] += 1
+                found[max(range(len(found)), key=lambda at: most[at] / max(found[at], 1))] += 1
             return edges, dict(enumerate(found))
     return True, None
 

@@ -16,6 +16,12 @@ Adaptive routing, several LIDs, planes
     ``Multipath``  what paths to the LIDs of a port share
     ``side_by_side``  several routed subnets as one network, to simulate planes
 
+Multicast
+    ``read_mcfdbs``  multicast trees of a dump: all members reached, once
+    ``parse_mcfdbs``  the same from its text
+    ``MulticastStudy``  what it found
+    ``MulticastGroup``  what the entries of one multicast LID give
+
 What no tables can beat
     ``bound``  what no tables can beat on the same cables
     ``Bounds``  least fullest link and best bisection of any tables

@@ -8,5 +8,11 @@ from .loss import (
     pairs_over as pairs_over,
     study_loss as study_loss,
 )
+from .multicast import (
+    MulticastGroup as MulticastGroup,
+    MulticastStudy as MulticastStudy,
+    parse_mcfdbs as parse_mcfdbs,
+    read_mcfdbs as read_mcfdbs,
+)
 from .multipath import Multipath as Multipath, measure_lids as measure_lids
 from .side_by_side import side_by_side as side_by_side

@@ -44,7 +44,7 @@ class ResumableEnvironment(NetworkEnvironment):
     Raises
     ------
     HeddleError
-        When it was saved of another network, by another version, or holds what no run leaves behind.
+        When it was saved of another network, or by another version.
     """
 
     engine: Fluid
@@ -64,12 +64,9 @@ class ResumableEnvironment(NetworkEnvironment):
                 )
             try:
                 whole, real = saved["run.whole"], saved["run.real"]
-                _check_run(saved)
                 self._resume_at = int(saved["run.steps"][0])
             except KeyError as error:
                 raise HeddleError(f"a saved run has no {error}; it was saved by another version") from None
-            except (TypeError, ValueError, IndexError, OverflowError):
-                raise HeddleError("a saved run has arrays of other shapes; start again without it") from None
             ends = zip(whole.tolist(), real.tolist(), strict=True)
             self._ends = [(a, b, c, x, y, d) for (a, b, c, d), (x, y) in ends]
 
@@ -158,28 +155,6 @@ class ResumableEnvironment(NetworkEnvironment):
         flows = Counter(self._transfer.values())
         if self._left != flows or not set(flows) <= under_way or sorted(self._transfer) != self.engine.numbers:
             raise HeddleError(UNFIT)
-
-
-def _check_run(saved: Arrays) -> None:
-    """Refuse ends of transfers that no run leaves behind, whatever else they may be."""
-    whole, real, steps, upcoming = (saved[f"run.{name}"] for name in ("whole", "real", "steps", "next"))
-    pairs = saved["run.transfer"], saved["run.left"]
-    if (
-        any(array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 2 for array in pairs)
-        or (steps.shape, upcoming.shape) != ((1,), (1,))
-        or (steps.dtype, upcoming.dtype) != (np.dtype(np.int64), np.dtype(np.float64))
-        or whole.dtype != np.int64
-        or whole.shape[1:] != (4,)
-        or real.dtype != np.float64
-        or real.shape[1:] != (2,)
-        or (whole[:, 1:3] < 0).any()
-        or (np.diff(whole[:, 0], prepend=0, append=steps[0]) < 0).any()
-        or not np.isfinite(real).all()
-        or (np.diff(real, prepend=0.0) < 0).any()
-        or (np.diff(real[:, 1], prepend=0.0) < 0).any()
-        or np.isnan(upcoming[0])
-    ):
-        raise HeddleError("a saved run has transfers that no run leaves behind; start again without it")
 
 
 def _digest(network: Network) -> NDArray[np.uint8]:

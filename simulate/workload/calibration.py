@@ -37,7 +37,7 @@ MIN_SIZES = 3
 """Of a line: two determine it, and the third says how far off it is."""
 MAX_CUTS = 64
 """Places at which lines are tried to begin."""
-ROUNDING = 1e-3
+PRINTED = 1e-3
 """Relative error that is no reason for another line: logs print three or four digits."""
 
 SIZE, NUMBER = r"(\d{1,15})", r"(\d{1,12}(?:\.\d{1,9})?)"
@@ -232,7 +232,7 @@ def _lines(size: NDArray[np.float64], time_s: NDArray[np.float64]) -> list[_Fit]
         free = len(size) - 2 * len(more)
         if not more or free < 1:
             break
-        errors = [sum(fit.squares for fit in fits) + len(size) * ROUNDING**2 for fits in (chosen, more)]
+        errors = [sum(fit.squares for fit in fits) + len(size) * PRINTED**2 for fits in (chosen, more)]
         if f.sf((errors[0] / errors[1] - 1) * free / 2, 2, free) * len(cuts) > CHANCE:
             break
         chosen = more

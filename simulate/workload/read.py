@@ -190,7 +190,7 @@ def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: 
         if isinstance(job, GoalJob):
             traces[job.name] = flows_of_goal(read_goal(folder / job.file), job.eager)
         elif isinstance(job, SimaiJob):
-            steps[job.name] = read_simai(folder / job.file)
+            steps[job.name] = read_simai(folder / job.file, job.gpus)
         elif isinstance(job, ChakraJob):
             traces[job.name] = flows_of_chakra(
                 read_chakra(folder / job.file),

@@ -30,6 +30,7 @@ EXCHANGE_KINDS: dict[str, Tuned] = {
     "ALLGATHER": "all-gather",
     "REDUCESCATTER": "reduce-scatter",
     "ALLTOALL": "all-to-all",
+    "BROADCAST": "broadcast",
 }
 """Our name of each exchange; behind it may stand ``_EP`` or ``_DP_EP``, the ranks that take part."""
 
@@ -46,7 +47,7 @@ class Exchange(NamedTuple):
     """Largest buffer that a rank holds."""
 
 
-Layer = tuple[Exchange, Exchange, Exchange]
+SimaiLayer = tuple[Exchange, Exchange, Exchange]
 """Forward, gradients of the input, gradients of the weights."""
 
 
@@ -59,11 +60,11 @@ class SimaiWorkload:
     """Ranks that share each layer: neighbours."""
     expert: int
     """Ranks that hold different experts, among those with the same part of a layer."""
-    micro_batches: tuple[tuple[Layer, ...], ...]
+    micro_batches: tuple[tuple[SimaiLayer, ...], ...]
     """Layers of each micro-batch; without a pipeline all layers are those of one."""
-    before: tuple[Layer, ...] = ()
+    before: tuple[SimaiLayer, ...] = ()
     """What a stage does before its first micro-batch; gradients after its last."""
-    after: tuple[Layer, ...] = ()
+    after: tuple[SimaiLayer, ...] = ()
     """What it does after its last micro-batch."""
     stages: int = 1
     chunks: int = 1
@@ -137,12 +138,12 @@ def flows_of_simai(
             return done
         return [add(exchanged(part.collective, part.among, part.size_bytes, stage), done)]
 
-    def forward(layers: Sequence[Layer], stage: int, after: list[int]) -> list[int]:
+    def forward(layers: Sequence[SimaiLayer], stage: int, after: list[int]) -> list[int]:
         for layer in layers:
             after = passed(layer[0], stage, after)
         return after
 
-    def backward(layers: Sequence[Layer], stage: int, after: list[int]) -> list[int]:
+    def backward(layers: Sequence[SimaiLayer], stage: int, after: list[int]) -> list[int]:
         for _, of_input, of_weights in reversed(layers):
             after = passed(of_input, stage, after)
             after = computed = [graph.compute(0, of_weights.compute_s, after)]

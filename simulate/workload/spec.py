@@ -202,6 +202,8 @@ class SimaiJob(GpuJob):
     """Layers of a training step, as SimAI's AICB writes them."""
     file: str
     """Text file of the workload, relative to this one."""
+    gpus: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """GPUs that train, for a file that does not say so (``all_gpus``)."""
     algorithm: Literal["auto", TunedAlgorithm] = "auto"
     """What NCCL's tuner takes for each exchange, or one of its algorithms; an all-to-all takes none."""
 

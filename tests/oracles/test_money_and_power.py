@@ -87,10 +87,15 @@ def test_money_is_the_sum_of_the_price_of_every_piece(seed: int, currency: str) 
             high[side].append(max(pair[1] for pair in prices) if prices else None)
         if not prices:
             lacking[f"{line.item} ({line.kind})"] += line.count
-    cost = Bill(tuple(lines), CATALOG).price(currency)
+    bill = Bill(tuple(lines), CATALOG)
+    cost = bill.price(currency)
     same(cost.network, low["network"], high["network"])
     same(cost.servers, low["servers"], high["servers"])
     same(cost.total, low["network"] + low["servers"], high["network"] + high["servers"])
+    least, most = (sum(piece or 0.0 for side in ends.values() for piece in side) for ends in (low, high))
+    for limit in (max(least - 1, 0), least + 1, most + 1):
+        (check,) = check_budget(ClusterBudget(price=f"{limit:.0f} {currency}"), bill.power, 0, bill)
+        assert check.verdict.holds is (False if least > limit else True if most <= limit and not lacking else None)
     assert sorted(gap.partition(": ")[0] for gap in cost.gaps) == sorted(
         f"{count} x {item}" for item, count in lacking.items()
     )
@@ -129,7 +134,8 @@ def watts(lines: list[Line]) -> tuple[dict[str, list[float | None]], list[float 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_power_is_the_sum_of_the_watts_of_every_piece(seed: int) -> None:
     lines = random_lines(np.random.default_rng(seed))
-    power = Bill(tuple(lines), CATALOG).power
+    bill = Bill(tuple(lines), CATALOG)
+    power = bill.power
     typical, most, by_typical, exact = watts(lines)
     same(power.network_w, typical["network"])
     same(power.servers_w, typical["servers"])
@@ -144,9 +150,9 @@ def test_power_is_the_sum_of_the_watts_of_every_piece(seed: int) -> None:
     highest = least + sum(MOST[row.line.item] * row.line.count for row in only_most)
     assert (power.bounded_w.bounds or [0, 0]) == pytest.approx([least, highest])
     limit = (sum(known) or 1.0) + 1.0  # above all that is known
-    (check,) = check_budget(ClusterBudget(power=f"{limit} W"), power, 0)
+    (check,) = check_budget(ClusterBudget(power=f"{limit} W"), power, 0, bill)
     assert check.verdict.holds is (True if exact else None)
-    (check,) = check_budget(ClusterBudget(power=f"{limit - 1.5} W"), power, 0)
+    (check,) = check_budget(ClusterBudget(power=f"{limit - 1.5} W"), power, 0, bill)
     assert check.verdict.holds is (False if known and sum(known) > limit - 1.5 else True if exact else None)
 
 

@@ -82,12 +82,23 @@ def test_dgx_b300_on_xdr(units: int) -> None:
 
 @pytest.mark.parametrize(("units", "nodes", "leaves", "spines"), [(1, 64, 16, 8), (2, 128, 32, 16), (4, 256, 64, 32)])
 def test_dgx_b300_on_spectrum(units: int, nodes: int, leaves: int, spines: int) -> None:
-    """The table goes on to 16 units on two levels, where each 800G link is split in two of 400G over 128 ports."""
+    """The table goes on to 16 units on two levels, in two planes of 400G over 128 ports: see the next test."""
     counts = superpod("dgx-b300-spectrum", nodes, 32, {"switch": "SN5600"}).counts
     assert (counts.leaf, counts.spine, counts.host_ports) == (leaves, spines, 8 * nodes)
     assert counts.links == 2 * 8 * nodes
-    with pytest.raises(topo.DesignError, match="two levels"):
+    with pytest.raises(topo.DesignError, match="a spine of 64 ports reaches at most 64"):
         _ = superpod("dgx-b300-spectrum", 512, 32, {"switch": "SN5600"}).fabrics
+
+
+@pytest.mark.parametrize(("nodes", "leaves", "spines"), [(64, 16, 8), (256, 64, 32), (512, 128, 64)])
+def test_dgx_b300_in_two_planes(nodes: int, leaves: int, spines: int) -> None:
+    """Twin-planar, as NVIDIA builds it: two links of 400G for each GPU, which its table counts as one cable of 800G."""
+    tree = {"switch": "SN5600", "split": True}
+    gpu = {"model": "dgx-b300-planes", "count": nodes}
+    network = {"shape": "rail", "planes": 2, "unit_nodes": 64, "tree": tree}
+    counts = topo.parse({"name": "pod", "nodes": {"gpu": gpu}, "network": network}).counts
+    assert (counts.leaf, counts.spine, counts.gpus) == (leaves, spines, 8 * nodes)
+    assert (counts.host_ports, counts.links - counts.host_ports) == (2 * 8 * nodes, 2 * 8 * nodes)
 
 
 def out_of_band(nodes: int, others: int, **tree: object) -> topo.Cluster:

@@ -59,7 +59,7 @@ def draw_floor(
     >>> cluster = topo.preset("dgx-h100-48")
     >>> drawing = topo.draw_floor(cluster.fabrics, cluster.layout, cluster.cablings)
     >>> drawing.svg.count("data-rack"), "R01-01" in drawing.svg
-    (10, True)
+    (11, True)
     """
     shades, inside = _shades(fabrics, layout), _inside(layout)
     trays = fill_trays(fabrics, layout, cablings)
@@ -149,7 +149,7 @@ def draw_each_rack(fabrics: Sequence[Fabric], layout: Layout) -> list[Drawing]:
     >>> import topo
     >>> cluster = topo.preset("dgx-h100-48")
     >>> len(topo.draw_each_rack(cluster.fabrics, cluster.layout))
-    10
+    11
     """
     width, height = SCALE + FRONT + 4, layout.floor.rack_units * UNIT + 40
     return [

@@ -265,7 +265,8 @@ def _switches(reach: Reach) -> Iterator[tuple[str, str, str, Failed, object]]:
     for subnet, (fabric, plugs) in enumerate(zip(reach.fabrics, reach.plugs, strict=True)):
         holds = np.bincount(plugs[:, 1], minlength=fabric.n_switches)
         for node, around in enumerate(reach.around(subnet)):
-            kind, twin = Role(int(fabric.role[node])).name.lower(), None
+            kind = Role(int(fabric.role[node])).name.lower()
+            twin: tuple[object, ...] | None = None
             if not zones and node not in reach.cuts[subnet]:
                 twin = (subnet, kind, around)
             elif not holds[node]:

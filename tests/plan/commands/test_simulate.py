@@ -497,7 +497,7 @@ def test_names_in_a_dump_are_only_text(lab: Path, tmp_path: Path, capsys: Captur
 @pytest.mark.slow
 def test_the_inside_of_servers_is_that_of_the_spec_or_nobodys(lab: Path, tmp_path: Path, capsys: Captured) -> None:
     """A folder does not hold the catalog that it was planned with: own prices are nothing to it, own servers are."""
-    job = written(tmp_path / "w.yaml", "jobs: [{name: a, kind: gpu-collective, algorithm: ring, size: 8 MB}]")
+    job = written(tmp_path / "w.yaml", "jobs: [{name: a, kind: gpu-collective, algorithm: ring, size: 800 MB}]")
     once = simulate(capsys, lab, "-w", job)["jobs"][0]["bus_gbytes_per_s"]
     assert once == simulate(capsys, LAB, "-w", job)["jobs"][0]["bus_gbytes_per_s"]
     own, head = tmp_path / "own", "source,date,confidence\npcie-a100,"

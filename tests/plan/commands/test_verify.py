@@ -186,7 +186,8 @@ def test_adaptive_tables_are_proven_without_others(
     lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fabric = topo.read_fabric(lab / "fabric.ibnetdiscover")
-    tables = routing.studies.adaptive.legal_tables(routing.route(fabric))
+    read = routing.opensm.read_lfts(lab / "opensm" / "lfts", fabric).tables
+    tables = routing.studies.adaptive.legal_tables(routing.Routed(fabric, read))
     dump = tmp_path / "ibdiagnet2.far"
     text = format_far(fabric, tables)
     dump.write_text(text, encoding="utf-8")
@@ -210,3 +211,21 @@ def test_adaptive_tables_are_proven_without_others(
     dump.write_text(text, encoding="utf-8")
     assert run(["verify", str(lab), str(lab / "opensm" / "lfts"), "--adaptive", str(dump)]) == 0
     assert "differ from the static ports" not in capsys.readouterr().err
+
+
+def test_a_multicast_group_that_is_no_tree_fails(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fabric = topo.read_fabric(lab / "fabric.ibnetdiscover")
+    leaf, spine = (int(fabric.node_guid[at]) for at in (0, 2))
+    port = next(port for port in fabric.ports_of(0) if fabric.peer_node[port] == 2)
+    ends = (int(fabric.port_number[port]), int(fabric.port_number[fabric.peer[port]]))
+    dump = tmp_path / "opensm.mcfdbs"
+    for number, status in ((ends[1], 0), (ends[1] % 20 + 1, 1)):
+        dump.write_text(
+            f"Switch 0x{leaf:016x}\nLID : Out Port(s)\n0xC000 : 0x001 0x{ends[0]:03x}\n"
+            f"Switch 0x{spine:016x}\n0xC000 : 0x{number:03x}\n"
+        )
+        assert run(["verify", str(lab), "--multicast", str(dump)]) == status
+        assert ("fails" in capsys.readouterr().out) == bool(status)
+        assert run(["verify", str(lab), "--multicast", str(dump), "--json"]) == status
+        (group,) = json.loads(capsys.readouterr().out)["multicast"]["groups"]
+        assert ("which does not answer" in group["example"]) == bool(status)

@@ -46,7 +46,6 @@ def job(name: str, algorithm: str, **keys: object) -> str:
         ("hfreduce", False, 37.5e9 / 4),  # the root port that two GPUs share, in and out
         ("hfreduce", True, 12.5e9),  # a server inside a tree sends everything twice
         ("ring", False, 9 * GIB * 64 / (2 * 63)),  # the way from GPU to adapter
-        ("tree", False, 9 * GIB / 2),
     ],
 )
 def test_comes_near_its_ceiling(algorithm: str, nvlink: bool, ceiling: float) -> None:
@@ -114,7 +113,7 @@ def test_a_network_takes_devices_on() -> None:
         ([job("a", "hfreduce", chunk="0 B")], "expected more than 0"),
         ([job("a", "hfreduce", repeat=1_000_000)], "times; expected at most"),
         ([job("a", "hfreduce", ranks=25)], "found 25 ranks; expected at most 24"),
-        ([job("a", "rings")], "expected auto, ring, tree, nvls, nvls-tree, collnet or hfreduce"),
+        ([job("a", "rings")], "expected one of auto, ring, tree, nvls, nvls-tree, collnet, hfreduce."),
         ([job("a", "tree", collective="all-gather")], "expected one of allreduce, by tree"),
         ([job("a", "hfreduce", collective="broadcast")], "expected one of allreduce, by hfreduce"),
         ([job("a", "ring", collective="all-to-all")], "expected one of allreduce, all-gather, reduce-scatter, broad"),
@@ -219,12 +218,12 @@ def test_a_step_of_gpus_exchanges_as_the_tuner_takes_it(keys: str, exchanges: li
     tuner = Tuner.of(servers)
     exchanged_s = sum(count * tuner.choose(name, size).time_s for name, count, size in exchanges)
     if "sharded" in keys:
-        assert max(exchanged_s, 30e-3) < result.time_s < exchanged_s + 30e-3
+        assert max(exchanged_s, 30e-3) * (1 - 1e-9) <= result.time_s < exchanged_s + 30e-3
     else:
         assert result.time_s == pytest.approx(30e-3 + exchanged_s, rel=1e-3)
 
 
-@pytest.mark.parametrize("parallel", ["data, bucket: 1 KB", "sharded", "tensor", "expert"])
+@pytest.mark.parametrize("parallel", ["data, bucket: 1 kB", "sharded", "tensor", "expert"])
 def test_refuses_steps_of_gpus_that_fit_no_memory(parallel: str) -> None:
     keys = f"parallel: {parallel}, layers: 10000, steps: 1000, parameters: 1 GB, activations: 1 MB"
     with pytest.raises(SpecError, match="too many; expected at most 10,000,000"):

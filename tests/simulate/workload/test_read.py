@@ -8,6 +8,7 @@ import pytest
 from simulate.traffic.placement import leaf_of, zone_of
 from simulate.workload.place import Workload
 from simulate.workload.read import read_workload
+from simulate.workload.spec import WorkloadSpec
 from topo.cluster import read
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -42,3 +43,15 @@ def test_one_pair_of_nodes_talks_across_the_zones(
     pairs = set(zip(workload.flows.src[mine].tolist(), workload.flows.dst[mine].tolist(), strict=True))
 
     assert len({frozenset(pair) for pair in pairs if zone[pair[0]] != zone[pair[1]]}) == 1
+
+
+def test_bytes_that_nobody_asks_for_are_not_sent() -> None:
+    """Keys of bytes, of every kind of job: what is left out is nothing."""
+    schema = WorkloadSpec.model_json_schema()
+    asked = [
+        (part, key, value["default"])
+        for part, model in schema["$defs"].items()
+        for key, value in model.get("properties", {}).items()
+        if key in ("activations", "gradients", "tokens", "loaded", "checkpoint", "parameters") and "default" in value
+    ]
+    assert asked and [one for one in asked if one[2] not in (0, None)] == []

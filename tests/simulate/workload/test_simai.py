@@ -54,6 +54,7 @@ def played_s(*layers: str, head: str = HEAD) -> float:
         ("ALLGATHER", 3 / 4),
         ("REDUCESCATTER", 3 / 4),
         ("ALLTOALL", 3 / 4),
+        ("BROADCAST", 3.0),  # from rank to rank, without chunks
         ("ALLTOALL_EP", 1 / 2),
         ("ALLGATHER_DP_EP", 1 / 2),
         ("ALLREDUCE_DP", 2 * 3 / 4),
@@ -95,6 +96,7 @@ def test_every_rank_is_in_one_group_of_each_kind(tensor: int, expert: int, data:
         (lambda it: it.replace("pp: 1 ", "pp: 2 "), "0 layers called embedding_layer"),
         (lambda it: it.replace("pp: 1 ", "pp: 3 "), "on 3 stages; expected a multiple"),
         (lambda it: it.replace("all_gpus: 16", "all_gpus: 12"), "multiple"),
+        (lambda it: it.replace("all_gpus: 16", ""), "found no all_gpus; expected it, or `gpus` of the job"),
         (lambda it: it.replace("ep: 2", "ep: x"), "above 0"),
         (lambda it: it.replace("\n1\n", "\n2\n"), "1 layer"),
         (lambda it: it.replace("\n1\n", "\n0\n"), "more than"),
@@ -204,6 +206,16 @@ def test_stages_send_what_the_file_says() -> None:
 def test_interleaved_micro_batches_are_a_multiple_of_stages() -> None:
     with pytest.raises(HeddleError, match="expected a multiple of stages"):
         stepped_s(pipeline(4, 6, 2))
+
+
+def test_a_job_says_how_many_gpus_train_where_the_file_does_not(tmp_path: Path) -> None:
+    fabric = servers_of(4).fabric
+    layer = f"5 ALLREDUCE 1000 {NOTHING} 5 ALLREDUCE 1000"
+    said = job_in(tmp_path, layer, fabric=fabric, head=EIGHT)
+    asked = job_in(tmp_path, layer, fabric=fabric, head=EIGHT.replace("all_gpus: 16", ""), gpus=16)
+    assert np.array_equal(said.flows.src, asked.flows.src)
+    other = job_in(tmp_path, layer, fabric=fabric, head=EIGHT, gpus=24)  # the file is right
+    assert len(other.flows) == len(said.flows)
 
 
 def test_unknown_or_too_few_servers_are_refused(tmp_path: Path) -> None:

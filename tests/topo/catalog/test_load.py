@@ -329,3 +329,13 @@ def test_a_new_switch_is_one_row(tmp_path: Path) -> None:
     assert {int(ports) for ports in np.diff(fabric.port_offset)[: fabric.n_switches]} == {12}
     assert topo.device_id(fabric, 0, catalog) == topo.device_id(fabric, 2, catalog) == DEVICE_IDS["Quantum-2"]
     assert topo.panels([fabric], catalog)[0].labels[:2] == ("1", "2")
+
+
+def test_one_chip_has_one_latency(shipped: Catalog) -> None:
+    """What a header takes through a chip does not depend on the box; unknown is no second figure."""
+    of_chip: dict[str, set[float]] = {}
+    for model in shipped.switches.values():
+        if model.chip and model.latency_ns is not None:
+            of_chip.setdefault(model.chip, set()).add(model.latency_ns)
+    assert all(len(known) == 1 for known in of_chip.values()), of_chip
+    assert of_chip["Quantum"] == {90.0}

@@ -132,3 +132,8 @@ def test_files_are_read(tmp_path: Path) -> None:
 def test_a_pattern_made_to_take_for_ever_does_not() -> None:
     fabric = parse_ibnetdiscover('caguid=0x1\nCa 1 "H-0000000000000001" # "' + "a" * 200 + '"\n').fabric
     assert apply_rules(fabric, [RoleRule("*a" * 60 + "b", Role.STORAGE)])[0].role.tolist() == [Role.COMPUTE]
+
+
+def test_comments_and_empty_lines_of_a_guid_list_are_passed_over_wherever_they_stand() -> None:
+    text = "# leaves\n\n0x0c42a10300a9b026 one\n# more\n   \n0x0c42a10300a9b027\n#end\n"
+    assert parse_guid_list(text) == (0x0C42A10300A9B026, 0x0C42A10300A9B027)

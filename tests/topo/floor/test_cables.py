@@ -14,7 +14,7 @@ from plan.export.cable_schedule import format_cable_schedule
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.floor.cables import Cabling, backplane, choose_cables, fill_trays
+from topo.floor.cables import ROUND_TO_M, CablePart, Cabling, _Offer, backplane, choose_cables, fill_trays
 from topo.floor.panels import panels
 from topo.floor.racks import FloorPlan, place_devices
 from topo.shapes.base import HostGroup
@@ -102,7 +102,7 @@ def test_two_halves_of_a_split_port_share_a_splitter():
     kinds = [cabling.parts[part].kind for part in cabling.part]
     bill = make_bill([fabric], CATALOG, layout, [cabling])
 
-    assert kinds == ["AOC-splitter"] * 7 + ["DAC"]
+    assert kinds == ["DAC-splitter"] * 7 + ["DAC"]
     assert cabling.cable.tolist() == [0, 0, 1, 1, 2, 2, 3, 4], "the seventh half leaves a leg free"
     assert sum(line.count for line in bill.of("cable").lines) == 5
     schedule = format_cable_schedule([fabric], CATALOG, layout, [cabling]).splitlines()[1:]
@@ -230,3 +230,13 @@ def test_a_cut_through_the_room_has_the_cables_between_its_sides() -> None:
     rows = layout.row[layout.rack[layout.node_device[0][fabric.port_node[fabric.links]]]]
     for row in range(len(trays.across)):
         assert trays.across[row].sum() == ((rows <= row).any(axis=1) & (rows > row).any(axis=1)).sum()
+
+
+@given(st.floats(0.1, 500.0), st.integers(1, 500), st.sampled_from([4, 8, 12]))
+def test_fibre_that_the_catalog_does_not_list_is_ordered_in_steps(route_m: float, reach_m: int, width: int) -> None:
+    """The shortest step that is long enough, but no longer than the transceivers reach."""
+    whole = CablePart("fibre", "OM4", float(reach_m))
+    found = _Offer(reach_m, whole, {}).fibre(route_m, LinkSpeed(width, "HDR"))
+    steps = next(step for step in range(0, 10_000, ROUND_TO_M) if step >= route_m)
+    assert found.length_m == min(steps, reach_m)
+    assert (found.kind, found.item, found.pieces) == ("fibre", "OM4", max(width // 4, 1))

@@ -34,8 +34,8 @@ def test_each_way_that_is_offered_can_be_built(model: str, count: int, unit: int
         said = str(error)
     assume("leaves, and a spine of" in said)
     assert "spines with more ports" in said
-    for key, number in re.findall(r"`(unit_nodes|planes): (\d+)`", said):
-        other = rail | {key: int(number)} if key == "unit_nodes" else {"shape": key, key: int(number), "tree": tree}
+    for key, number in re.findall(r"`(unit_nodes|planes|rails): (\d+)`", said):
+        other = rail | {key: int(number)} if key != "planes" else {"shape": key, key: int(number), "tree": tree}
         assert rails(model, count, other).fabrics
     if "`tree.levels: 3`" in said:
         assert rails(model, count, rail | {"tree": tree | {"levels": 3}}).fabrics

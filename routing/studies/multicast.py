@@ -1,0 +1,227 @@
+"""Multicast trees of a live fabric: every member is reached once, and no packet goes round.
+
+A switch sends a multicast packet out of every port of its entry but the one that it came by. So the entries of a group
+serve all members, each once, exactly where the cables that they name on both ends form one tree over the switches with
+entries. An end that is named alone leads packets out and none back, or into a switch that drops them.
+
+`parse_mcfdbs` reads OpenSM's ``opensm.mcfdbs``, whose ports are hexadecimal; ibdiagnet's file of that name has the same
+form as far as public readers tell::
+
+    Switch 0x0c42a103004b7000
+    LID    : Out Port(s)
+    0xC001 : 0x001  0x010
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.errors import FormatError, plural
+from topo.fabric import Fabric
+from topo.files.text import lines_of, read_lines
+from topo.graphs import components
+from topo.table import Column, Shown, Table
+
+SWITCH = re.compile(r"Switch\s+0x([0-9a-f]{1,16})\b.*", re.IGNORECASE)
+ENTRY = re.compile(r"0x([0-9a-f]{1,4})\s*:((?:\s+0x[0-9a-f]{1,3})*)\s*", re.IGNORECASE)
+FIRST_LID, LAST_LID = 0xC000, 0xFFFE
+"""Multicast LIDs (InfiniBand Architecture Specification, volume 1, 4.1.3)."""
+
+
+@dataclass(frozen=True)
+class MulticastGroup:
+    """What the entries of one multicast LID give."""
+
+    mlid: int
+    switches: int
+    """Switches with an entry."""
+    members: int
+    """Adapter ports that are sent to."""
+    depth: int
+    """Most switches on a path between two members; 0 where there is no tree."""
+    one_sided: int
+    """Ports to a switch that does not name the cable's other end."""
+    parts: int
+    """Trees, or parts with loops, into which the switches fall; 1 serves all members."""
+    loops: int
+    """Cables too many for a tree: packets go round for ever."""
+    unplugged: int
+    """Ports without a cable."""
+    example: str
+    """The first thing wrong."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every member gets each packet once."""
+        return not self.one_sided and not self.loops and self.parts < 2
+
+
+@dataclass(frozen=True)
+class MulticastStudy(Shown):
+    """All multicast groups of a fabric."""
+
+    groups: tuple[MulticastGroup, ...]
+    most_per_switch: int
+    """Entries of the switch that has most: switches hold so many at least."""
+    notes: tuple[str, ...] = ()
+    """What was left out of what was read."""
+
+    def _brief(self) -> str:
+        bad = sum(not group.holds for group in self.groups)
+        return f"{plural(len(self.groups), 'multicast group')}, {bad} of them no tree"
+
+    @property
+    def holds(self) -> bool:
+        """Whether every group is a tree."""
+        return all(group.holds for group in self.groups)
+
+    @property
+    def table(self) -> Table:
+        """The groups, those first that do not hold."""
+        rows = sorted(self.groups, key=lambda group: (group.holds, group.mlid))
+        figures = ("switches", "members", "depth", "one_sided", "parts", "loops", "unplugged")
+        return Table(
+            "multicast groups",
+            (
+                Column("LID", [f"0x{row.mlid:04x}" for row in rows]),
+                Column("", ["holds" if row.holds else "fails" for row in rows]),
+                *(Column(name.replace("_", "-"), [getattr(row, name) for row in rows]) for name in figures),
+                Column("for example", [row.example for row in rows]),
+            ),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the groups as plain values, ready for JSON."""
+        return {
+            "holds": self.holds,
+            "most_per_switch": self.most_per_switch,
+            "groups": [asdict(group) | {"holds": group.holds} for group in self.groups],
+        }
+
+
+def read_mcfdbs(path: str | Path, fabric: Fabric) -> MulticastStudy:
+    """Study the multicast groups of a file; see `parse_mcfdbs`."""
+    return parse_mcfdbs(read_lines(path), fabric, str(path))
+
+
+def parse_mcfdbs(text: str | Iterable[str], fabric: Fabric, path: str = "") -> MulticastStudy:
+    r"""Study the multicast groups of a dump.
+
+    Parameters
+    ----------
+    text : str or iterable of str
+        The file, or its lines.
+    fabric : Fabric
+        Of what was dumped.
+    path : str
+        Name of the file, for messages.
+
+    Raises
+    ------
+    FormatError
+        With the line: no switch above an entry, a LID that is none of multicast, a port that the switch does not have,
+        or a line of another form; and for a file without a switch of the fabric.
+
+    Examples
+    --------
+    >>> import topo
+    >>> from routing.studies import parse_mcfdbs
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> parse_mcfdbs(f"Switch 0x{int(fabric.node_guid[0]):x}\\n0xC001 : 0x001 0x002\\n", fabric).table.rows()[0][:4]
+    ('0xc001', 'holds', 1, 2)
+    """
+    number_of = {int(guid): switch for switch, guid in enumerate(fabric.node_guid[: fabric.n_switches].tolist())}
+    entries: dict[int, set[int]] = {}
+    seen, unknown, here = set[int](), 0, None
+    for line_number, line in enumerate(lines_of(text, path), 1):
+        words = line.strip()
+        if start := SWITCH.fullmatch(words):
+            here = number_of.get(int(start[1], 16), -1)
+            seen.add(here)
+            unknown += here < 0
+        elif entry := ENTRY.fullmatch(words):
+            mlid, numbers = int(entry[1], 16), [int(port, 16) for port in entry[2].split()]
+            if here is None or not FIRST_LID <= mlid <= LAST_LID:
+                expected = f"a LID from 0x{FIRST_LID:04x} to 0x{LAST_LID:04x}, below the switch that has the entry"
+                raise FormatError(f"found {words[:60]!r}; expected {expected}", path, line_number)
+            if here < 0:
+                continue
+            first, last = fabric.port_offset[here : here + 2].tolist()
+            if numbers and max(numbers) > last - first:
+                expected = f"ports up to {last - first}, in hexadecimal"
+                raise FormatError(f"found {words[:60]!r}; expected {expected}", path, line_number)
+            entries.setdefault(mlid, set()).update(first + number - 1 for number in numbers if number)
+        elif words and words[0] != "#" and not words.lower().startswith("lid"):
+            raise FormatError(f"found {words[:60]!r}; expected a switch or an entry", path, line_number)
+    if not seen - {-1}:
+        raise FormatError("holds no multicast table of any switch of this fabric", path)
+    groups = tuple(_study(fabric, mlid, np.array(sorted(ports), np.int64)) for mlid, ports in sorted(entries.items()))
+    count = np.zeros(fabric.n_switches, np.int64)
+    for ports in entries.values():
+        count[np.unique(fabric.port_node[sorted(ports)])] += 1
+    notes = (f"{plural(unknown, 'switch', 'switches')} of the dump that the fabric does not have",) if unknown else ()
+    return MulticastStudy(groups, int(count.max(initial=0)), notes)
+
+
+def _study(fabric: Fabric, mlid: int, ports: NDArray[np.int64]) -> MulticastGroup:
+    """Return what the ports of a group give."""
+    n = fabric.n_switches
+    peer, to = fabric.peer[ports], fabric.peer_node[ports]
+    inside = (peer >= 0) & (to < n)
+    mutual = inside & np.isin(peer, ports)
+    low = ports[mutual & (peer > ports)]
+    switches = np.unique(fabric.port_node[ports])
+    part = components(n, fabric.port_node[low], fabric.peer_node[low])[switches]
+    parts = len(np.unique(part))
+    loops = len(low) - (len(switches) - parts)
+    one_sided, dark = ports[inside & ~mutual], ports[peer < 0]
+    example = ""
+    if len(one_sided):
+        example = f"{fabric.channel_label(int(one_sided[0]))}, which does not answer"
+    elif loops:
+        example = f"{fabric.channel_label(int(low[0]))} and others form a circle"
+    elif parts > 1:
+        apart = switches[part != part[0]][0]
+        example = f"{fabric.label(int(switches[0]))} does not reach {fabric.label(int(apart))}"
+    elif len(dark):
+        example = f"{fabric.port_label(int(dark[0]))} has no cable"
+    return MulticastGroup(
+        mlid,
+        switches=len(switches),
+        members=int(((peer >= 0) & (to >= n)).sum()),
+        depth=0 if loops or parts > 1 or len(one_sided) else _depth(fabric, low, ports[(peer >= 0) & (to >= n)]),
+        one_sided=len(one_sided),
+        parts=parts,
+        loops=loops,
+        unplugged=len(dark),
+        example=example,
+    )
+
+
+def _depth(fabric: Fabric, cables: NDArray[np.int64], members: NDArray[np.int64]) -> int:
+    """Return the most switches between two members of a tree: twice breadth first, from any and from the farthest."""
+    near: dict[int, list[int]] = {}
+    for a, b in zip(fabric.port_node[cables].tolist(), fabric.peer_node[cables].tolist(), strict=True):
+        near.setdefault(a, []).append(b)
+        near.setdefault(b, []).append(a)
+    homes = set(fabric.port_node[members].tolist())
+    if not homes:
+        return 0
+    start, depth = min(homes), 1
+    for _ in range(2):
+        far = {start: 1}
+        waiting = [start]
+        for here in waiting:
+            for there in near.get(here, []):
+                if there not in far:
+                    far[there] = far[here] + 1
+                    waiting.append(there)
+        depth, start = max((far[home], home) for home in homes)
+    return depth
