@@ -61,7 +61,9 @@ SHOWN_CLASSES = 12
     help="Packets: whether those of an input and lane leave in order (fifo, the default) or queue by output (voq).",
 )
 @click.option(
-    "--buffer-packets", type=click.IntRange(1, 1 << 15), help="Packets: how many a port buffers on each lane [8]."
+    "--buffer-bytes",
+    type=click.IntRange(64, 1 << 30),
+    help="Packets: what a port buffers on each lane [32 KiB, or what keeps its link full].",
 )
 @click.option(
     "--packet-bytes", type=click.IntRange(64, 1 << 24), help="Packets: bytes of each, the MTU or a multiple [4096]."
@@ -107,7 +109,7 @@ def simulate(
     ibnetdiscover with its --tables. Fluid flows have exact fair rates and no queues; --engine packets also simulates
     queues and head-of-line blocking. Exit status 1: deadlock.
     """
-    model = {name: options.pop(name) for name in ("inputs", "buffer_packets", "packet_bytes", "window_packets",
+    model = {name: options.pop(name) for name in ("inputs", "buffer_bytes", "packet_bytes", "window_packets",
                                                   "adaptive")}  # fmt: skip
     model = {name: value for name, value in model.items() if value is not None}
     if engine == "fluid" and model:

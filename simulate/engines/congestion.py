@@ -25,7 +25,6 @@ class Congestion(Shown):
     network: Network
     model: str
     """What the engine was: `PacketModel.label`."""
-    buffer_packets: int
     hops: int
     """Packets that crossed a channel, each as often as it did."""
     sent_bytes: NDArray[np.int64]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from routing.lanes.policy import ASK
 from routing.machine_code import kernel
+from simulate.traffic.network import rows_of
 from simulate.traffic.walks import number_keys
 from topo.errors import HeddleError, plural
 from topo.fabric import frozen, owned
@@ -203,6 +204,39 @@ class Flows(Brief):
         src = self.src.astype(np.int64)
         key = src if order == "adapter" else src * (int(self.dst.max()) + 1) + self.dst
         return self._replaced(connection=_numbered(np.where(self.src == self.dst, -1, key)))
+
+    def split(self, parts: NDArray[np.integer]) -> tuple[Flows, NDArray[np.int64]]:
+        """Return the flows in equal parts side by side, and the turn of each part, from 0.
+
+        Who waits for a flow waits for all of its parts; parts of one turn share a connection, as the flows did.
+
+        Parameters
+        ----------
+        parts : (F,)
+            Parts of each flow, one or more.
+
+        Examples
+        --------
+        >>> import numpy as np, simulate
+        >>> two = simulate.Flows.of([4, 5], [6, 7], 1e6, after=(1, 0))
+        >>> found, turn = two.split(np.array([2, 1]))
+        >>> found.size_bytes.tolist(), found.dep.tolist(), turn.tolist()
+        ([500000.0, 500000.0, 1000000.0], [0, 1], [0, 1, 0])
+        """
+        first = np.append(0, np.cumsum(parts))
+        of = np.repeat(np.arange(len(self)), parts)
+        turn: NDArray[np.int64] = np.arange(len(of)) - first[of]
+        if len(of) == len(self):
+            return self, turn
+        count, edge = rows_of(self.dep_offset, of)
+        waiter = np.repeat(np.arange(len(of)), count)
+        count, awaited = rows_of(first, self.dep[edge])
+        offset, dep = grouped_dependencies(len(of), np.repeat(waiter, count), awaited)
+        columns = {item.name: getattr(self, item.name)[of] for item in fields(self) if not item.name.startswith("dep")}
+        columns["size_bytes"] = columns["size_bytes"] / parts[of]
+        keys = columns["connection"] * parts.max(initial=1) + turn
+        columns["connection"] = _numbered(np.where(columns["connection"] < 0, -1, keys))
+        return Flows(**columns, dep_offset=offset, dep=dep), turn
 
     def queued(self, which: ArrayLike = True) -> Flows:
         """Return the flows with connections in place of waits for the flow before, where that has the same ends.

@@ -131,7 +131,7 @@ def nccl_send(servers: Servers, src: ArrayLike, dst: ArrayLike, size_bytes: floa
     inside = bool((ranks[0] // servers.gpus == ranks[1] // servers.gpus).all())
     pair = replace(Tuner.of(servers), servers=1 if inside else 2, gpus=2 if inside else 1, rails=1)
     choice = pair.choose("all-to-all", 2 * size_bytes)  # of which half goes to the other
-    return Flows.of(*servers.between(*ranks), choice.moved_bytes / 2).waiting_first(choice.waiting_s)
+    return servers.between_gpus(Flows.of(ranks[0], ranks[1], choice.moved_bytes / 2)).waiting_first(choice.waiting_s)
 
 
 @dataclass(frozen=True)
@@ -223,8 +223,8 @@ class _Communicators:
         moves = src != dst
         number = np.cumsum(moves).reshape(src.shape) - 1
         after = (number[:, 2:].ravel(), number[:, 1:-1].ravel())  # steps 0 and 1 begin at once
-        ends = self.servers.between(src[moves], dst[moves], pxn=pxn)
-        return Flows.of(*ends, size_bytes / (m * g), tag=step[moves], after=after)
+        flows = Flows.of(src[moves], dst[moves], size_bytes / (m * g), tag=step[moves], after=after)
+        return self.servers.between_gpus(flows, pxn=pxn)
 
 
 def _up_and_down(tree: Tree, places: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,7 +80,8 @@ class Servers(Brief):
     model: NodeModel
     fabric: Fabric
     ends: NDArray[np.int32]
-    """(H, R) end port of each server's adapters, rail after rail; given as (H,) where there is one."""
+    """(H, R) end port of each server's adapters, rail after rail; given as (H,) where there is one. An adapter with
+    several ports is on as many rails, one after another."""
     operations: tuple[float, ...] = ()
     """Memory operations per byte for which there is a device of the host memory, see `memory`."""
     nvlink: bool | None = None
@@ -111,16 +113,16 @@ class Servers(Brief):
             )
         if len(self) == 0:
             raise HeddleError("found no servers; expected the adapters of at least one")
-        if self.rails != model.adapters:
-            raise HeddleError(
-                f"found {self.rails} adapters of each server in the fabric; {model.name} has {model.adapters}, and "
-                f"what its GPUs send goes through all of them"
-            )
         inner = (self.ends < self.fabric.n_switches) | (self.ends >= self.fabric.n_end_ports)
         if inner.any() or len(np.unique(self.ends)) < self.ends.size:
             raise HeddleError(
                 "the adapters of servers must be different end ports of hosts, "
                 f"{self.fabric.n_switches} to {self.fabric.n_end_ports - 1}; found {self.ends.ravel().tolist()[:10]}"
+            )
+        if not all(ports_of_adapters(model, self.fabric, row) for row in self.ends):
+            raise HeddleError(
+                f"found {self.rails} adapters of each server in the fabric; {model.name} has {model.adapters}, and "
+                f"what its GPUs send goes through all of them"
             )
         if not len(self.working_rails):
             raise HeddleError("found no rail on which every server has a link; take fewer servers into the job")
@@ -151,7 +153,7 @@ class Servers(Brief):
 
     @property
     def rails(self) -> int:
-        """Adapters of each server."""
+        """Ports of the adapters of each server."""
         return int(self.ends.shape[1])
 
     @property
@@ -214,7 +216,7 @@ class Servers(Brief):
         return self._numbers(_Block.HOST)[:, 1 + self.operations.index(operations)]
 
     def between(
-        self, src: ArrayLike, dst: ArrayLike, rail: ArrayLike | None = None, *, pxn: bool = True
+        self, src: ArrayLike, dst: ArrayLike, rail: ArrayLike | None = None, *, turn: ArrayLike = 0, pxn: bool = True
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the devices of flows straight from GPU to GPU.
 
@@ -225,7 +227,9 @@ class Servers(Brief):
         src, dst : (M,)
             Rank of each GPU: server after server, ``server * G + gpu``.
         rail : (M,) or one
-            Rail on which flows between servers arrive; for each the working one nearest to its receiver when left out.
+            Rail on which flows between servers arrive; for each one that is next to its receiver when left out.
+        turn : (M,)
+            Which of the rails next to a GPU, where there are several.
         pxn
             Whether they leave on that rail too, if need be over NVLink to a GPU that is next to it. Without it, or
             where NVLink leads to no such GPU, they leave by the adapter nearest to the sender.
@@ -235,10 +239,13 @@ class Servers(Brief):
         bridge = np.arange(self.gpus) // self.bridged
         from_gpu, to_gpu = source % self.gpus, target % self.gpus
         inside = source // self.gpus == target // self.gpus
-        own = self.rail_of_gpu
-        arrives = own[to_gpu] if rail is None else np.broadcast_to(rail, to_gpu.shape)
+        own = self._rails_of_gpus
+        turns = np.arange(max(map(len, own)))  # a GPU with fewer rails than others begins with its first again
+        rails = np.array([[at[number % len(at)] for number in turns] for at in own])
+        turn = np.broadcast_to(turn, source.shape)
+        arrives = rails[to_gpu, turn] if rail is None else np.broadcast_to(rail, to_gpu.shape)
         reached = np.array([[self._reaches(gpu, at) for at in range(self.rails)] for gpu in range(self.gpus)])
-        leaves = np.where(reached[from_gpu, arrives] & pxn, arrives, own[from_gpu])
+        leaves = np.where(reached[from_gpu, arrives] & pxn, arrives, rails[from_gpu, turn])
         inner = [
             (inside & (bridge[from_gpu] == bridge[to_gpu]), self.gpu_over_nvlink),
             (inside & (port[from_gpu] == port[to_gpu]), self.gpu_behind_port),
@@ -253,8 +260,11 @@ class Servers(Brief):
 
         return devices(source, leaves), devices(target, arrives)
 
-    def between_gpus(self, flows: Flows) -> Flows:
+    def between_gpus(self, flows: Flows, *, pxn: bool = True) -> Flows:
         """Return flows between ranks as flows between the devices of GPUs: rank ``s G + g`` is GPU g of server s.
+
+        A flow to another server is split over the working rails next to its receiver: adapters, or ports of one
+        adapter, that belong to the same GPU share its traffic. `pxn` is as of `between`.
 
         Raises
         ------
@@ -264,23 +274,31 @@ class Servers(Brief):
         most = int(max(flows.src.max(initial=-1), flows.dst.max(initial=-1)))
         if most >= len(self) * self.gpus:
             raise HeddleError(f"found rank {most}; expected ranks below {len(self) * self.gpus}, the GPUs of {self}")
-        src, dst = self.between(flows.src, flows.dst)
+        shares = np.array([len(rails) for rails in self._rails_of_gpus])
+        outside = flows.src // self.gpus != flows.dst // self.gpus
+        flows, turn = flows.split(np.where(outside, shares[flows.dst % self.gpus], 1))
+        src, dst = self.between(flows.src, flows.dst, turn=turn, pxn=pxn)
         return replace(flows, src=src, dst=dst)
 
     def gpu_of(self, rail: ArrayLike) -> NDArray[np.int64]:
         """Return the first GPU that is next to the adapter of each rail."""
         return np.asarray(rail, np.int64) * self.gpus // self.rails
 
+    @cached_property
+    def _rails_of_gpus(self) -> list[list[int]]:
+        """Of each GPU the working rails that it is next to; where none works, one below its PCIe switch, or near."""
+        working: list[int] = self.working_rails.tolist()
+        found = []
+        for gpu in range(self.gpus):
+            first = gpu * self.rails // self.gpus
+            own = [at for at in working if at == first or (self.rails > self.gpus and self.gpu_of(at) == gpu)]
+            found.append(own or [min(working, key=lambda at: (not self._below_one_switch(gpu, at), abs(at - first)))])
+        return found
+
     @property
     def rail_of_gpu(self) -> NDArray[np.int64]:
-        """(G,) the working rail next to each GPU; below the same PCIe switch, or near, where that one has failed."""
-        working: list[int] = self.working_rails.tolist()
-
-        def nearest(gpu: int) -> int:
-            own = gpu * self.rails // self.gpus
-            return min(working, key=lambda at: (at != own, not self._below_one_switch(gpu, at), abs(at - own)))
-
-        return np.array([nearest(gpu) for gpu in range(self.gpus)], np.int64)
+        """(G,) the working rail next to each GPU, the first of several; one that is near where none works."""
+        return np.array([rails[0] for rails in self._rails_of_gpus], np.int64)
 
     def _is_near(self, gpu: int, rail: int) -> bool:
         """Say whether a GPU and an adapter share a place in order: GPU 3 and adapter 3, where there are as many."""
@@ -350,9 +368,10 @@ class Servers(Brief):
             from_gpu = [_Device(port, port) if ports.count(own) > 1 else nothing for own in ports]
         direct = [nothing] * self.rails
         if model.gpu_adapter_gbyte_per_s is not None:
-            adapters = [f"adapter {rail}" if self.rails > 1 else "adapter" for rail in rails]
+            adapters = [f"adapter {at}" if model.adapters > 1 else "adapter" for at in range(model.adapters)]
             ways = [(f"GPUs straight to {adapter}", f"{adapter} straight to GPUs") for adapter in adapters]
-            direct = [_Device(*(resource(name, "gpu_adapter_gbyte_per_s") for name in way)) for way in ways]
+            paths = [_Device(*(resource(name, "gpu_adapter_gbyte_per_s") for name in way)) for way in ways]
+            direct = [paths[rail * model.adapters // self.rails] for rail in rails]
         joined = [nothing] * self.gpus
         if self.bridged > 1 and model.nvlink_used_gbyte_per_s is not None:
             joined = [both_ways(f"NVLink {{0}} GPU {gpu}", "nvlink_used_gbyte_per_s") for gpu in gpus]
@@ -377,7 +396,7 @@ class Servers(Brief):
         devices += [at_adapter(gpu, rail) for gpu in gpus for rail in rails]
         devices += [nothing]
         devices += [_Device(used, used) for used in (dict.fromkeys(memory, count) for count in self.operations)]
-        rail_of = np.zeros(len(devices), np.int32)
+        rail_of = np.full(len(devices), self.working_rails[0], np.int32)
         rail_of[3 * self.gpus : (3 + self.rails) * self.gpus] = np.tile(rails, self.gpus)
         columns: dict[str, Any] = {}
         for direction in _Device._fields:
@@ -388,6 +407,21 @@ class Servers(Brief):
         way = [Way.PCIE] * (2 * self.gpus) + [Way.NVLINK] * self.gpus + [Way.ADAPTER] * (self.gpus * self.rails)
         way += [Way.MEMORY] * (len(devices) - len(way))
         return Devices(rail_of, np.array(capacity), tuple(names), **columns, way=np.array(way, np.uint8))
+
+
+def ports_of_adapters(model: NodeModel, fabric: Fabric, ends: NDArray[np.int32]) -> int:
+    """Return how many ports each adapter of a server has in a fabric, 0 where these are not the server's adapters.
+
+    Parameters
+    ----------
+    ends : (R,)
+        End ports of the server, adapter after adapter.
+    """
+    if not model.adapters or len(ends) % model.adapters:
+        return 0
+    node = fabric.end_node[ends].reshape(model.adapters, -1)
+    apart = len(np.unique(node)) == model.adapters and bool((node == node[:, :1]).all())
+    return node.shape[1] if apart or node.shape[1] == 1 else 0
 
 
 def _union(*parts: _Device) -> _Device:

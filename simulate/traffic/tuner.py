@@ -227,14 +227,16 @@ class Tuner:
             raise HeddleError(f"the catalog has no rate between the GPUs of {model.name}; the tuner needs it")
         ends = servers.ends[:, servers.working_rails]
         link = float(servers.fabric.rate_gbps[servers.fabric.port_of(ends)].min()) * GBPS
-        lane = (model.gpu_host_gbyte_per_s or inf) * GBYTE * min(1.0, servers.gpus / servers.rails)
+        rails = len(servers.working_rails)
+        lane = (model.gpu_host_gbyte_per_s or inf) * GBYTE * min(1.0, servers.gpus / rails)
+        card = (model.gpu_adapter_gbyte_per_s or inf) * GBYTE * min(1.0, model.adapters / rails)
         return cls(
             len(servers),
             servers.gpus,
             generation_of(model),
             inside * GBYTE,
-            len(servers.working_rails),
-            min(link, lane, (model.gpu_adapter_gbyte_per_s or inf) * GBYTE),
+            rails,
+            min(link, lane, card),
             amd="EPYC" in (model.cpu or ""),
             nvlink=joined,
             nvswitches=joined and bool(model.nvswitches),

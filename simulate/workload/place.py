@@ -19,7 +19,7 @@ from simulate.traffic.graph import concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.nccl import TunedCollective, nccl_collective, nccl_send
 from simulate.traffic.network import NO_DEVICES, Devices
-from simulate.traffic.node import Servers, join_devices
+from simulate.traffic.node import Servers, join_devices, ports_of_adapters
 from simulate.traffic.placement import MAPPINGS, EndPortNames, leaf_of, rails_of_hosts, zone_of
 from simulate.traffic.serving import inference
 from simulate.traffic.tuner import Choice, Tuned
@@ -35,6 +35,8 @@ from simulate.workload.spec import (
     Messaging,
     PlacedJob,
     RankedJob,
+    RankJob,
+    ServerJob,
     SimaiJob,
     StorageJob,
     StorageSpec,
@@ -60,17 +62,14 @@ class RunningJob:
     """Its place, as ``file:line:column``; for bare flows, the file of the flows."""
     ends: NDArray[np.int32]
     """(n_ranks,) end port of each rank; all adapters of each server, for GPUs; all that take part, for bare flows."""
+    n_ranks: int
+    """Ranks that take part: GPUs, or end ports."""
     seed: int = 0
     """Of what the clients of a storage job draw."""
     servers: Servers | None = None
     """Those whose inside is simulated."""
     choice: Choice | None = None
     """What NCCL's tuner takes."""
-
-    @property
-    def n_ranks(self) -> int:
-        """Ranks that take part: GPUs, or end ports."""
-        return len(self.ends) if self.servers is None else len(self.servers) * self.servers.gpus
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,49 +146,68 @@ def place_workload(
     SpecError
         When a job names what is not there, does not fit, or breaks the rule on zones: with its line and column.
     """
+
+    def plain(model: NodeModel, rows: NDArray[np.int32]) -> Servers:
+        return Servers(model, fabric, rows)
+
     entries = [_Entry(document, number, job) for number, job in enumerate(spec.jobs)]
     placer = _Placer(entries, fabric)
     inside: list[Devices] = []
+    shared: dict[bytes, tuple[Servers, int]] = {}  # servers on whose GPUs several jobs may run, and devices before them
     jobs: list[RunningJob] = []
     parts: list[Flows] = []
     in_rounds = None
     for entry, job in zip(entries, spec.jobs, strict=True):
         servers, choice, place = None, None, entry.finding((), "", "").where
-        if isinstance(job, FlowsJob):
+        if isinstance(job, FlowsJob) and job.rank is None:
             flows = traces[job.name]
             ends = ends_of(flows)
             place = str(Path(document.path).parent / job.file)
         else:
             size: int | None
-            if isinstance(job, SimaiJob):
-                size = -(-simai[job.name].ranks // placer.model(entry, job, models).gpus)
+            if isinstance(job, RankedJob):
+                size = n_ranks = job.ranks
             else:
-                size = job.ranks if isinstance(job, RankedJob) else _ranks(traces[job.name])
-            ends = placer.place(entry, job, size, rng)
-            if isinstance(job, GpuJob):
-                servers, flows, choice = _gpu_job(entry, placer, job, ends, models, simai)
-                first = fabric.n_end_ports + sum(len(part.end_port) for part in inside)
-                own = first + np.arange(len(servers.devices.end_port))
+                size = n_ranks = simai[job.name].ranks if isinstance(job, SimaiJob) else _ranks(traces[job.name])
+            if isinstance(job, ServerJob) and job.whole_servers:
+                if n_ranks is not None and not isinstance(job, RankedJob):
+                    size = -(-max(n_ranks, 1) // placer.model(entry, job, models).gpus)
+                ends = placer.place(entry, job, size, rng)
+                behind = before = sum(len(part.end_port) for part in inside)
+                if isinstance(job, GpuJob):
+                    servers, flows, choice = _gpu_job(entry, placer, job, ends, models, simai)
+                    devices = servers.devices if job.algorithm == "hfreduce" else servers.tuned_devices
+                else:
+                    if (key := ends.tobytes()) not in shared:
+                        shared[key] = placer.servers(entry, job, ends, models, plain), before
+                    servers, behind = shared[key]
+                    flows, devices = servers.between_gpus(traces[job.name]), servers.devices
+                if behind == before:
+                    inside.append(devices)
+                own = fabric.n_end_ports + behind + np.arange(len(devices.end_port))
                 flows = flows.placed(np.append(np.arange(fabric.n_end_ports), own))
-                inside.append(servers.devices if job.algorithm == "hfreduce" else servers.tuned_devices)
             else:
+                ends = placer.place(entry, job, size, rng)
                 task = _collective(job, ends) if isinstance(job, CollectiveJob) else None
                 if task is not None and task.is_too_large and len(spec.jobs) == 1:
                     in_rounds, flows = task, task.first_round(fabric)
                 else:
                     flows = _flows(entry, job, task, fabric, ends, traces)
-                flows = flows.in_order(job.order) if isinstance(job, Messaging) else flows
-            flows = flows.on_level(ASK if job.sl is None else job.sl)
+            flows = flows.in_order(job.order) if isinstance(job, Messaging) else flows
+            if job.sl is not None or not isinstance(job, FlowsJob):
+                flows = flows.on_level(ASK if job.sl is None else job.sl)
+        if servers is None or isinstance(job, RankedJob):
+            n_ranks = len(ends) if servers is None else len(servers) * servers.gpus
         seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
-        jobs.append(RunningJob(job, place, frozen(ends), seed, servers, choice))
+        jobs.append(RunningJob(job, place, frozen(ends), n_ranks or 0, seed, servers, choice))
         parts.append(flows.delayed(job.start))
         if sum(map(len, parts)) > FLOWS.limit:
             raise entry.refusal((), f"more than {FLOWS.limit:,} flows", f"{FLOWS}: fewer, or smaller, jobs")
     _check_zones(spec, entries, fabric, jobs)
     storage_server = _check_storage(spec.storage, entries, fabric, jobs, models)
     of_job = frozen(np.repeat(np.arange(len(jobs), dtype=np.int32), [len(part) for part in parts]))
-    devices = join_devices(inside) if inside else NO_DEVICES
-    return Workload(tuple(jobs), concatenate(parts), of_job, spec.storage, storage_server, devices, in_rounds)
+    joined = join_devices(inside) if inside else NO_DEVICES
+    return Workload(tuple(jobs), concatenate(parts), of_job, spec.storage, storage_server, joined, in_rounds)
 
 
 def ends_of(flows: Flows) -> NDArray[np.int32]:
@@ -217,6 +235,12 @@ class _Entry:
     def refusal(self, path: tuple[str | int, ...], found: str, expected: str, hint: str = "") -> SpecError:
         """Return the error of one finding."""
         return SpecError([self.finding(path, found, expected, hint)])
+
+    @property
+    def by_adapter(self) -> str:
+        """What to write where the GPUs of servers are not what the ranks of a file are."""
+        said = isinstance(self.job, RankJob) and self.job.whole_servers
+        return "Write `rank: adapter` if each rank is an adapter port" if said else ""
 
     @contextmanager
     def refusing(self, path: tuple[str | int, ...], found: str, expected: str) -> Iterator[None]:
@@ -256,7 +280,7 @@ class _Placer:
                 names = ", ".join(self.placed) or "none"
                 raise entry.refusal(("beside",), "", f"a placed job that stands before it: {names}")
             named = self.placed[job.beside]
-        whole = isinstance(job, GpuJob)
+        whole = job.whole_servers
         if named is not None and whole:
             if np.any(self.fabric.host[self.fabric.end_node[named]] < 0):
                 raise entry.refusal(("nodes",), "adapters that name no server", "adapters called after their servers")
@@ -265,7 +289,7 @@ class _Placer:
         if named is not None:
             if len(named) < (size or 1):
                 found = f"{len(named)} servers" if whole else f"{len(named)} names"
-                expected = f"{size or 1}" if isinstance(job, SimaiJob) else f"{size or 1}, one a rank"
+                expected = f"{size or 1}, one a rank" if isinstance(job, RankedJob) or not whole else f"{size or 1}"
                 raise entry.refusal(("nodes",), found, expected)
             chosen = named[:size]
             self.check_within(entry, job, chosen)
@@ -303,10 +327,11 @@ class _Placer:
             if job.zone is not None:
                 where = f"zone {job.zone}" if job.within != "leaf" else f"any leaf of zone {job.zone}"
             what = f"{job.role.name.lower()} servers"
-            what = f"{what} with all their adapters" if isinstance(job, GpuJob) else f"adapters of {what}"
+            what = f"{what} with all their adapters" if job.whole_servers else f"adapters of {what}"
             free = f"at most {most:,}: no more {what} are free in {where}"
-            found = plural(size or 1, "server" if isinstance(job, SimaiJob) else "rank")
-            raise entry.refusal(("ranks" if isinstance(job, RankedJob) else "file",), found, free)
+            ranked = isinstance(job, RankedJob)
+            found = plural(size or 1, "server" if job.whole_servers and not ranked else "rank")
+            raise entry.refusal(("ranks" if ranked else "file",), found, free, entry.by_adapter)
         if size is None or size == len(ends):
             return ends
         if job.spread is not None:
@@ -322,7 +347,7 @@ class _Placer:
         """Return which end ports a job may take: free ones; the first of each server for a job of whole servers."""
         fabric = self.fabric
         able: NDArray[np.bool_] = self.free & (fabric.role[fabric.end_node] == job.role)
-        if isinstance(job, GpuJob):
+        if job.whole_servers:
             firsts = [ends[0] for ends in self.adapters.values() if able[ends].all()]
             able = np.isin(np.arange(fabric.n_end_ports), firsts)
         if job.zone is not None:
@@ -340,18 +365,21 @@ class _Placer:
             found = f"adapters in zone {', '.join(map(str, zones.tolist()))}"
             raise entry.refusal(("nodes",), found, f"all in zone {job.zone}")
 
-    def model(self, entry: _Entry, job: GpuJob, models: Mapping[str, NodeModel]) -> NodeModel:
+    def model(self, entry: _Entry, job: ServerJob, models: Mapping[str, NodeModel]) -> NodeModel:
         """Return what the servers are on which a job of GPUs may be placed."""
         named = self.named[entry.number]
         if named is None:
             named = self.placed.get(job.beside or "", np.flatnonzero(self._able(job)).astype(np.int32))
         with self._looking(entry, job, named):
-            return _model_of(self.fabric, named, job.server, models)
+            model = _model_of(self.fabric, named, job.server, models)
+            if model.gpus < 1:
+                raise HeddleError(f"{model.name} has no GPU")
+        return model
 
     def servers(
         self,
         entry: _Entry,
-        job: GpuJob,
+        job: ServerJob,
         ends: NDArray[np.int32],
         models: Mapping[str, NodeModel],
         make: Callable[[NodeModel, NDArray[np.int32]], Servers],
@@ -368,9 +396,10 @@ class _Placer:
         rows = [
             every[host] if plugged[every[host]].sum() == len(row) else row for host, row in self.by_host(ends).items()
         ]
-        key, what = ("algorithm", job.algorithm)
+        key, what = ("algorithm", job.algorithm) if isinstance(job, GpuJob) else ("kind", "a job of GPUs")
         with entry.refusing((key,), f"{what} on {plural(len(rows), 'server')}", "what the servers can do"):
-            odd = next((row for row in rows if len(row) != model.adapters), None)
+            whole = len(rows[0]) if ports_of_adapters(model, self.fabric, rows[0]) else model.adapters
+            odd = next((row for row in rows if len(row) != whole), None)
             if odd is not None:
                 host = self.fabric.hosts[self.fabric.host[self.fabric.end_node[odd[0]]]]
                 raise HeddleError(
@@ -382,10 +411,13 @@ class _Placer:
             return make(model, np.stack(rows))
 
     @contextmanager
-    def _looking(self, entry: _Entry, job: GpuJob, ends: NDArray[np.int32]) -> Iterator[None]:
+    def _looking(self, entry: _Entry, job: ServerJob, ends: NDArray[np.int32]) -> Iterator[None]:
         key, found = (("server",), "") if job.server else ((), f"{len(self.by_host(ends)):,} servers")
-        with entry.refusing(key, found, "servers that can be looked into"):
-            yield
+        with entry.refusing(key, found, "servers whose inside is known"):
+            try:
+                yield
+            except HeddleError as error:
+                raise HeddleError(" ".join(filter(None, (f"{error}.".replace("..", "."), entry.by_adapter)))) from None
 
 
 def _gpu_job(
@@ -480,7 +512,7 @@ def _look_up(entry: _Entry, names: EndPortNames) -> NDArray[np.int32] | None:
     seen: dict[int, int] = {}
     for at, name in enumerate(job.nodes):
         found = names.find(name)
-        if not found or (len(found) > 1 and not isinstance(job, GpuJob)):
+        if not found or (len(found) > 1 and not job.whole_servers):
             findings.append(entry.finding(("nodes", at), "", *names.advice(name)))
         elif found[0] in seen:
             hint = f"It is rank {seen[found[0]]} already."

@@ -440,7 +440,7 @@ def _located(workload: Workload, error: FlowError) -> HeddleError:
     """Return the error with the place of the flow."""
     number = int(workload.job[error.flow])
     job = workload.jobs[number]
-    if isinstance(job.spec, FlowsJob):
+    if isinstance(job.spec, FlowsJob) and job.spec.rank is None:
         flow = error.flow - workload.span(number).start
         # A pipe cannot be read again to count its lines.
         where = f"{line_of_flow(job.where, flow)}: a flow" if Path(job.where).is_file() else f" flow {flow + 1}"

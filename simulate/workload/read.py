@@ -144,7 +144,8 @@ def bare_flows(flows: Flows, path: str) -> Workload:
     >>> simulate.workload.bare_flows(simulate.Flows.of(4, 5, 1e6), "mine").jobs[0].spec.name
     'flows'
     """
-    job = RunningJob(FlowsJob(name="flows", kind="flows", file=path), path, ends_of(flows))
+    ends = ends_of(flows)
+    job = RunningJob(FlowsJob(name="flows", kind="flows", file=path), path, ends, len(ends))
     return Workload((job,), flows, frozen(np.zeros(len(flows), np.int32)))
 
 
@@ -200,6 +201,6 @@ def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: 
                 port_bytes_s=float(fabric.rate_gbps[fabric.first_adapter_port :].max(initial=1.0)) * GBPS,
             )
         elif isinstance(job, FlowsJob):
-            traces[job.name] = read_flows_csv(folder / job.file, fabric)
+            traces[job.name] = read_flows_csv(folder / job.file, fabric if job.rank is None else None)
     models = (catalog or load_catalog()).nodes
     return place_workload(spec, document, fabric, traces, np.random.default_rng(seed), models, steps)

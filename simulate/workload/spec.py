@@ -48,6 +48,11 @@ class PlacedJob(JobBase):
     mapping: Mapping = "as-placed"
     """Which rank runs on which of the adapters."""
 
+    @property
+    def whole_servers(self) -> bool:
+        """Whether it takes whole servers, not single adapter ports."""
+        return False
+
 
 class RankedJob(PlacedJob):
     """A job on as many adapters as it is asked to be."""
@@ -97,11 +102,21 @@ class CollectiveJob(RankedJob, Messaging):
         return algorithm or next(iter(names), "")
 
 
-class GpuJob(PlacedJob):
+class ServerJob(PlacedJob):
     """A job among the GPUs of whole servers: GPU g of the s-th server is rank s G + g, with G GPUs in each."""
 
     server: str | None = None
     """Model of the catalog that the servers are, for a fabric that does not know it, such as a dump."""
+
+    @property
+    def whole_servers(self) -> bool:
+        """Whether it takes whole servers, not single adapter ports."""
+        return True
+
+
+class GpuJob(ServerJob):
+    """A job whose GPUs exchange as NCCL does, or by HFReduce."""
+
     algorithm: Literal["auto", TunedAlgorithm, "hfreduce"] = "auto"
     """What NCCL's tuner takes, or one of its algorithms, with the tuner's latencies; HFReduce for one collective."""
     sharp: bool = False
@@ -110,6 +125,39 @@ class GpuJob(PlacedJob):
     """Whether every switch adds up; without it those whose aggregation node a dump names."""
     pxn: bool = True
     """Whether an all-to-all leaves each server on the rail of its receiver, over NVLink where need be."""
+
+
+class RankJob(ServerJob):
+    """A job whose file has what its ranks do."""
+
+    file: str
+    """File with what the ranks do, relative to this one."""
+    rank: Annotated[Literal["gpu", "adapter"] | None, Field(validate_default=True)] = None
+    """What the numbers ``src`` and ``dst`` are: GPUs, server after server, or adapter ports. When left out, ``src`` and
+    ``dst`` are names of adapters, and the job has no place of its own."""
+
+    @field_validator("rank")
+    @classmethod
+    def _placed(cls, rank: str | None, info: ValidationInfo) -> str | None:
+        own = [name for name in ServerJob.model_fields if name not in JobBase.model_fields]
+        said = [name for name in own if info.data.get(name) != ServerJob.model_fields[name].default]
+        if rank == "adapter" and "server" in said:
+            raise mismatch("gpu, since `server` says what the GPUs are in")
+        if rank is None and said:
+            raise mismatch("a `rank`, gpu or adapter: flows that name their adapters have a place", f"`{said[0]}`")
+        return rank
+
+    @property
+    def whole_servers(self) -> bool:
+        """Whether a rank is a GPU."""
+        return self.rank == "gpu"
+
+
+class TraceJob(RankJob, Messaging):
+    """A job whose file numbers its ranks from 0."""
+
+    rank: Literal["gpu", "adapter"] = "gpu"
+    """What a rank is: a GPU, server after server, or an adapter port of its own, as for processes of MPI."""
 
 
 class GpuCollectiveJob(RankedJob, GpuJob):
@@ -140,13 +188,11 @@ class GpuCollectiveJob(RankedJob, GpuJob):
         return collective
 
 
-class GoalJob(PlacedJob, Messaging):
+class GoalJob(TraceJob):
     """A GOAL schedule."""
 
     kind: Literal["goal"]
-    """A schedule as LogGOPSim reads it."""
-    file: str
-    """File of the schedule, relative to this one: text, or binary when its name ends in ``.bin``."""
+    """A schedule as LogGOPSim reads it, in a text file, or a binary one whose name ends in ``.bin``."""
 
 
 class SimaiJob(GpuJob):
@@ -162,7 +208,7 @@ class SimaiJob(GpuJob):
     """What NCCL's tuner takes for each exchange, or one of its algorithms; an all-to-all takes none."""
 
 
-class ChakraJob(PlacedJob, Messaging):
+class ChakraJob(TraceJob):
     """Chakra execution traces, one file a rank."""
 
     kind: Literal["chakra"]
@@ -323,8 +369,8 @@ class StorageSpec(SpecModel):
     """A message without payload from host to host."""
 
 
-class FlowsJob(JobBase):
-    """Flows that name their hosts."""
+class FlowsJob(RankJob):
+    """Flows between adapters that they name, or between ranks."""
 
     kind: Literal["flows"]
     """Single flows, for example in the background."""

@@ -55,6 +55,10 @@ INSTANTS_A_CALL = 10_000
 """Ticks between two reports of progress, and chances to stop interpreting: a call takes 16 us besides 150 ns for each
 of its ticks, more where they have several hops, so this costs 1 % at most (``benchmarks/timings/bench_calls.py``)."""
 
+BUFFER_BYTES = 8 * 4096
+"""Default of a port and lane where its link needs no more: none is published, and docs/packets.md has bounds."""
+MOST_PLACES = 1024
+"""Most packets of a default buffer: a link of 10 km at 400 Gb/s. Each has a place in memory on every link."""
 UNIT_BYTES = 64
 """Unit of the weights of arbitration tables (InfiniBand Architecture Specification, volume 1, 7.6.9)."""
 
@@ -72,7 +76,7 @@ class PacketModel(Brief):
     --------
     >>> import simulate
     >>> simulate.PacketModel(inputs="voq").label.split(", ")[1:3]
-    ['inputs voq', '8 packets of buffer a port and lane']
+    ['inputs voq', 'buffers that fill a link']
     """
 
     packet_bytes: int = MTU
@@ -81,8 +85,9 @@ class PacketModel(Brief):
     """Whether the packets of an input and lane leave in order (``fifo``), or wait for each output by themselves
     (``voq``). What switches do inside is not published; uniform traffic saturates at 59 % with one and 100 % with the
     other."""
-    buffer_packets: int = 8
-    """Packets that fit into the buffer of a port on each lane: the credits of its sender."""
+    buffer_bytes: int | None = None
+    """Bytes of the buffer of a port on each lane; whole packets of `packet_bytes` in it are the credits of its sender.
+    By default 32 KiB, or more where a link needs more to be full (`Packets` has the formula). No maker publishes it."""
     credit_s: float = 0.0
     """Seconds until a free place becomes a credit; on its way back a credit takes as long as a header did."""
     window_packets: int | None = None
@@ -108,7 +113,11 @@ class PacketModel(Brief):
         for name, expected, good in (
             ("packet_bytes", "a multiple of 64", self.packet_bytes > 0 and self.packet_bytes % 64 == 0),
             ("inputs", "fifo or voq", self.inputs in ("fifo", "voq")),
-            ("buffer_packets", "1 to 32,768", 1 <= self.buffer_packets <= 1 << 15),
+            (
+                "buffer_bytes",
+                "1 to 32,768 packets",
+                self.buffer_bytes is None or 1 <= self.buffer_bytes // max(1, self.packet_bytes) <= 1 << 15,
+            ),
             ("credit_s", "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
             ("window_packets", "0 or more", self.window_packets is None or self.window_packets >= 0),
             ("flowlet_s", "seconds, not negative", isfinite(self.flowlet_s) and self.flowlet_s >= 0),
@@ -123,7 +132,9 @@ class PacketModel(Brief):
         parts = [
             f"packets of {self.packet_bytes} bytes",
             f"inputs {self.inputs}",
-            f"{self.buffer_packets} packets of buffer a port and lane",
+            "buffers that fill a link"
+            if self.buffer_bytes is None
+            else f"{self.buffer_bytes} bytes of buffer a port and lane",
         ]
         if self.window_packets is None:
             parts.append("windows that fill a path")
@@ -152,6 +163,9 @@ class Packets(FlowBook):
     Windows: on a path of channels with latencies l, whose slowest takes p seconds for a packet, a message has at most
     ``ceil((2 sum(l) + p) / p) + 1`` packets on their way between servers. That many leave until the first is
     acknowledged, and one; with fewer a message cannot fill the path, with more it only fills buffers.
+
+    Buffers: a packet of p seconds on a link of latency l holds its place for p until its tail has left, and for 2 l
+    there and back, so that ``ceil((2 l + credit_s + p) / p)`` places keep the link full.
 
     Parameters
     ----------
@@ -212,8 +226,16 @@ class Packets(FlowBook):
         tables = [self._arbitration(entries) for entries in (low, model.high)]
         channels["low_left"], channels["high_left"] = (table[0, 1] if len(table) else 0 for table in tables)
         links = np.zeros(n_links, LINK)
-        links["credits"], links["last"] = model.buffer_packets, -1
-        links["credits"][n_ports * n_lanes :] = UNLIMITED
+        credit_ticks = round(model.credit_s / self.tick_s)
+        if model.buffer_bytes is not None:
+            places = np.full(n_ports, model.buffer_bytes // model.packet_bytes)
+        else:
+            held = 2 * channels["latency"][:n_ports] + credit_ticks + channels["full"][:n_ports]
+            filled = np.minimum(-(-held // channels["full"][:n_ports]), MOST_PLACES)
+            places = np.maximum(filled, BUFFER_BYTES // model.packet_bytes)
+        links["credits"], links["last"] = UNLIMITED, -1
+        links["credits"][: n_ports * n_lanes] = np.repeat(places, n_lanes)
+        self._places = links["credits"].astype(np.int64)
         links["channel"] = np.repeat(np.arange(n), n_lanes)
 
         # Which queue of a buffer a packet stands in: the buffer's own, or one for each port of the switch.
@@ -226,7 +248,7 @@ class Packets(FlowBook):
         port_number = np.zeros(n, np.int32)
         port_number[:n_ports] = fabric.port_number - 1
 
-        ring = 1 << (model.buffer_packets - 1).bit_length()
+        ring = 1 << (int(places.max(initial=1)) - 1).bit_length()
         longest = int(full[:n_ports][plugged].max(initial=1) + latency[:n_ports][plugged].max(initial=1))
         wheel = 1 << min(16, max(11, (2 * longest).bit_length()))
         now = np.zeros(1, CLOCK)
@@ -241,7 +263,7 @@ class Packets(FlowBook):
             ring=ring,
             n_limited=n_ports,
             n_queues=self._n_fabric_queues,
-            credit_ticks=round(model.credit_s / self.tick_s),
+            credit_ticks=credit_ticks,
             voq=model.inputs == "voq",
             adaptive=model.adaptive,
             flowlet_ticks=ceil(model.flowlet_s / self.tick_s),
@@ -411,7 +433,6 @@ class Packets(FlowBook):
         return Congestion(
             network=self.network,
             model=self.model.label,
-            buffer_packets=self.model.buffer_packets,
             hops=self.n_hops,
             sent_bytes=links["sent"].reshape(-1, n_lanes).T,
             stalled_s=by_lane["stalled"] * self.tick_s,
@@ -471,7 +492,7 @@ class Packets(FlowBook):
         limited = links[: len(returns)]
         pending = ((place - limited["first"][:, None]) % ring) < limited["returning"][:, None]
         back[: len(returns)] = np.count_nonzero(pending & (returns <= tick + self._rules.credit_ticks), axis=1)
-        out: NDArray[np.int64] = self.model.buffer_packets - links["credits"].astype(np.int64) - back
+        out: NDArray[np.int64] = self._places - links["credits"] - back
         return np.maximum(out, 0)
 
     def _deadlock(self) -> Deadlock:

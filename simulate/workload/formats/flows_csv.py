@@ -24,13 +24,14 @@ from topo.files.text import read_lines
 
 REQUIRED = ("start_s", "src", "dst", "bytes")
 OPTIONAL = ("sl", "finish_s")
+RANK = re.compile(r"\d{1,6}", re.ASCII)
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
 LEVELS = {str(level): level for level in range(16)} | {"": ASK}
 MAX_AMOUNT = 1e18
 """Seconds or bytes: an exabyte, and more years than there were. What is larger is a slip, and would overflow."""
 
 
-def read_flows_csv(path: str | Path, fabric: Fabric) -> Flows:
+def read_flows_csv(path: str | Path, fabric: Fabric | None) -> Flows:
     """Read flows from a CSV file, unpacked when its name ends in ``.gz``; see `parse_flows_csv`.
 
     Examples
@@ -43,12 +44,12 @@ def read_flows_csv(path: str | Path, fabric: Fabric) -> Flows:
     return parse_flows_csv(read_lines(path), fabric, str(path))
 
 
-def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -> Flows:
-    """Parse flows between the adapter ports of a fabric.
+def parse_flows_csv(lines: Iterable[str], fabric: Fabric | None, path: str = "flows") -> Flows:
+    """Parse flows between the adapter ports of a fabric, or between ranks where there is none.
 
-    The first line names the columns ``start_s`` (seconds), ``src`` and ``dst`` (names as `EndPortNames` takes them),
-    ``bytes``, and optionally ``sl`` (0 to 15; empty for the level that the subnet manager gives to the path), in any
-    order. A column ``finish_s`` of an earlier run, blank lines and lines that begin with ``#`` are skipped.
+    The first line names the columns ``start_s`` (seconds), ``src`` and ``dst`` (names as `EndPortNames` takes them, or
+    ranks), ``bytes``, and optionally ``sl`` (0 to 15; empty for the level that the subnet manager gives to the path),
+    in any order. A column ``finish_s`` of an earlier run, blank lines and lines that begin with ``#`` are skipped.
 
     Raises
     ------
@@ -60,7 +61,7 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
     if header is None:
         raise refusal(f"{path}:1", "an empty file", f"the header {','.join(REQUIRED)}[,sl]")
     columns = _header(header[1], f"{path}:{header[0]}")
-    names = EndPortNames(fabric)
+    names = None if fabric is None else EndPortNames(fabric)
     known: dict[str, int] = {}
     findings: list[Finding] = []
     rows = array("d")  # five numbers a flow
@@ -73,9 +74,11 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric, path: str = "flows") -
     def end(column: str) -> int:
         name = cell[column]
         if name not in known:
-            found = names.find(name)
+            rank = [int(name)] if RANK.fullmatch(name) else []
+            found = names.find(name) if names else rank
             if len(found) != 1:
-                return refuse(f'{column} "{name[:80]}"', *names.advice(name))
+                advice = names.advice(name) if names else ("a rank, a whole number of at most six digits",)
+                return refuse(f'{column} "{name[:80]}"', *advice)
             known[name] = found[0]
         return known[name]
 

@@ -313,7 +313,9 @@ def test_goal_that_is_written_plays_the_same(tmp_path: Path, capsys: Captured) -
     assert goal.read_text().startswith("// rank 0 is gpu00 mlx5_0\n// rank 1 is gpu01")
     workload = written(
         tmp_path / "again.yaml",
-        json.dumps({"jobs": [{"name": "again", "kind": "goal", "file": "ring.goal", "nodes": names}]}),
+        json.dumps(
+            {"jobs": [{"name": "again", "kind": "goal", "rank": "adapter", "file": "ring.goal", "nodes": names}]}
+        ),
     )
     assert simulate(capsys, LAB, "-w", workload)["makespan_s"] == pytest.approx(once["makespan_s"], rel=1e-9)
 
@@ -530,10 +532,10 @@ def test_a_dump_does_not_know_its_servers(lab: Path, tmp_path: Path, capsys: Cap
 
 def test_packets_say_what_they_met(tmp_path: Path, capsys: Captured) -> None:
     flows = written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,gpu00,gpu15,{MIB}\n0,gpu01,gpu15,{MIB}\n")
-    options = (LAB, "--flows", flows, "--engine", "packets", "--inputs", "voq", "--buffer-packets", "16")
+    options = (LAB, "--flows", flows, "--engine", "packets", "--inputs", "voq", "--buffer-bytes", "65536")
     found = simulate(capsys, *options, "--hop-latency-ns", "150")
     assert found["makespan_s"] == pytest.approx(2 * MIB / RATE, rel=0.01)
-    label = "packets of 4096 bytes, inputs voq, 16 packets of buffer a port and lane, windows that fill a path"
+    label = "packets of 4096 bytes, inputs voq, 65536 bytes of buffer a port and lane, windows that fill a path"
     assert found["packets"]["model"] == label
     assert "--engine packets" in refused(capsys, LAB, "--flows", flows, "--inputs", "voq")
 
@@ -548,7 +550,32 @@ def test_a_deadlock_is_status_1_and_drawn(tmp_path: Path, capsys: Captured) -> N
     written(tmp_path / "f.csv", "\n".join(["start_s,src,dst,bytes", *rows]))
     workload = written(tmp_path / "w.yaml", "jobs: [{name: a, kind: flows, file: f.csv}]")
     options = (spec, "-w", workload, "--engine", "packets", "--hop-latency-ns", "150", "-o", out)
-    options += ("--buffer-packets", "2")
+    options += ("--buffer-bytes", "8192")
     assert run(["simulate", *map(str, options)]) == 1
     assert "full buffers wait for each other" in capsys.readouterr().err
     assert "<svg" in (out / "deadlock.svg").read_text()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_caveats_are_the_same_with_and_without_json(seed: int, tmp_path: Path, capsys: Captured) -> None:
+    rng = np.random.default_rng(seed)
+    one = {"name": "a", "size": "1 MB", "ranks": int(rng.integers(2, 5))}
+    written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,0,{rng.integers(1, 128)},1e6\n")
+    jobs = [
+        one | {"kind": "collective", "collective": "allreduce"},
+        one | {"kind": "gpu-collective", "algorithm": "tree", "name": "b"},
+        one | {"kind": "gpu-collective", "name": "c"},
+        {"name": "d", "kind": "flows", "rank": "gpu", "file": "f.csv"},
+    ]
+    workload = written(tmp_path / "w.yaml", json.dumps({"jobs": [jobs[seed % 4]]}))
+    options = [str(LAB), "-w", str(workload), "--engine", str(rng.choice(["fluid", "packets"]))]
+    options += [str(word) for word in rng.choice([("--latency-ns", "0"), ("--latency-ns", "900"), ("--seed", "1")])]
+    options += [str(word) for word in rng.choice([("--hop-latency-ns", "150"), ("--seed", "2")])]
+    shown = {}
+    for more in ((), ("--json",)):
+        capsys.readouterr()
+        assert run(["simulate", *options, *more]) == 0
+        shown[more] = capsys.readouterr().out
+    caveats = json.loads(shown["--json",])["caveats"]
+    assert caveats
+    assert all("".join(caveat.split()) in "".join(shown[()].split()) for caveat in caveats)

@@ -35,7 +35,7 @@ def test_where_nothing_is_shared_nothing_stands_still() -> None:
 
 def test_buffers_fill_before_a_hot_spot_and_nowhere_else() -> None:
     net = network(line(4, 4))
-    outcome = PacketModel(buffer_packets=8, window_packets=0)(net, n_bins=8).play(Flows.of(*TO_8, 1e6))
+    outcome = PacketModel(buffer_bytes=8 * 4096, window_packets=0)(net, n_bins=8).play(Flows.of(*TO_8, 1e6))
     met = outcome.congestion
     assert met is not None
     found = find_saturation(outcome)

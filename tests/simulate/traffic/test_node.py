@@ -1,13 +1,21 @@
 """Rates inside a server equal the figures of its model, shared as the hardware shares them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import routing
 from helpers.servers import PCIE_A100, binding, ends, model, network_of, outcome_of, routed_tree
+from simulate import Network, play
 from simulate.traffic.collectives.steps import hierarchical_allreduce
 from simulate.traffic.flows import Flows
 from simulate.traffic.node import Servers
+from simulate.traffic.placement import rails_of_hosts
+from topo.builder import FabricBuilder
 from topo.errors import HeddleError
+from topo.fabric import Role
+from topo.speeds import LinkSpeed
 
 OPERATIONS = (1.0, 9.0, 0.25)
 SIZE = 27e9
@@ -145,3 +153,67 @@ def test_what_is_not_known_does_not_limit() -> None:
     free = Servers(model(gpu_adapter_gbyte_per_s=None), routed_tree()[0], ends(2))
 
     assert outcome_of(free, flow(free, 0, 8)).makespan_s == pytest.approx(27 / 25)  # the link
+
+
+def pairs_of_ports(*, one_card: bool, loose: bool = False) -> tuple[routing.Routed, Servers]:
+    """Two servers of two GPUs with two ports each: those of one card, or two cards; each pair on two leaves.
+
+    With `loose` the second port of the first GPU of the first server hangs on nothing.
+    """
+    build = FabricBuilder("dual")
+    leaves = [build.switch(f"leaf{at}", model="X", radix=8, role=Role.LEAF, level=1) for at in range(2)]
+    for host in range(2):
+        for gpu in range(2):
+            said = {"model": "C", "host_model": "H", "role": Role.COMPUTE}
+            if one_card:
+                card = build.adapter(f"gpu{host}", f"mlx5_{gpu}", **said, ports=2)
+                ports = [(card, port) for port in (1, 2)]
+            else:
+                ports = [(build.adapter(f"gpu{host}", f"mlx5_{2 * gpu + at}", **said), 1) for at in range(2)]
+            for leaf, (node, port) in zip(leaves, ports, strict=True):
+                if not (loose and host == gpu == 0 and leaf == leaves[1]):
+                    build.link(node, port, leaf, 2 * host + gpu + 1, LinkSpeed(4, "HDR"))
+    build.link(leaves[0], 8, leaves[1], 8, LinkSpeed(4, "HDR"))
+    fabric = build.build()
+    rows = [*rails_of_hosts(fabric, unplugged=True).values()]
+    figures = {"gpus": 2, "adapters": 2 if one_card else 4, "gpu_host_gbyte_per_s": 100.0, "nvlink_gpus": None}
+    figures |= {"gpus_on_shared_root_port": None, "first_gpu_on_shared_root_port": None}
+    servers = Servers(model(**figures, gpu_adapter_gbyte_per_s=30.0), fabric, np.stack(rows))
+    return routing.route(fabric), servers
+
+
+@pytest.mark.parametrize(("one_card", "rate"), [(True, 30e9), (False, 50e9)])
+def test_ports_and_adapters_of_one_gpu_share_its_traffic(one_card: bool, rate: float) -> None:
+    """Dual ToR: half of a message by each port; two cards carry 2 x 25 GB/s, and one card what it carries at all."""
+    routed, servers = pairs_of_ports(one_card=one_card)
+    flows = servers.between_gpus(Flows.of([0, 2], [2, 1], SIZE, after=(1, 0)))
+    outcome = play(Network.of(routed, devices=servers.devices, latency_s=0), flows)
+    assert outcome.finish_s.tolist() == pytest.approx([SIZE / rate] * 2 + [2 * SIZE / rate] * 2)  # there, then back
+    fabric = routed.fabric
+    sent = outcome.resource_bytes[servers.ends - fabric.n_switches + fabric.first_adapter_port]
+    assert sent.tolist() == [[SIZE / 2, SIZE / 2, 0, 0]] * 2
+    between = outcome.resource_bytes[: fabric.n_ports][fabric.is_inner]
+    assert not between.any()  # a port of the first leaf sends to one of the first leaf
+
+
+def test_the_other_port_carries_all_where_one_has_failed() -> None:
+    routed, servers = pairs_of_ports(one_card=True, loose=True)
+    flows = servers.between_gpus(Flows.of([0], [2], SIZE))
+    assert play(Network.of(routed, devices=servers.devices, latency_s=0), flows).makespan_s == pytest.approx(27 / 25)
+    assert len(servers.between_gpus(Flows.of([1], [3], SIZE))) == 2
+
+
+def test_host_memory_sends_over_a_port_that_works() -> None:
+    routed, servers = pairs_of_ports(one_card=True, loose=True)
+    reversed_ports = np.array([ends.reshape(2, 2)[:, ::-1].ravel() for ends in servers.ends])  # the loose one first
+    made = Servers(servers.model, servers.fabric, reversed_ports, (1.0,))
+    flows = Flows.of(made.memory(1)[0], made.memory(1)[1], 25e9)
+    assert play(Network.of(routed, devices=made.devices, latency_s=0), flows).makespan_s == pytest.approx(1.0)
+
+
+def test_ports_that_are_not_those_of_the_adapters_are_refused() -> None:
+    _, servers = pairs_of_ports(one_card=True)
+    with pytest.raises(HeddleError, match="found 4 adapters of each server"):
+        Servers(replace(servers.model, adapters=3), servers.fabric, servers.ends)
+    with pytest.raises(HeddleError, match="found 4 adapters of each server"):
+        Servers(servers.model, servers.fabric, servers.ends[:, [0, 2, 1, 3]])

@@ -249,7 +249,7 @@ def test_goal_jobs_are_placed_too() -> None:
             ]
         )
     )
-    text = "jobs:\n- {name: t, kind: goal, file: t.goal, within: leaf, zone: 1, sl: 2}"
+    text = "jobs:\n- {name: t, kind: goal, file: t.goal, rank: adapter, within: leaf, zone: 1, sl: 2}"
     workload = placed(text, {"t": trace})
 
     assert hosts(workload, 0) == ["gpu100", "gpu101", "gpu102"]
@@ -260,7 +260,8 @@ def test_goal_jobs_are_placed_too() -> None:
 
 def test_reads_files_beside_it(tmp_path) -> None:
     (tmp_path / "w.yaml").write_text(
-        "jobs:\n- {name: t, kind: goal, file: t.goal}\n- {name: f, kind: flows, file: f.csv, start: 1 s}\n"
+        "jobs:\n- {name: t, kind: goal, file: t.goal, rank: adapter}\n"
+        "- {name: f, kind: flows, file: f.csv, start: 1 s}\n"
     )
     (tmp_path / "t.goal").write_text("num_ranks 2\nrank 0 {\nsend 9b to 1\n}\nrank 1 {\nrecv 9b from 0\n}\n")
     (tmp_path / "f.csv").write_text("start_s,src,dst,bytes\n0.5,storage004,gpu000,7\n")

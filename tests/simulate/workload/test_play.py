@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from simulate.workload.place import Workload, place_workload
 from simulate.workload.play import job_results, play_with_storage
 from simulate.workload.spec import WorkloadSpec
 from topo.errors import HeddleError, SpecError
-from topo.files.yaml import parse_yaml
+from topo.files.text import config_root
+from topo.files.yaml import parse_yaml, read_yaml
 from topo.spec.validation import validate
 
 FABRIC = zoned(leaves=4, spines=2, n_gpus=12, n_storage=8, joints=1, ports=1)
@@ -151,3 +153,35 @@ def test_a_simulation_shows_itself() -> None:
 def test_refuses_an_engine_of_another_name() -> None:
     with pytest.raises(HeddleError, match="found the engine 'packet'; expected one of fluid"):
         play(NETWORK, allreduce(FABRIC.ends(role="compute"), 1e6), engine="packet")
+
+
+SMALL = {"size": "1 MiB", "parameters": "1 MB", "cache": "1 MB", "activations": "1 MB", "experts": "64 kB"} | {
+    "checkpoint": "4 MiB", "sample": "64 KiB", "bucket": "1 MB", "forward": "1 us", "backward": "2 us", "layers": 2,
+    "prompt": "1 us", "token": "1 us", "requests": 8, "repeat": 1, "steps": 1, "batches": 1, "loaders": 1, "prefill": 2,
+    "servers": 2, "chunks": 4, "micro_batches": 2, "compute": "1 us",
+}  # fmt: skip
+"""What shipped workloads have, made small."""
+
+
+@pytest.mark.parametrize("path", sorted((config_root() / "workloads").glob("*.yaml")), ids=lambda path: path.stem)
+def test_packets_play_every_workload_that_fluid_flows_play(path: Path, tmp_path: Path) -> None:
+    """In no less than the fullest part needs, and, but for storage, whose clients act on what they see, the same."""
+    spec = read_yaml(path).value
+    for job in spec["jobs"]:
+        job |= {key: value for key, value in SMALL.items() if key in job}
+        if job["kind"] != "flows":
+            job["ranks"] = 2 if job.get("within") == "leaf" else 4
+        else:
+            rows = "".join(f"0,storage{at} mlx5_0,gpu00,1e6\n" for at in range(2))
+            (tmp_path / job["file"]).write_text(f"start_s,src,dst,bytes\n{rows}")
+    workload = parse_workload(spec, FABRIC, folder=tmp_path)
+    network = Network.of(Routed(FABRIC, routed(FABRIC)))
+    fluid, packets = (play(network, workload, engine=engine) for engine in ("fluid", "packets"))
+    outcome = packets.outcome
+    least_s = (outcome.resource_bytes / outcome.network.capacity_bytes_s).max()
+    assert outcome.makespan_s >= least_s * (1 - 1e-3)
+    assert np.isfinite(outcome.finish_s).all()
+    if not workload.acts:
+        assert outcome.resource_bytes == pytest.approx(fluid.outcome.resource_bytes)
+        assert outcome.makespan_s <= 2 * fluid.makespan_s
+    assert {*fluid.outcome.keywords} - {"fluid flows"} <= {*outcome.keywords}

@@ -49,7 +49,7 @@ def test_legal_ports_deliver_everything_on_joined_zones(seed: int) -> None:
             outcome = play(
                 net,
                 Flows.of(np.tile(ends, 3), dst, 50_000),
-                engine=replace(ADAPTIVE, inputs=inputs, buffer_packets=2, seed=turn),
+                engine=replace(ADAPTIVE, inputs=inputs, buffer_bytes=2 * 4096, seed=turn),
             )
             assert np.all(outcome.finish_s[outcome.flows.src != outcome.flows.dst] > 0)
 

@@ -51,7 +51,7 @@ def test_tables_of_ours_never_deadlock(name: str) -> None:
     network = loaded(route(fabric))
     for seed in range(100):
         inputs = "voq" if seed % 2 else "fifo"
-        model = PacketModel(inputs=inputs, buffer_packets=(8, 2, 1)[seed % 3])
+        model = PacketModel(inputs=inputs, buffer_bytes=(8, 2, 1)[seed % 3] * 4096)
         outcome = play(network, permutations(fabric, seed), engine=model)
         assert (outcome.finish_s > 0).sum() == (outcome.flows.src != outcome.flows.dst).sum()
 

@@ -35,7 +35,7 @@ def test_output_queues_make_packets_wait_as_long_as_arrivals_in_slots_do(n: int,
     rng = np.random.default_rng(n)
     slot, sender = np.nonzero(rng.random((slots, n)) < load)
     flows = Flows.of(first + sender, first + n + rng.integers(0, n, len(slot)), 4096, start_s=slot * SLOT_S)
-    outcome = Packets(net, replace(VOQ, buffer_packets=256)).play(flows)
+    outcome = Packets(net, replace(VOQ, buffer_bytes=256 * 4096)).play(flows)
     wait = outcome.duration_s.mean() / SLOT_S - 1
     assert wait == pytest.approx((n - 1) / n * load / (2 * (1 - load)), rel=0.03)
 
@@ -45,7 +45,7 @@ def test_output_queues_make_packets_wait_as_long_as_arrivals_in_slots_do(n: int,
 )
 def test_few_credits_cap_a_long_link(credits: int, far: float, more: float) -> None:
     net = network(line(2), hop_s=far * SLOT_S)
-    model = PacketModel(buffer_packets=credits, credit_s=more * SLOT_S)
+    model = PacketModel(buffer_bytes=credits * 4096, credit_s=more * SLOT_S)
     rate = steady(net, model, Flows.of(1, 2, LONG))
     assert rate == pytest.approx(min(1.0, credits / (1 + 2 * far + more)), rel=1e-3)
 

@@ -40,7 +40,7 @@ def test_random_traffic(seed: int) -> None:
     model = PacketModel(
         window_packets=int(rng.choice([0, 3])),
         inputs=str(rng.choice(["fifo", "voq"])),
-        buffer_packets=int(rng.integers(1, 9)),
+        buffer_bytes=int(rng.integers(1, 9)) * 4096,
         credit_s=float(rng.choice([0, 0.4])) * SLOT_S,
     )
     src, dst = rng.integers(3, 11, (2, n))

@@ -94,7 +94,7 @@ def test_a_slow_link_behind_a_fast_one_and_in_front_of_it() -> None:
 
 
 def test_wrong_figures_are_refused() -> None:
-    for name, value in {"packet_bytes": 100, "inputs": "lifo", "buffer_packets": 0, "credit_s": -1.0}.items():
+    for name, value in {"packet_bytes": 100, "inputs": "lifo", "buffer_bytes": 4095, "credit_s": -1.0}.items():
         with pytest.raises(HeddleError, match=f"found {name}"):
             PacketModel(**{name: value})
     with pytest.raises(HeddleError, match="high-priority table"):

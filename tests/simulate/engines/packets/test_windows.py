@@ -5,18 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import routing
+import topo
 from helpers.packets import RATE, SLOT_S, line, network
 from helpers.presets import read_preset, routed
 from simulate import Flows, Network, PacketModel, play
 from simulate.traffic import HFReduce
 
 
-@pytest.mark.parametrize("hop_slots", [0.0, 0.1, 1.0, 7.3, 40.0])
+@pytest.mark.parametrize("hop_slots", [0.0, 0.1, 1.0, 3.4, 3.6, 7.3, 40.0])
 @pytest.mark.parametrize("inputs", ["fifo", "voq"])
-def test_one_message_fills_an_idle_path(hop_slots: float, inputs: str) -> None:
-    """Buffers of 64 packets hold what is under way on the longest of these links, there and back twice."""
+@pytest.mark.parametrize("credit_slots", [0.0, 2.5])
+def test_one_message_fills_an_idle_path(hop_slots: float, inputs: str, credit_slots: float) -> None:
+    """By default, whatever the latency: windows and buffers hold what is under way."""
     net, packets = network(line(2, 2), hop_s=hop_slots * SLOT_S), 2000
-    model = PacketModel(inputs=inputs, buffer_packets=128)
+    model = PacketModel(inputs=inputs, credit_s=credit_slots * SLOT_S)
     took = play(net, Flows.of([2], [4], packets * 4096.0), engine=model).makespan_s
     assert took == pytest.approx((packets + 3 * hop_slots) * SLOT_S, rel=2e-3)
 
@@ -26,9 +29,29 @@ def test_a_packet_less_does_not() -> None:
     net = network(line(2, 2), hop_s=7.3 * SLOT_S)
     full = int(np.ceil(2 * 3 * 7.3 + 1))
     for window, fills in ((full, True), (full - 2, False)):
-        model = PacketModel(window_packets=window, buffer_packets=128)
+        model = PacketModel(window_packets=window, buffer_bytes=128 * 4096)
         took = play(net, Flows.of([2], [4], 2000 * 4096.0), engine=model).makespan_s
         assert (took < 2000 * SLOT_S * 1.02) == fills
+
+
+def test_a_place_less_in_a_buffer_does_not_fill_a_link() -> None:
+    """The formula is no looser than it says: 2 x 3.3 + 1 packets, of which a part counts as one."""
+    net = network(line(2, 2), hop_s=3.3 * SLOT_S)
+    for places, fills in ((8, True), (7, False)):
+        model = PacketModel(window_packets=0, buffer_bytes=places * 4096)
+        took = play(net, Flows.of([2], [4], 2000 * 4096.0), engine=model).makespan_s
+        assert (took < 2000 * SLOT_S * 1.02) == fills
+
+
+@pytest.mark.parametrize("name", ["dgx-h100-48", "fire-flyer-2"])
+def test_links_of_the_catalog_are_full_by_default(name: str) -> None:
+    """At 400 Gb/s 32 KiB are 655 ns, and a switch whose latency is unknown takes 449 ns there and back each."""
+    fabric = topo.preset(name).fabrics[0]
+    ends = fabric.ends(role="compute")
+    flows = Flows.of(ends[:1], ends[-1:], 1e8)
+    net = Network.of(routing.route(fabric))
+    fluid, packets = (play(net, flows, engine=engine).makespan_s for engine in ("fluid", "packets"))
+    assert packets == pytest.approx(fluid, rel=1e-3)
 
 
 @pytest.mark.parametrize("buffer_packets", [8, 32, 256])
@@ -36,7 +59,7 @@ def test_a_hot_port_leaves_an_idle_one_its_fair_share(buffer_packets: int) -> No
     """A sends to a hot port with three others, and to an idle one: by max-min it sends 1/4 there and 3/4 here."""
     net = network(line(6))
     a, d, e, f, b, c = range(1, 7)
-    engine = PacketModel(inputs="voq", buffer_packets=buffer_packets)(net, n_bins=64)
+    engine = PacketModel(inputs="voq", buffer_bytes=buffer_packets * 4096)(net, n_bins=64)
     engine.begin_all(Flows.of([a, d, e, f, a], [b, b, b, b, c], 4096 * 8000.0))
     engine.advance(3000 * SLOT_S)
     timeline, fabric = engine.timeline, net.fabric
