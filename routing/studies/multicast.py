@@ -29,7 +29,7 @@ from topo.files.text import lines_of, read_lines
 from topo.graphs import components
 from topo.table import Column, Shown, Table
 
-SWITCH = re.compile(r"Switch\s+0x([0-9a-f]{1,16})\b.*", re.IGNORECASE)
+SECTION = re.compile(r"Switch\s+0x([0-9a-f]{1,16})\b.*", re.IGNORECASE)
 ENTRY = re.compile(r"0x([0-9a-f]{1,4})\s*:((?:\s+0x[0-9a-f]{1,3})*)\s*", re.IGNORECASE)
 FIRST_LID, LAST_LID = 0xC000, 0xFFFE
 """Multicast LIDs (InfiniBand Architecture Specification, volume 1, 4.1.3)."""
@@ -107,7 +107,18 @@ class MulticastStudy(Shown):
 
 
 def read_mcfdbs(path: str | Path, fabric: Fabric) -> MulticastStudy:
-    """Study the multicast groups of a file; see `parse_mcfdbs`."""
+    """Study the multicast groups of a file; see `parse_mcfdbs`.
+
+    Examples
+    --------
+    >>> import tempfile, topo
+    >>> from pathlib import Path
+    >>> from routing.studies import read_mcfdbs
+    >>> fabric, path = topo.preset("lab-20").fabric, Path(tempfile.mkdtemp(), "opensm.mcfdbs")
+    >>> _ = path.write_text(f"Switch 0x{int(fabric.node_guid[0]):x}\\n0xC001 : 0x001 0x002\\n")
+    >>> read_mcfdbs(path, fabric).groups[0].depth
+    1
+    """
     return parse_mcfdbs(read_lines(path), fabric, str(path))
 
 
@@ -134,15 +145,16 @@ def parse_mcfdbs(text: str | Iterable[str], fabric: Fabric, path: str = "") -> M
     >>> import topo
     >>> from routing.studies import parse_mcfdbs
     >>> fabric = topo.preset("lab-20").fabric
-    >>> parse_mcfdbs(f"Switch 0x{int(fabric.node_guid[0]):x}\\n0xC001 : 0x001 0x002\\n", fabric).table.rows()[0][:4]
-    ('0xc001', 'holds', 1, 2)
+    >>> study = parse_mcfdbs(f"Switch 0x{int(fabric.node_guid[0]):x}\\n0xC001 : 0x001 0x002\\n", fabric)
+    >>> study.holds, study.groups[0].members
+    (True, 2)
     """
     number_of = {int(guid): switch for switch, guid in enumerate(fabric.node_guid[: fabric.n_switches].tolist())}
     entries: dict[int, set[int]] = {}
     seen, unknown, here = set[int](), 0, None
     for line_number, line in enumerate(lines_of(text, path), 1):
         words = line.strip()
-        if start := SWITCH.fullmatch(words):
+        if start := SECTION.fullmatch(words):
             here = number_of.get(int(start[1], 16), -1)
             seen.add(here)
             unknown += here < 0

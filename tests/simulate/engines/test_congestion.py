@@ -27,7 +27,7 @@ def bin_of(ticks: int) -> int:
 
 def met(latencies: list[int]) -> Congestion:
     none, bins = np.zeros((1, 1)), np.bincount([bin_of(ticks) for ticks in latencies], minlength=1)
-    return Congestion(NETWORK, "packets", 1, 0, none.astype(int), none, none, bins, TICK_S, 1.0, np.zeros((1, 1, 1)))
+    return Congestion(NETWORK, "packets", 1, none.astype(int), none, none, bins, TICK_S, 1.0, np.zeros((1, 1, 1)))
 
 
 @pytest.mark.parametrize("seed", range(30))
