@@ -115,7 +115,7 @@ def read_mcfdbs(path: str | Path, fabric: Fabric) -> MulticastStudy:
     >>> from pathlib import Path
     >>> from routing.studies import read_mcfdbs
     >>> fabric, path = topo.preset("lab-20").fabric, Path(tempfile.mkdtemp(), "opensm.mcfdbs")
-    >>> _ = path.write_text(f"Switch 0x{int(fabric.node_guid[0]):x}\\n0xC001 : 0x001 0x002\\n")
+    >>> _ = path.write_text(f"Switch 0x{int(fabric.node_guid[0]):x}{chr(10)}0xC001 : 0x001 0x002")
     >>> read_mcfdbs(path, fabric).groups[0].depth
     1
     """
@@ -123,7 +123,7 @@ def read_mcfdbs(path: str | Path, fabric: Fabric) -> MulticastStudy:
 
 
 def parse_mcfdbs(text: str | Iterable[str], fabric: Fabric, path: str = "") -> MulticastStudy:
-    r"""Study the multicast groups of a dump.
+    """Study the multicast groups of a dump.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def parse_mcfdbs(text: str | Iterable[str], fabric: Fabric, path: str = "") -> M
     >>> import topo
     >>> from routing.studies import parse_mcfdbs
     >>> fabric = topo.preset("lab-20").fabric
-    >>> study = parse_mcfdbs(f"Switch 0x{int(fabric.node_guid[0]):x}\\n0xC001 : 0x001 0x002\\n", fabric)
+    >>> study = parse_mcfdbs([f"Switch 0x{int(fabric.node_guid[0]):x}", "0xC001 : 0x001 0x002"], fabric)
     >>> study.holds, study.groups[0].members
     (True, 2)
     """
