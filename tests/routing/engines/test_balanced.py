@@ -339,7 +339,8 @@ def test_shifts_are_as_good_as_those_of_plain_shortest_paths_where_these_are_saf
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "fullest", "bisection", "shifts"), [
-    (150, 1056, 0.5555, 0.3336),
+    pytest.param(150, 1056, 0.5555, 0.3336, marks=pytest.mark.xfail(
+        strict=True, reason="the closed form of its zones ends 1.5 % fuller: docs/validation/tables.md")),
     (244, 847, 0.6188, 0.544),
     nightly(33, 8072, 0.411, 0.2318),
     nightly(90, 2819, 0.4646, 0.3044),
