@@ -21,6 +21,7 @@ import routing
 import simulate
 import topo
 from helpers.dumps import format_db_csv, format_iblinkinfo, format_ndt, format_net_dump, format_planes
+from helpers.far import format_far
 from routing import opensm
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -306,6 +307,8 @@ def build(folder: Path) -> list[Target]:
         f"# Port counters: Lid {lid} port 1\nPortXmitData:.....90\nPortXmitWait:.....12\n".encode(),
     ]
     psl = "".join(f"0x{int(fabric.node_guid[4]):016x} {lid} {lid % 2}\n" for lid in (1, 2, 5)).encode()
+    far = format_far(fabric, routing.studies.adaptive.legal_tables(routing.route(fabric))).encode()
+    mcfdbs = f"Switch {int(fabric.node_guid[0]):#x}\nLID : Out Port(s)\n0xC001 : 0x001  0x002\n".encode()
     dumps, specs, jobs = [dump, lst], [SPEC.encode()], [JOBS.encode()]
     tables, queues = [files["lfts"]], [QUEUE.encode()]
     return [
@@ -354,6 +357,8 @@ def build(folder: Path) -> list[Target]:
                 ("verify slvl", "slvl", [SLVL.encode()], f"verify {ROUTED} @lfts --lanes FILE", 1),
                 ("verify psl", "psl", [psl], f"verify {ROUTED} @lfts --lanes {CONF} --policy FILE", 1),
                 ("verify policy", "qos-policy.conf", policy, f"verify {ROUTED} @lfts --lanes {CONF} --policy FILE", 1),
+                ("verify adaptive", "x.far", [far], f"verify {ROUTED} --adaptive FILE", 2),
+                ("verify multicast", "x.mcfdbs", [mcfdbs], f"verify {ROUTED} @lfts --multicast FILE", 1),
                 ("verify folder", "plan/fabric.json", [as_json], "verify @plan", 1),
                 ("verify expect", "x", tables, f"verify {ROUTED} @lfts --expect FILE", 1),
                 ("simulate", "jobs.yaml", jobs, "simulate @plan -w FILE", 2),
