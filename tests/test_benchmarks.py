@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
+import topo
 from helpers.benchmarks import FOLDER, load
 
 SCRIPTS = sorted(f"{path.parent.name}/{path.stem}" for path in FOLDER.glob("*/*.py"))
 SMALL_TREES = {"small": (2, 2, 1), "8,000 hosts": (4, 4, 1)}
 SMALL: dict[str, tuple[dict[str, Any], list[str], str]] = {
-    "timings/bench_engines": ({"SIZES": SMALL_TREES, "TURNS": 1}, [], r"  fat-tree: .* s\n  balanced: .* s\n"),
+    "timings/bench_engines": (
+        {"fabrics": lambda: {"lab": topo.preset("lab-20").fabric}},
+        [],
+        r"  fat-tree: .* s\n  balanced: .* s\n",
+    ),
     "timings/bench_packets": ({"ZONES": {16: (4, 2, 4)}, "STEPS": {}}, [], r"\| a quarter to one \| 16 \|"),
     "timings/bench_proof": ({"SIZES": SMALL_TREES}, [], r"0 missing, 0 channels in credit loops\n"),
     "timings/bench_scale": ({}, ["--row", "uniform 780", "2000"], r"\| uniform 780 \| 2,000 \|"),
