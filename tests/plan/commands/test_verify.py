@@ -1,6 +1,7 @@
 """`plan verify` on files that are broken, cut short or hostile: one message, or a verdict that is true."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -229,3 +230,22 @@ def test_a_multicast_group_that_is_no_tree_fails(lab: Path, tmp_path: Path, caps
         assert run(["verify", str(lab), "--multicast", str(dump), "--json"]) == status
         (group,) = json.loads(capsys.readouterr().out)["multicast"]["groups"]
         assert ("which does not answer" in group["example"]) == bool(status)
+
+
+def test_the_page_on_adaptive_routing_prints_what_the_command_prints(
+    lab: Path, tmp_path: Path, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (repository / "docs" / "adaptive.md").read_text(encoding="utf-8")
+    fabric = topo.read_fabric(lab / "fabric.ibnetdiscover")
+    read = routing.opensm.read_lfts(lab / "opensm" / "lfts", fabric).tables
+    text = format_far(fabric, routing.studies.adaptive.legal_tables(routing.Routed(fabric, read)))
+    # Towards the first leaf, a port of the first spine that leads to the other one.
+    spine = text.index(f"Switch 0x{int(fabric.node_guid[2]):016x}")
+    head, group, rest = text[:spine], *re.split(r"(?<=0     6,7,8,9,10,)", text[spine:], maxsplit=1)
+    for number, dump in enumerate((text, head + group + "11," + rest)):
+        path = tmp_path / f"{number}.far"
+        path.write_text(dump, encoding="utf-8")
+        assert run(["verify", str(lab / "fabric.ibnetdiscover"), "--adaptive", str(path)]) == number
+        lines = capsys.readouterr().out.splitlines()
+        for line in [*lines[:2], *(line.strip(" │")[:40] for line in lines if "credit loops, all" in line)]:
+            assert line in page
