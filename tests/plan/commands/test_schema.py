@@ -95,7 +95,7 @@ def test_what_heddle_accepts_the_schema_accepts(kind: str, capsys: pytest.Captur
             tried = spoilt(value, dice)
             document = mapping_document(tried) if isinstance(tried, dict) else None
             ours = document is not None and accepts(lambda: topo.validate(MODELS[kind], document))  # noqa: B023
-            theirs = accepts(lambda: judge.validate(tried))  # noqa: B023
+            theirs = judge.is_valid(tried)
             assert theirs or not ours, tried
             both += ours
             refused += not theirs
