@@ -11,6 +11,7 @@ import ast
 import inspect
 import re
 import textwrap
+from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -63,6 +64,7 @@ class SpecModel(BaseModel):
         return found
 
 
+@cache
 def _field_docs(model: type) -> dict[str, str]:
     """Return the docstrings below the annotated names in the body of a class; none where it has no source."""
     try:
