@@ -175,13 +175,11 @@ def verify(
     groups, skipped = (None, []) if adaptive is None else routing.studies.adaptive.read_far(
         adaptive, source, read.tables if read else None)  # fmt: skip
     notes += [f"{adaptive}: {note}" for note in skipped]
-    if read is not None:
-        found = read.tables
-    else:
-        assert groups is not None
-        found = groups.static()
-    if read is not None and groups is not None and (odd := len(routing.repairs.differing_entries(
-        source, groups.static(), found))):  # fmt: skip
+    static = None if groups is None else groups.static()
+    found = read.tables if read is not None else static
+    assert found is not None
+    odd = len(routing.repairs.differing_entries(source, static, found)) if read and static else 0
+    if odd:
         notes.append(f"{plural(odd, 'entry', 'entries')} of {tables} differ from the static ports of {adaptive}")
     if policy is not None:
         # A policy of classes gives no level to a path: tables that it suits are judged on one lane.
@@ -213,11 +211,11 @@ def verify(
     step("answering")
     answers = answer(routed, asked or Questions(), endpoints)
     live = shares = None
-    if groups is not None:
+    if groups is not None and static is not None:
         step("proving adaptive routing")
         live = routing.studies.adaptive.prove_adaptive(source, groups, endpoints)
         if live.holds:
-            shares = routing.studies.adaptive.compare_shares(routing.Routed(source, groups.static()), groups)
+            shares = routing.studies.adaptive.compare_shares(routing.Routed(source, static), groups)
     return Verified(routed, proof, bounds, answers, differing, examples, tuple(notes), live, shares, trees)
 
 

@@ -77,7 +77,7 @@ class PairWalk(NamedTuple):
 def empty_walk(fabric: Fabric, n_roles: int, n_lanes: int, n_dests: int) -> PairWalk:
     """Return sums over no pairs."""
     n_switches, n_ports = fabric.n_switches, fabric.n_ports
-    n_words = 1 + (int(np.diff(fabric.port_offset[: n_switches + 1]).max(initial=0)) >> 6)
+    n_words = 1 + (fabric.most_ports >> 6)
     no_faults = np.full((2, n_switches, N_FAULTS), -1, np.int32)
     return PairWalk(
         np.zeros((n_roles, n_ports), np.int64),

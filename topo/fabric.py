@@ -184,6 +184,11 @@ class Fabric(Shown):
         """Switches; they are nodes 0 to ``n_switches - 1``."""
         return int(np.count_nonzero(self.kind == Kind.SWITCH))
 
+    @cached_property
+    def most_ports(self) -> int:
+        """Ports of the switch that has most; 0 without switches."""
+        return int(np.diff(self.port_offset[: self.n_switches + 1]).max(initial=0))
+
     @property
     def n_ports(self) -> int:
         """Ports of all nodes, plugged in or not (port 0 of switches not counted)."""

@@ -54,7 +54,7 @@ def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int, most_steps: i
         frozen(fabric.end_switch[dests]),
         frozen(lids),
     )
-    widest = int(np.diff(fabric.port_offset[: fabric.n_switches + 1]).max(initial=0))
+    widest = fabric.most_ports
     search = Search(
         edge=np.zeros((fabric.n_ports, widest + 1), np.int64),
         state=np.zeros(fabric.n_ports, np.uint8),

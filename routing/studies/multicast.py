@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.studies.adaptive.far import SWITCH, switch_numbers
 from topo.errors import FormatError, plural
 from topo.fabric import Fabric
 from topo.files.text import lines_of, read_lines
 from topo.graphs import components
 from topo.table import Column, Shown, Table
 
-SECTION = re.compile(r"Switch\s+0x([0-9a-f]{1,16})\b.*", re.IGNORECASE)
 ENTRY = re.compile(r"0x([0-9a-f]{1,4})\s*:((?:\s+0x[0-9a-f]{1,3})*)\s*", re.IGNORECASE)
 FIRST_LID, LAST_LID = 0xC000, 0xFFFE
 """Multicast LIDs (InfiniBand Architecture Specification, volume 1, 4.1.3)."""
@@ -149,12 +149,12 @@ def parse_mcfdbs(text: str | Iterable[str], fabric: Fabric, path: str = "") -> M
     >>> study.holds, study.groups[0].members
     (True, 2)
     """
-    number_of = {int(guid): switch for switch, guid in enumerate(fabric.node_guid[: fabric.n_switches].tolist())}
+    number_of = switch_numbers(fabric)
     entries: dict[int, set[int]] = {}
     seen, unknown, here = set[int](), 0, None
     for line_number, line in enumerate(lines_of(text, path), 1):
         words = line.strip()
-        if start := SECTION.fullmatch(words):
+        if start := SWITCH.fullmatch(words):
             here = number_of.get(int(start[1], 16), -1)
             seen.add(here)
             unknown += here < 0

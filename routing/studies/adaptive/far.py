@@ -56,6 +56,11 @@ class _Switch:
     """By private table: LID, static port, state, group (-1 none)."""
 
 
+def switch_numbers(fabric: Fabric) -> dict[int, int]:
+    """Return the number of each switch by its GUID, as dumps name it at the head of a `SWITCH` section."""
+    return {guid: switch for switch, guid in enumerate(fabric.node_guid[: fabric.n_switches].tolist())}
+
+
 def read_far(path: str | Path, fabric: Fabric, tables: RoutingTables | None = None) -> tuple[AdaptiveTables, list[str]]:
     """Read adaptive tables from a file; see `parse_far`."""
     return parse_far(read_lines(path), fabric, tables, str(path))
@@ -86,7 +91,7 @@ def parse_far(
     lid, lmc = (tables.lid, tables.lmc) if tables is not None else (fabric.discovered_lid, fabric.lmc)
     if not lid.any():
         raise FormatError("names LIDs, and the fabric has none: give the fabric as ibnetdiscover prints it", path)
-    number_of = {int(guid): switch for switch, guid in enumerate(fabric.node_guid[: fabric.n_switches].tolist())}
+    number_of = switch_numbers(fabric)
     found: dict[int, _Switch] = {}
     unknown = 0
     here: _Switch | None = None
@@ -159,7 +164,7 @@ def _assemble(found: dict[int, _Switch], fabric: Fabric, lid: NDArray[np.uint16]
     group = np.full(shape, -1, np.int32)
     members: list[NDArray[np.bool_]] = []
     numbers: list[int] = []
-    width = 1 + int(np.diff(fabric.port_offset[: fabric.n_switches + 1]).max(initial=0))
+    width = 1 + fabric.most_ports
     for switch, one in found.items():
         rows: dict[int, int] = {}
         for table, entries in one.entries.items():

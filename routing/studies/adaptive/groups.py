@@ -84,7 +84,7 @@ def follow(fabric: Fabric, choices: Choices, found: Outcome) -> NDArray[np.uint8
 
 def empty_outcome(fabric: Fabric) -> Outcome:
     """Return sums over no destinations."""
-    words = 1 + (int(np.diff(fabric.port_offset[: fabric.n_switches + 1]).max(initial=0)) >> 6)
+    words = 1 + (fabric.most_ports >> 6)
     return Outcome(
         np.zeros((fabric.n_ports, words), np.uint64),
         np.zeros(fabric.n_ports),

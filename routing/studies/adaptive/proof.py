@@ -8,7 +8,7 @@ is read here: a cycle of all choices counts, also where the static ports alone h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -241,9 +241,7 @@ def _follow_all(
 
 def _static(tables: AdaptiveTables) -> AdaptiveTables:
     """Return the tables as switches without groups would use them."""
-    return AdaptiveTables(
-        tables.lid, tables.lft, tables.state, np.full_like(tables.group, -1), tables.members, tables.number, tables.lmc
-    )
+    return replace(tables, group=np.full_like(tables.group, -1))
 
 
 def _lost_example(asked: _Query, tables: AdaptiveTables, states: NDArray[np.uint8]) -> str:
@@ -294,9 +292,8 @@ def _entries(asked: _Query, tables: AdaptiveTables) -> list[GroupFault]:
         return f"{fabric.label(switch)} to {end_label(fabric, int(ends[dest]))}"
 
     user = np.full(len(tables.members), -1, np.int64)
-    _, switch, at = np.nonzero(tables.group >= 0)
-    user[tables.group[tables.group >= 0]] = switch
-    del at
+    entry = np.nonzero(tables.group >= 0)
+    user[tables.group[entry]] = entry[1]
     row, number = np.nonzero(tables.members)
     used = user[row] >= 0
     row, number = row[used], number[used]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from routing.engines.multipath import legal_order
 from routing.order.channel_order import order_channels, switch_levels
+from routing.order.legal import ChannelOrder
 from routing.proof import judge_dependencies, prove
 from routing.routed import Routed
 from routing.studies.adaptive.groups import ARRIVES, BLOCK, Choices, empty_outcome, follow, port_groups
@@ -110,9 +111,14 @@ def legal_ports(routed: Routed) -> LegalPorts:
         )
     escape = prove(routed, "all")
     order = legal_order(fabric, proof if escape.credit_loops else escape)
-    targets = np.unique(fabric.end_switch[fabric.ends()]).astype(np.int32)
-    n = fabric.n_switches
-    target, channel = np.nonzero(port_groups(order, targets, True))
+    return _ports_in_order(fabric, order)
+
+
+def _ports_in_order(fabric: Fabric, order: ChannelOrder) -> LegalPorts:
+    """Return the ports on shortest paths whose channels rise in an order, to switches with hosts."""
+    n, home = fabric.n_switches, fabric.end_switch[fabric.ends()]
+    targets = np.unique(home[home >= 0]).astype(np.int32)
+    target, channel = np.nonzero(port_groups(order, frozen(targets), True))
     row = target * n + order.sender[channel]
     by_row = np.argsort(row, kind="stable")
     port = fabric.port_offset[order.sender] + order.number - 1
@@ -138,11 +144,7 @@ def legal_tables(routed: Routed) -> AdaptiveTables:
     >>> routing.studies.adaptive.legal_tables(routing.route(topo.preset("lab-20").fabric))
     <AdaptiveTables 4 groups of ports, 1 table for each switch>
     """
-    fabric, legal = routed.fabric, legal_ports(routed)
-    size = np.diff(legal.offset)
-    ports = np.zeros((len(size), _width(fabric)), bool)
-    ports[np.repeat(np.arange(len(size)), size), fabric.port_number[legal.port]] = True
-    return _grouped(fabric, routed.tables, legal.row_of, ports)
+    return _grouped(routed.fabric, routed.tables, legal_ports(routed))
 
 
 def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integer]) -> AdaptiveTables:
@@ -180,15 +182,7 @@ def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integ
         rank[near] = distance
     height = np.empty(n, np.int64)
     height[np.lexsort((fabric.node_guid[:n], -rank))] = np.arange(n)
-    order = order_channels(fabric, height, join_peaks=False)
-    targets = np.unique(fabric.end_switch[fabric.ends()]).astype(np.int32)
-    targets = frozen(targets[targets >= 0])
-    ports = np.zeros((len(targets), n, _width(fabric)), bool)
-    at, channel = np.nonzero(port_groups(order, targets, True))
-    ports[at, order.sender[channel], order.number[channel]] = True
-    row_of = np.full(n, -1, np.int32)
-    row_of[targets] = np.arange(len(targets))
-    made = _grouped(fabric, tables, row_of, ports.reshape(len(targets) * n, -1))
+    made = _grouped(fabric, tables, _ports_in_order(fabric, order_channels(fabric, height, join_peaks=False)))
     # Where no group leads to a host elsewhere, nothing does.
     ends, lid = tables.lids_of(fabric.ends())
     lost = (made.group[0][:, lid] < 0) & (np.arange(n)[:, None] != fabric.end_switch[ends])
@@ -198,23 +192,20 @@ def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integ
     return replace(made, lft=lft, state=state)
 
 
-def _width(fabric: Fabric) -> int:
-    return 1 + int(np.diff(fabric.port_offset[: fabric.n_switches + 1]).max(initial=0))
-
-
-def _grouped(
-    fabric: Fabric, tables: RoutingTables, row_of: NDArray[np.int32], ports: NDArray[np.bool_]
-) -> AdaptiveTables:
-    """Return tables with a group for each set of ports of a switch, (T * S, width), to the T switches with hosts."""
+def _grouped(fabric: Fabric, tables: RoutingTables, legal: LegalPorts) -> AdaptiveTables:
+    """Return tables with a group for each set of legal ports of a switch."""
     n, lft = fabric.n_switches, tables.lft[None].copy()
     state = np.where(lft == NO_PATH, np.uint8(LidState.ABSENT), np.uint8(LidState.STATIC))
     group = np.full(lft.shape, -1, np.int32)
-    used = np.flatnonzero(ports.any(axis=1))
-    kept, which = np.unique(np.column_stack([used % n, ports[used]]), axis=0, return_inverse=True)
-    row = np.full(len(ports), -1, np.int32)
+    size = np.diff(legal.offset)
+    used = np.flatnonzero(size)
+    ports = np.zeros((len(used), 1 + fabric.most_ports), bool)
+    ports[np.repeat(np.arange(len(used)), size[used]), fabric.port_number[legal.port]] = True
+    kept, which = np.unique(np.column_stack([used % n, ports]), axis=0, return_inverse=True)
+    row = np.full(len(size), -1, np.int32)
     row[used] = which.ravel()
     ends, lid = tables.lids_of(fabric.ends())
-    group[0][:, lid] = row.reshape(-1, n)[row_of[fabric.end_switch[ends]]].T
+    group[0][:, lid] = row.reshape(-1, n)[legal.row_of[fabric.end_switch[ends]]].T
     members = kept[:, 1:].astype(bool)
     at = np.nonzero(group >= 0)
     state[at] = LidState.FREE
