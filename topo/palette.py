@@ -22,14 +22,18 @@ SPEED_SHADES = (PLAIN, "#0f7b6c", "#8e5bb5", "#b0742a")
 """Of links, from the fastest of a drawing down; slower ones than the fourth look like it."""
 LOADS: tuple[tuple[float, str, str], ...] = (
     (0.0, UNUSED, "unused"),
-    (0.5, "#2b6cb0", "below half"),
-    (0.9, "#6fa8d6", "0.5 to 0.9"),
-    (1.1, PLAIN, "0.9 to 1.1, even"),
-    (1.5, "#e6a117", "1.1 to 1.5"),
+    (0.5, "#2b6cb0", "to 0.5"),
+    (0.8, "#6fa8d6", "0.5 to 0.8"),
+    (1.2, PLAIN, "0.8 to 1.2, even"),
+    (1.5, "#e6a117", "1.2 to 1.5"),
     (3.0, "#dd5c0c", "1.5 to 3"),
-    (float("inf"), "#a50f15", "above 3 times"),
+    (float("inf"), "#a50f15", "above 3"),
 )
-"""Of links by their load: up to how many times the mean, the colour, and its words."""
+"""Of links by their load: up to how many times the mean, the colour, and its words.
+
+A perfect k-ary tree of three levels is even: all to all, its upper links carry 1 - 1/k of the traffic and its lower
+ones 1 - 1/k^2, which for k = 2 is 0.8 and 1.2 times the mean, and nearer to it for more.
+"""
 
 HEAT = ("#eef3f8", "#a9c8e6", "#5b97cf", "#2b6cb0", "#12304f")
 """Of cells of a heat map, from 0 to 1."""

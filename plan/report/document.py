@@ -105,7 +105,7 @@ class Picture:
     """Straight lines: two ends, links."""
     curves: list[tuple[str, list[int]]]
     """SVG path data, links."""
-    areas: list[tuple[float, float, float, float, str]]
+    areas: list[tuple[float, float, float, float]]
     captions: list[tuple[float, float, str]]
 
 
@@ -377,8 +377,9 @@ def _picture(scene: Scene) -> Picture:
         hosts=[(h.start, h.y, h.pitch, h.columns, [port.node for port in h.ports]) for h in scene.hosts if h.pitch],
         lines=[(*p, *q, list(links)) for fan in scene.fans for links, p, q in fan.spokes],
         curves=[(stroke.path, list(stroke.links)) for stroke in scene.strokes],
-        areas=[(area.x, area.y, area.width, area.height, area.text) for area in scene.areas],
-        captions=[(caption.x, caption.y, caption.text) for caption in scene.captions],
+        areas=[(area.x, area.y, area.width, area.height) for area in scene.areas],
+        captions=[(*area.text_at, area.text) for area in scene.areas if area.text]
+        + [(caption.x, caption.y + 4, caption.text) for caption in scene.captions],
     )
 
 

@@ -71,11 +71,7 @@ class Fabric {
     const load = loads[number];
     const fastest = links.rate.reduce((most, rate) => Math.max(most, rate), 1);
     const busy = links.rate.map((rate, link) => (load ? (Math.max(load.ab[link], load.ba[link]) / rate) * fastest : NaN));
-    const used = [];
-    if (load) links.rate.forEach((rate, link) => {
-      if (!this.inner[link]) return;
-      for (const way of [load.ab[link], load.ba[link]]) if (way > 0) used.push((way / rate) * fastest);
-    });
+    const used = busy.filter((value, link) => this.inner[link] && value > 0);
     const mean = used.reduce((sum, value) => sum + value, 0) / used.length || 1;
     this.load = load;
     this.busy = busy.map((value) => value / mean);
@@ -232,7 +228,7 @@ class Drawing {
     const pen = canvas.getContext("2d");
     pen.setTransform(scale * dots, 0, 0, scale * dots, this.x * dots, this.y * dots);
     pen.font = "10px Helvetica, Arial, sans-serif";
-    for (const [x, y, wide, high, text] of picture.areas) {
+    for (const [x, y, wide, high] of picture.areas) {
       pen.fillStyle = style.ground;
       pen.strokeStyle = style.edge;
       pen.lineWidth = 1;
@@ -240,8 +236,6 @@ class Drawing {
       pen.roundRect(x, y, wide, high, 5);
       pen.fill();
       pen.stroke();
-      pen.fillStyle = style.quiet;
-      pen.fillText(text, x + 6, y + 13);
     }
     const mine = new Set(selected >= 0 ? fabric.linksOf[selected] : []);
     this.drawn = 0;
@@ -351,7 +345,7 @@ function showFabrics(section, plan, palette) {
     make("label", {}, "colour by", load), make("label", {}, "hide links below", least, words),
     make("label", {}, "find", search), names,
     make("span", {}, button("+", "zoom in", () => map.zoom(1.3)), " ", button("\u2212", "zoom out", () => map.zoom(1 / 1.3)), " ", button("all", "show all", () => map.fit())));
-  legend.append(...palette.loads.map(([, colour, text]) => make("span", {}, swatch(colour), text)), make("span", {}, "times the mean of links between switches"));
+  legend.append(make("span", {}, "load of a link (its busier direction), in times of the mean:"), ...palette.loads.map(([, colour, text]) => make("span", {}, swatch(colour), text)));
   section.append(tools, canvas, legend, panel);
   open();
 }

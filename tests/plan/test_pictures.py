@@ -22,8 +22,8 @@ def test_a_png_has_the_shape_and_the_colours_of_the_drawing() -> None:
     assert image.size == (2 * int(found[1]), 2 * int(found[2]))
     colours = {f"#{r:02x}{g:02x}{b:02x}" for _, (r, g, b) in image.getcolors(1 << 24) or []}
     assert {topo.palette.PAPER, topo.palette.GROUND, topo.palette.INK, *topo.palette.HOSTS.values()} <= colours
-    # Letters of a label stand on a white ground: they are there, and not painted over.
-    bare = LAB.replace(">×10<", "><")
+    # Letters of a caption are there, and not painted over.
+    bare = LAB.replace(">10 links a line<", "><")
     assert bare != LAB
     assert as_kind(bare, ".png") != picture
 

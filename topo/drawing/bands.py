@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,12 @@ from topo.drawing.scene import (
     Hosts,
     Scene,
     cable_pairs,
+    find_rails,
     host_ports,
     longest_label,
     place_hosts,
     short,
+    text_width,
 )
 from topo.drawing.wiring import LANE, BoxRow, connect
 from topo.fabric import Fabric, Role
@@ -45,7 +48,9 @@ MOST_ROWS = 4
 NAMED_HOSTS = 48
 """Hosts of a fabric that are drawn with their names."""
 
-LEFT, TOP = 84.0, 26.0
+RAIL = 20.0
+"""Height of the numbers of rails below leaves."""
+LEFT, TOP = 96.0, 26.0
 LEVEL_GAP, ROW_GAP, POD_GAP, ZONE_PAD, ZONE_GAP = 92.0, 22.0, 26.0, 18.0, 40.0
 
 PLURALS = {Role.LEAF: "leaves", Role.SPINE: "spines", Role.CORE: "cores", Role.JOINT: "joints"}
@@ -223,13 +228,14 @@ def _stack(scene: Scene, fabric: Fabric, rows: Sequence[BoxRow], style: Style, *
         mine = [port for switch in cell.switches for port in ports[switch]]
         return place_hosts(cell, mine, named=named, above=above)
 
-    y, top_of_pods = TOP, 0.0
+    y, top_of_pods, rails = TOP, 0.0, find_rails(fabric)
     for band in reversed(_by_level(rows)):
         if not top_of_pods and any(row.pod >= 0 for row in band):
             top_of_pods = y - TOP + 4
         room = max(hang(cell, above=False).height for row in band for cell in row.cells)
         room += 8 if room else 0
         above = sides and band[0].level == 2
+        bars = [] if sides else _rail_bars(band, rails, y + style.height + room)
         at = y + room if above else y
         for row in band:
             row.cells = [replace(cell, y=at) for cell in row.cells]
@@ -238,13 +244,33 @@ def _stack(scene: Scene, fabric: Fabric, rows: Sequence[BoxRow], style: Style, *
             scene.hosts += [item for cell in row.cells if (item := hang(cell, above=above)).ports]
         scene.captions.append(Caption(0, at + style.height / 2, _name(fabric, band, sides=sides)))
         if room:
-            scene.captions.append(Caption(0, y + room / 2 + (0 if above else style.height), "hosts"))
+            scene.captions.append(Caption(0, y + room / 2 + (0 if above else style.height), "server ports"))
+        if bars:
+            scene.areas += [bar for bar, _ in bars]
+            scene.captions += [Caption(0, y + style.height + room + RAIL / 2, "rails"), *(name for _, name in bars)]
+            room += RAIL
+            for row in band:
+                row.under += RAIL
         y += style.height + room + LEVEL_GAP
     end = y - LEVEL_GAP
     for place, area in enumerate(scene.areas):
-        top = top_of_pods if area.faint else 0.0
-        scene.areas[place] = replace(area, y=top, height=end + (6 if area.faint else ZONE_PAD) - top)
+        if not area.height:
+            top = top_of_pods if area.faint else 0.0
+            scene.areas[place] = replace(area, y=top, height=end + ZONE_PAD - (2 if area.faint else 0) - top)
     return end
+
+
+def _rail_bars(band: Sequence[BoxRow], rails: NDArray[np.int64], y: float) -> list[tuple[Area, Caption]]:
+    """Return a bar below the leaves side by side that are one rail, each with its number."""
+    bars = []
+    cells = [(cell, set(rails[list(cell.switches)].tolist())) for row in band for cell in row.cells]
+    for of, members in groupby(cells, lambda one: one[1]):
+        mine, (rail, *others) = [cell for cell, _ in members], of
+        if rail >= 0 and not others:
+            left, right = mine[0].x, mine[-1].x + mine[-1].width
+            name = Caption((left + right - text_width(str(rail), 11)) / 2, y + RAIL / 2, str(rail))
+            bars.append((Area(left, y + 2, right - left, RAIL - 4, "", faint=True), name))
+    return bars
 
 
 def _name(fabric: Fabric, band: Sequence[BoxRow], *, sides: bool) -> str:

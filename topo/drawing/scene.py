@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topo.fabric import Fabric, Role
 
@@ -135,6 +136,11 @@ class Area:
     faint: bool = False
     """Whether it lies inside another."""
 
+    @property
+    def text_at(self) -> Point:
+        """Where its text begins: at the top, or at the foot of what others lead into from above."""
+        return self.x + 7, self.y + (self.height - 5 if self.faint else 15)
+
 
 @dataclass(frozen=True)
 class Caption:
@@ -176,6 +182,25 @@ def host_ports(fabric: Fabric) -> list[list[HostPort]]:
     for node, switch in zip(fabric.end_node[ends].tolist(), fabric.end_switch[ends].tolist(), strict=True):
         ports[switch].append(HostPort(node, fabric.server_of(node), fabric.names[node], Role(fabric.role[node])))
     return ports
+
+
+def find_rails(fabric: Fabric) -> NDArray[np.int64]:
+    """Return (S,) the rail of each leaf, -1 for other switches; all -1 where there are no rails.
+
+    Rail r are the leaves on which every compute server has the r-th of its adapters, where it has several.
+    """
+    rails = np.full(fabric.n_switches, -1, np.int64)
+    ends = fabric.ends()
+    node, switch = fabric.end_node[ends], fabric.end_switch[ends]
+    computes = fabric.role[node] == Role.COMPUTE
+    leaves: dict[int, dict[int, None]] = {}
+    for server, leaf in zip(fabric.host[node[computes]].tolist(), switch[computes].tolist(), strict=True):
+        leaves.setdefault(server, {})[leaf] = None
+    found = {(leaf, rail) for mine in leaves.values() for rail, leaf in enumerate(mine)}
+    if len({len(mine) for mine in leaves.values()} | {1}) == 2 and len(found) == len({leaf for leaf, _ in found}):
+        for leaf, rail in found:
+            rails[leaf] = rail
+    return rails
 
 
 LETTER_WIDTH = {letter: width / 1_000 for width, letters in {

@@ -15,8 +15,9 @@ class Shades:
     """Colours of the links of one subnet.
 
     ``load`` is (P,) pairs, bytes or flows (``unit``) over each channel: a link is as busy as its busier channel, a slow
-    one the busier for it. With ``marked`` any load at all is the most that there can be. ``speeds`` are the rates of
-    links between switches in the whole drawing in Gb/s, fastest first.
+    one the busier for it, beside the mean of the links between switches that carry any. With ``marked`` any load at all
+    is the most that there can be. ``speeds`` are the rates of links between switches in the whole drawing in Gb/s,
+    fastest first.
     """
 
     def __init__(
@@ -41,9 +42,9 @@ class Shades:
         busy[between] = load[between] / fabric.rate_gbps[between] * fabric.rate_gbps[between].max(initial=1.0)
         if marked:
             busy[busy > 0] = np.inf
-        used = busy[np.isfinite(busy) & (busy > 0)]
-        self.mean = float(used.mean()) if len(used) else 1.0
-        self._busy = busy[fabric.links].max(axis=1) / self.mean
+        busier = busy[fabric.links].max(axis=1)
+        used = busier[np.isfinite(busier) & (busier > 0)]
+        self._busy = busier / (used.mean() if len(used) else 1.0)
 
     def busy(self, links: Sequence[int], *, mean: bool = False) -> float:
         """Return the load of the busiest of some links, or of all, in times of the mean; 1 where no load is known."""

@@ -77,9 +77,7 @@ def scene_svg(scene: Scene, fabric: Fabric, shades: Shades) -> str:
     parts += [_stroke(stroke, fabric, shades) for stroke in scene.strokes]
     parts += [_hosts(hosts) for hosts in scene.hosts]
     parts += [_cell(cell, fabric) for cell in scene.cells]
-    parts += [
-        text(area.x + 7, area.y + 15, area.text, "l o" if area.faint else "z o") for area in scene.areas if area.text
-    ]
+    parts += [text(*area.text_at, area.text, "l o" if area.faint else "z o") for area in scene.areas if area.text]
     parts += _labels(scene, shades)
     parts += [text(caption.x, caption.y + 4, caption.text, "l") for caption in scene.captions]
     return "\n".join(parts)
@@ -93,7 +91,9 @@ def _labels(scene: Scene, shades: Shades) -> list[str]:
     labels += [(fan.at[0], fan.at[1] + LINE - rise, shades.words(fan.links)) for fan in scene.fans if loaded]
     labels += [(stroke.at[0], stroke.at[1] + 4, stroke.label) for stroke in scene.strokes if stroke.label]
     taken = [
-        (area.x + 7, area.y + 3, area.x + 7 + WIDER * text_width(area.text, 12), area.y + 18) for area in scene.areas
+        (area.x + 7, area.y + 3, area.x + 7 + WIDER * text_width(area.text, 12), area.y + 18)
+        for area in scene.areas
+        if not area.faint
     ]
     shown = []
     for x, y, words in labels:
@@ -207,11 +207,11 @@ def _named_host(hosts: Hosts, place: int, shade: str) -> str:
 
 
 def _hosts_title(ports: Sequence[HostPort]) -> str:
-    """Tell what hangs on a cell: ``19 hosts: gpu[0000-0014],storage[000-003]``."""
+    """Tell what hangs on a cell: ``19 server ports: gpu[0000-0014],storage[000-003]``."""
     names = Counter(port.host for port in ports)
     spelled = compress(names)
     spelled = spelled if len(spelled) <= 400 else f"{spelled[:400]}…"
-    return f"{plural(len(ports), 'host port')}: {spelled}"
+    return f"{plural(len(ports), 'server port')}: {spelled}"
 
 
 def format_legend(
@@ -232,12 +232,16 @@ def format_legend(
     the second. ``fans`` are bundles of links.
     """
     groups: list[list[tuple[str, str, str]]] = [
-        [("dot", shade, f"{role.name.lower()} host") for role, shade in palette.HOSTS.items() if role in roles]
+        [
+            ("dot", shade, f"port of a {role.name.lower()} server")
+            for role, shade in palette.HOSTS.items()
+            if role in roles
+        ]
     ]
     if marked:
         groups.append([("line", palette.LOADS[-1][1], marked[0]), ("line", palette.UNUSED, marked[1])])
     elif loaded:
-        head = ("", "", "load of a link, its busier direction, beside the mean of its subnet:")
+        head = ("", "", "load of a link (its busier direction), in times of the mean:")
         groups.append([head, *(("line", shade, words) for _, shade, words in palette.LOADS)])
     elif len(speeds) > 1:
         groups.append(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 
-from topo.drawing.scene import LINE, Cell, Fan, Point, Scene, Stroke, cable_pairs, text_width
+from topo.drawing.scene import LINE, Caption, Cell, Fan, Point, Scene, Stroke, cable_pairs, text_width
 from topo.errors import plural
 from topo.fabric import Fabric
 
@@ -14,6 +15,8 @@ MOST_LINES = 64
 """Pairs of boxes between two heights that are drawn as lines of their own."""
 STUB = 13.0
 """Length of the ends of a fan."""
+ALONG = (0.3, 0.15, 0.45, 0.6, 0.75)
+"""Where along a line its label may be, the best place first."""
 LANE = 24.0
 """Distance of lanes."""
 
@@ -51,19 +54,26 @@ def connect(scene: Scene, fabric: Fabric, rows: Sequence[BoxRow], lane: float) -
     Links between boxes of one height meet on a line below everything; ``lane`` is where the first may be.
     """
     groups = _group(fabric, rows)
-    between: Counter[tuple[float, float]] = Counter()
+    between: dict[tuple[float, float], list[int]] = {}
     for (low, high), pairs in groups.items():
-        between[rows[low].y, rows[high].y] += len(pairs)
-    wiring = _Wiring(scene, rows, groups, {heights for heights, count in between.items() if count > MOST_LINES})
+        between.setdefault((rows[low].y, rows[high].y), []).extend(map(len, pairs.values()))
+    wiring = _Wiring(scene, rows, groups, {heights for heights, sizes in between.items() if len(sizes) > MOST_LINES})
+    even = {heights for heights, sizes in between.items() if len(set(sizes)) == 1} - wiring.full
+    for low_y, high_y in sorted(even):  # said once, beside the picture, not on every line
+        size, under = between[low_y, high_y][0], max(row.under for row in rows if row.y == high_y)
+        if low_y != high_y and size > 1:
+            scene.captions.append(Caption(0.0, (low_y + under) / 2, f"{size:,} links a line"))
     lane -= LANE
     for low, high in groups:
-        if rows[low].y == rows[high].y:
+        heights = rows[low].y, rows[high].y
+        if heights[0] == heights[1]:
             lane += LANE
             wiring.lane(low, high, lane)
-        elif (rows[low].y, rows[high].y) in wiring.full:
+        elif heights in wiring.full:
             wiring.fan(low, high)
         else:
-            wiring.lines(low, high)
+            wiring.lines(low, high, labelled=heights not in even)
+    wiring.label()
     return lane
 
 
@@ -99,10 +109,12 @@ class _Wiring:
         scene: Scene,
         rows: Sequence[BoxRow],
         groups: Mapping[tuple[int, int], Pairs],
-        full: Collection[tuple[float, float]],
+        full: AbstractSet[tuple[float, float]],
     ) -> None:
         self.scene, self.rows, self.groups, self.full = scene, rows, groups, full
         self.cells = {cell.switches[0]: cell for row in rows for cell in row.cells}
+        self.drawn: list[tuple[int, Point, Point, bool]] = []
+        """Lines by their number among the strokes: where they begin and bend, and whether they have a label."""
         self.wanted: dict[tuple[int, bool], dict[tuple[int, ...], float]] = {}
         for (low, high), pairs in groups.items():
             level = rows[low].y == rows[high].y
@@ -119,15 +131,25 @@ class _Wiring:
         place = sorted(wanted, key=lambda other: (wanted[other], other)).index(plug)
         return cell.x + cell.width * (place + 1) / (len(wanted) + 1), cell.y if top else cell.y + cell.height
 
-    def lines(self, low: int, high: int) -> None:
-        """Draw one line for each two boxes, with the number of links on it."""
+    def lines(self, low: int, high: int, *, labelled: bool) -> None:
+        """Draw one line for each two boxes."""
         for (a, b), links in self.groups[low, high].items():
             start, end = self.point(a, True, (low, high, b)), self.point(b, False, (low, high, a))
             bend = (end[0], max(self.rows[high].under, end[1]))
-            at = (start[0] + 0.3 * (bend[0] - start[0]), start[1] + 0.3 * (bend[1] - start[1]))
-            label = f"×{len(links)}" if len(links) > 1 else ""
             path = line(start, bend, *([end] if bend != end else []))
-            self.scene.strokes.append(Stroke(path, tuple(links), label, at))
+            self.drawn.append((len(self.scene.strokes), start, bend, labelled and len(links) > 1))
+            self.scene.strokes.append(Stroke(path, tuple(links)))
+
+    def label(self) -> None:
+        """Put the number of links on lines, where it lies across no other line; else the tooltip alone has it."""
+        for place, start, end, labelled in self.drawn:
+            words = f"×{len(self.scene.strokes[place].links):,}"
+            half = text_width(words) / 2 + 4
+            others = [other[1:3] for other in self.drawn if other[0] != place]
+            spots = [(start[0] + at * (end[0] - start[0]), start[1] + at * (end[1] - start[1])) for at in ALONG]
+            spots = [spot for spot in spots if not any(_crosses(*other, spot, half) for other in others)]
+            if labelled and spots:
+                self.scene.strokes[place] = replace(self.scene.strokes[place], label=words, at=spots[0])
 
     def fan(self, low: int, high: int) -> None:
         """Draw a shaded area between two rows, with one end at each box."""
@@ -180,6 +202,14 @@ class _Wiring:
             whom = f"each of {far}" if far == len(high) else f"{far} of {len(high)}"
             return f"{plural(count, 'link')}: {size} from each of {len(low)} to {whom}"
         return plural(count, "link")
+
+
+def _crosses(start: Point, end: Point, at: Point, half: float) -> bool:
+    """Whether a line that is not level crosses a label, which is ``2 half`` wide."""
+    (x, y), (to_x, to_y) = start, end
+    shares = sorted(min(max((at[1] + edge - y) / (to_y - y), 0.0), 1.0) for edge in (-LINE / 2, LINE / 2))
+    left, right = sorted(x + share * (to_x - x) for share in shares)
+    return shares[0] < shares[1] and left < at[0] + half and right > at[0] - half
 
 
 def _by_end(pairs: Pairs, side: int) -> dict[int, tuple[int, ...]]:

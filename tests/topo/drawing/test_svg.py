@@ -91,6 +91,6 @@ def test_a_legend_says_what_there_is_and_nothing_else(
     links = set() if len(speeds) < 2 and not (marked or loaded) else links
     bundles = [words for words in said if words.startswith("many links")]
     heads = [words for words in said if words.startswith("load of a link")]
-    assert set(said) - {*bundles, *heads} == {"compute host", "storage host"} | links
+    assert set(said) - {*bundles, *heads} == {"port of a compute server", "port of a storage server"} | links
     assert len(bundles) == fans and len(heads) == (loaded and not marked)
     assert all(("mean" in words) == (loaded and not marked) and ("down" in words) == bool(marked) for words in bundles)
