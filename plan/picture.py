@@ -24,6 +24,7 @@ from topo import (
     budgets,
     count,
     draw_floor,
+    draw_rack_index,
     draw_racks,
     plain_text,
     plural,
@@ -40,11 +41,14 @@ class Drawn:
     """What `draw` returns: the drawing, and what it shows."""
 
     drawing: Drawing
+    """Of racks on several pages their index."""
     plan: Plan
     file: Path | None
     """That was written; None for none."""
     size_bytes: int
     """Of the file, or of the SVG."""
+    pages: dict[str, Drawing]
+    """The pages of racks by the names of their files, which are written beside ``file``; empty where one is enough."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the file, the subnets and their counts as plain values, ready for JSON."""
@@ -54,6 +58,7 @@ class Drawn:
             "subnets": [fabric.name for fabric in fabrics],
             "counts": count(fabrics).to_dict(),
             "bytes": self.size_bytes,
+            "pages": list(self.pages),
         }
 
 
@@ -79,8 +84,8 @@ def draw(
     simulation : str or Path, optional
         Folder that `plan.simulate` wrote; the bytes that it carried colour the links.
     view : str
-        ``fabric``; ``cut``, the same with the links of the worst cut marked; ``racks`` or ``floor``, which need a spec
-        with a floor.
+        ``fabric``; ``cut``, the same with the links of the worst cut marked; ``racks``, which are an index and a file
+        for each page if they do not fit on one; or ``floor``. Racks and floor need a spec with a floor.
     step : callable
         Progress callback, called as ``step(message)``.
 
@@ -118,16 +123,21 @@ def draw(
         routed = plan.routed if tables is None else _read_tables(Path(tables), plan.fabrics)
         loads = [prove(subnet).load for subnet in routed]
     step("drawing")
+    pages: dict[str, Drawing] = {}
     if view == "fabric":
         drawing = draw_fabrics(plan.fabrics, loads, title=plan.name, unit="bytes" if simulation else "pairs")
     elif view == "cut":
         drawing = _draw_cut(plan)
     else:
-        drawing = _draw_room(plan, view)
+        drawing, pages = _draw_room(plan, view, file or Path(f"{plan.name}-{view}.svg"))
     content = as_kind(drawing.svg, suffix)
     if file is not None:
+        for name in pages:
+            check_writable(file.with_name(name), kind=suffix[1:].upper(), magic=MAGIC[suffix])
+        for name, page in pages.items():
+            write_file(file.with_name(name), as_kind(page.svg, suffix))
         write_file(file, content)
-    return Drawn(drawing, plan, file, len(content.encode() if isinstance(content, str) else content))
+    return Drawn(drawing, plan, file, len(content.encode() if isinstance(content, str) else content), pages)
 
 
 def _draw_cut(plan: Plan) -> Drawing:
@@ -143,8 +153,8 @@ def _draw_cut(plan: Plan) -> Drawing:
     )
 
 
-def _draw_room(plan: Plan, view: str) -> Drawing:
-    """Draw the racks of a plan, or its floor."""
+def _draw_room(plan: Plan, view: str, file: Path) -> tuple[Drawing, dict[str, Drawing]]:
+    """Draw the racks of a plan, or its floor; return also the pages of racks if there are several, by their files."""
     cluster = plan.cluster
     if cluster is None or cluster.layout is None or cluster.cablings is None:
         kept = "; a folder does not keep the floor of its spec" if plan.routed else ""
@@ -152,8 +162,13 @@ def _draw_room(plan: Plan, view: str) -> Drawing:
             f"{plan.source}: found no racks; expected a spec with `floor`, which says what the room is like{kept}"
         )
     if view == "racks":
-        return draw_racks(plan.fabrics, cluster.layout, title=plan.name)
-    return draw_floor(plan.fabrics, cluster.layout, cluster.cablings, title=plan.name)
+        drawings = draw_racks(plan.fabrics, cluster.layout, title=plan.name)
+        if len(drawings) == 1:
+            return drawings[0], {}
+        width = len(str(len(drawings)))
+        pages = {f"{file.stem}-{number:0{width}}{file.suffix}": page for number, page in enumerate(drawings, 1)}
+        return draw_rack_index(cluster.layout, list(pages), plan.name), pages
+    return draw_floor(plan.fabrics, cluster.layout, cluster.cablings, title=plan.name), {}
 
 
 def _read_tables(path: Path, fabrics: Sequence[Fabric]) -> list[Routed]:

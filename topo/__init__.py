@@ -57,7 +57,8 @@ Fabrics
     ``chart``  charts with a title and a legend
     ``Axes``  one of them, into which curves, bars, points or cells are put
     ``draw_floor``  a picture of the floor from above, with the cables in its trays
-    ``draw_racks``  a picture of the front of every rack
+    ``draw_racks``  the front of every rack, on pages to print
+    ``draw_rack_index``  which racks are on which of these pages
     ``draw_each_rack``  a picture of each rack
     ``Drawing``  a picture that shows itself in a notebook, and `save` writes
     ``lay_out``  where the parts of a fabric stand in its picture

@@ -17,7 +17,12 @@ from .changes.differences import (
 )
 from .drawing import Drawing as Drawing, draw as draw, lay_out as lay_out
 from .drawing.charts import Axes as Axes, chart as chart
-from .drawing.floor import draw_each_rack as draw_each_rack, draw_floor as draw_floor, draw_racks as draw_racks
+from .drawing.floor import (
+    draw_each_rack as draw_each_rack,
+    draw_floor as draw_floor,
+    draw_rack_index as draw_rack_index,
+    draw_racks as draw_racks,
+)
 from .drawing.scene import Scene as Scene
 from .errors import (
     DesignError as DesignError,

@@ -217,7 +217,7 @@ class Picture(Directive):
         elif view == "floor":
             found = topo.draw_floor(cluster.fabrics, cluster.layout, cluster.cablings, title=cluster.name)
         elif view == "racks":
-            found = topo.draw_racks(cluster.fabrics, cluster.layout, title=cluster.name)
+            found = topo.draw_racks(cluster.fabrics, cluster.layout, title=cluster.name)[0]
         elif "loads" in self.options:
             found = topo.draw(cluster, [routing.prove(routing.route(fabric)).load for fabric in cluster.subnets])
         else:

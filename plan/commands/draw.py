@@ -56,4 +56,5 @@ def draw(
         print_json(drawn.to_dict())
     else:
         shown = "" if output.suffix.lower() in (".png", ".pdf") else "; open it in a browser"
-        click.echo(f"wrote {output}{shown}", err=True)
+        several = f", which leads to {len(drawn.pages)} pages beside it" if drawn.pages else ""
+        click.echo(f"wrote {output}{several}{shown}", err=True)

@@ -121,7 +121,7 @@ class Drawing {
       nodes.forEach((node, n) => this.hostAt.push([left + (n % columns + 0.5) * pitch, top + (Math.floor(n / columns) + 0.5) * pitch, node]));
     this.fit();
     new ResizeObserver(() => (this.scale ? this.draw() : this.fit())).observe(canvas);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    for (const media of ["print", "(prefers-color-scheme: dark)"]) matchMedia(media).addEventListener("change", () => this.paint());
     this.listen();
   }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,10 @@ AISLE = 26.0
 """Room between two rows, where the tray of the second is."""
 THICK = 10.0
 """Width of the fullest tray."""
+RACKS_ACROSS = 6
+"""Fronts on a page: as many as a landscape A3 has room for at 96 pixels an inch (420 mm, 1,587 pixels)."""
+INDEX_LINE, INDEX_ROOM = 18.0, 640.0
+"""Of the index: height of a line, and room for names of devices."""
 ROW_NAME = 40.0
 """Room for the name of a row."""
 
@@ -103,8 +108,8 @@ def draw_floor(
     return frame(f"{title or fabrics[0].name}: floor", about, [*parts, marks], width, y + tall, bare=bare)
 
 
-def draw_racks(fabrics: Sequence[Fabric], layout: Layout, *, title: str | None = None) -> Drawing:
-    """Draw the front of every rack, row by row, each device with its name and model.
+def draw_racks(fabrics: Sequence[Fabric], layout: Layout, *, title: str | None = None) -> tuple[Drawing, ...]:
+    """Draw the front of every rack, row by row, each device with its name and model, on pages that can be printed.
 
     Parameters
     ----------
@@ -113,27 +118,71 @@ def draw_racks(fabrics: Sequence[Fabric], layout: Layout, *, title: str | None =
     title : str, optional
         Whose racks they are; the name of the first fabric when left out.
 
+    Returns
+    -------
+    tuple of Drawing
+        Pages of `RACKS_ACROSS` racks of one row at most: each is as wide as a landscape A3 at 96 pixels an inch, and
+        also readable on A4.
+
     Examples
     --------
     >>> import topo
     >>> cluster = topo.preset("dgx-h100-48")
-    >>> "QM9700" in topo.draw_racks(cluster.fabrics, cluster.layout).svg
-    True
+    >>> pages = topo.draw_racks(cluster.fabrics, cluster.layout)
+    >>> len(pages), "QM9700" in pages[0].svg
+    (3, True)
     """
-    step_x, step_y = SCALE + FRONT + 2 * GAP, layout.floor.rack_units * UNIT + 64
-    fronts = _fronts(fabrics, layout)
-    across = min(max(round((len(fronts) * step_y / step_x) ** 0.5), 3), len(fronts))
+    step, high = SCALE + FRONT + 2 * GAP, layout.floor.rack_units * UNIT + 64
+    fronts, pages = _fronts(fabrics, layout), rack_pages(layout)
+    drawings = []
+    for number, racks in enumerate(pages, 1):
+        parts = [
+            element("g", {"transform": f"translate({MARGIN + place * step:.1f} {MARGIN + HEAD:.1f})"}, fronts[rack])
+            for place, rack in enumerate(racks)
+        ]
+        width, bottom = max(LEAST_WIDTH, len(racks) * step), MARGIN + HEAD + high
+        marks, tall = format_marks(MARGIN, bottom, width, [_role_marks(fabrics)])
+        about = (
+            f"{_span(layout, racks)}, page {number} of {len(pages)}; {plural(layout.n_racks, 'rack')} of "
+            f"{layout.floor.rack_units} units, {plural(len(layout.devices), 'device')}"
+        )
+        drawings.append(frame(f"{title or fabrics[0].name}: racks", about, [*parts, marks], width, bottom + tall))
+    return tuple(drawings)
+
+
+def draw_rack_index(layout: Layout, files: Sequence[str], title: str) -> Drawing:
+    """Draw the index of the pages of `draw_racks`: which racks, and what in them, are in which file.
+
+    A file is a link, for a browser that opens the index beside it.
+    """
+    left = MARGIN + max(WIDER * text_width(file, 11) for file in files) + 2 * GAP
     parts = []
-    for number, rack in enumerate(np.lexsort((layout.column, layout.row)).tolist()):
-        x, y = MARGIN + number % across * step_x, MARGIN + HEAD + number // across * step_y
-        parts.append(element("g", {"transform": f"translate({x:.1f} {y:.1f})"}, fronts[rack]))
-    y = MARGIN + HEAD + -(-len(fronts) // across) * step_y
-    width = max(LEAST_WIDTH, across * step_x)
-    marks, tall = format_marks(MARGIN, y, width, [_role_marks(fabrics)])
-    about = (
-        f"{plural(layout.n_racks, 'rack')} of {layout.floor.rack_units} units, {plural(len(layout.devices), 'device')}"
-    )
-    return frame(f"{title or fabrics[0].name}: racks", about, [*parts, marks], width, y + tall)
+    for number, (file, racks) in enumerate(zip(files, rack_pages(layout), strict=True)):
+        y = MARGIN + HEAD + INDEX_LINE * (number + 0.5)
+        names = compress(layout.devices[one].name for one in np.flatnonzero(np.isin(layout.rack, racks)).tolist())
+        parts += [
+            element("a", {"href": quote(file)}, text(MARGIN, y, file, "l")),
+            text(left, y, _span(layout, racks), "l"),
+            text(left + FRONT, y, _fitted(names, INDEX_ROOM), "l"),
+        ]
+    about = f"{plural(layout.n_racks, 'rack')} of {layout.floor.rack_units} units on {plural(len(files), 'page')}"
+    bottom = MARGIN + HEAD + INDEX_LINE * len(files)
+    return frame(f"{title}: racks", about, parts, left + FRONT + WIDER * INDEX_ROOM, bottom)
+
+
+def _span(layout: Layout, racks: Sequence[int]) -> str:
+    """Return the racks of a page: ``R01-01 to R01-06``."""
+    return " to ".join(dict.fromkeys(layout.rack_name(rack) for rack in (racks[0], racks[-1])))
+
+
+def rack_pages(layout: Layout) -> list[list[int]]:
+    """Return the racks on each page of `draw_racks`: a row begins a page, and its pages are equally full."""
+    pages = []
+    for row in np.unique(layout.row).tolist():
+        racks = np.flatnonzero(layout.row == row)
+        racks = racks[np.argsort(layout.column[racks])]
+        pages += [part.tolist() for part in np.array_split(racks, -(-len(racks) // RACKS_ACROSS))]
+    return pages
 
 
 def draw_each_rack(fabrics: Sequence[Fabric], layout: Layout) -> list[Drawing]:

@@ -68,7 +68,8 @@ def test_no_text_of_a_room_lies_on_another(name: str, page: Any) -> None:
     assert cluster.layout is not None and cluster.cablings is not None
     for drawing in (
         topo.draw_floor(cluster.fabrics, cluster.layout, cluster.cablings),
-        topo.draw_racks(cluster.fabrics, cluster.layout),
+        *(pages := topo.draw_racks(cluster.fabrics, cluster.layout)),
+        topo.draw_rack_index(cluster.layout, [f"racks-{number}.svg" for number in range(len(pages))], name),
     ):
         page.set_content(drawing.svg)
         assert overlaps(page.evaluate(BOXES)) == []
