@@ -66,7 +66,12 @@ from .failures.parts import (
     list_parts as list_parts,
     unite as unite,
 )
-from .ports import PortUse as PortUse, count_ports as count_ports, slow_cables as slow_cables
+from .ports import (
+    PortUse as PortUse,
+    count_ports as count_ports,
+    fewer_spines as fewer_spines,
+    slow_cables as slow_cables,
+)
 from .failures.reach import Failed as Failed, Reach as Reach
 from .dumps.roles import (
     apply_guids as apply_guids,

@@ -121,7 +121,13 @@ class Drawing {
       nodes.forEach((node, n) => this.hostAt.push([left + (n % columns + 0.5) * pitch, top + (Math.floor(n / columns) + 0.5) * pitch, node]));
     this.fit();
     new ResizeObserver(() => (this.scale ? this.draw() : this.fit())).observe(canvas);
-    for (const media of ["print", "(prefers-color-scheme: dark)"]) matchMedia(media).addEventListener("change", () => this.paint());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    matchMedia("print").addEventListener("change", ({ matches }) => { // paper has another width, and light colours
+      if (matches) this.kept = [this.scale, this.x, this.y];
+      if (matches) this.fit();
+      else [this.scale, this.x, this.y] = this.kept;
+      this.paint();
+    });
     this.listen();
   }
 

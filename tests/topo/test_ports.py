@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 
 import topo
 from helpers.strategies import examples
+from topo.cluster import parse
+from topo.errors import DesignError
+from topo.fabric import Fabric, Role
+from topo.ports import fewer_spines
 
 
 @pytest.mark.parametrize(
@@ -107,3 +111,46 @@ def test_a_network_has_figures_of_its_own(gpus: int, stores: int, zones: int, ta
         up = expected[row.network, row.role, "up"]
         assert row.taper == (pytest.approx(expected[row.network, row.role, "down"] / up) if up else None)
     assert cluster.counts.zones == zones
+
+
+@examples(15)
+@given(
+    units=st.integers(1, 4),
+    unit=st.integers(1, 32),
+    left_out=st.integers(0, 31),
+    model=st.sampled_from(["dgx-h100", "dgx-a100"]),
+)
+def test_fewer_spines_are_built_carry_all_and_are_the_fewest(units: int, unit: int, left_out: int, model: str) -> None:
+    """The keys that are named compile, no leaf is tapered, and one spine fewer is refused or tapered."""
+    count = max(units * unit - left_out, 1)
+    switch = "QM9700" if model == "dgx-h100" else "Q3400"
+
+    def build(**keys: int) -> Fabric:
+        tree = {"switch": switch, "levels": 2, **keys}
+        network = {"shape": "rail", "unit_nodes": unit, "tree": tree}
+        return parse({"name": "r", "nodes": {"gpu": {"model": model, "count": count}}, "network": network}).fabric
+
+    def worst(fabric: Fabric) -> float:
+        leaves = [n for n in range(fabric.n_switches) if fabric.role[n] == Role.LEAF]
+        shares = []
+        for leaf in leaves:
+            ports = [p for p in range(fabric.n_ports) if fabric.port_node[p] == leaf and fabric.peer[p] >= 0]
+            up = sum(fabric.rate_gbps[p] for p in ports if fabric.peer_node[p] < fabric.n_switches)
+            down = sum(fabric.rate_gbps[p] for p in ports if fabric.peer_node[p] >= fabric.n_switches)
+            shares.append(down / up)
+        return max(shares)
+
+    plain = build()
+    fewer = fewer_spines(plain)
+    if fewer is None:
+        return
+    spines, parallel = fewer
+    assert worst(build(spines=spines, parallel=parallel)) <= 1 + 1e-9
+    assert 2 <= spines < sum(plain.role[: plain.n_switches] == Role.SPINE)
+    if spines > 2:
+        for links in range(1, 33):
+            try:
+                narrower = build(spines=spines - 1, parallel=links)
+            except DesignError:
+                continue
+            assert worst(narrower) > 1

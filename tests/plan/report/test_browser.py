@@ -101,6 +101,25 @@ def test_nothing_is_wider_than_a_phone(opened):
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+def test_paper_shows_every_figure_in_dark_letters(opened):
+    """A4 is 718 pixels wide between margins of 10 mm; a page that was dark on the screen is printed black on white."""
+    page = opened("fire-flyer-2")
+    page.set_viewport_size({"width": 718, "height": 1000})
+    page.emulate_media(media="print")
+    page.wait_for_timeout(100)
+    cut = "[...document.querySelectorAll('.scroll, pre, .floor')].filter((one) => one.scrollWidth > one.clientWidth + 1)"
+    assert page.evaluate(f"{cut}.map((one) => one.textContent.slice(0, 40))") == []
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 35, 42)"
+    light = """() => {
+      const map = document.querySelector(".map");
+      const pixels = map.getContext("2d").getImageData(0, 0, map.width, map.height).data;
+      const dark = (n) => pixels[4 * n + 3] > 200 && pixels[4 * n] + pixels[4 * n + 1] + pixels[4 * n + 2] < 200;
+      const letters = [...Array(pixels.length / 4).keys()].filter(dark).length;
+      return letters / (map.width * map.height);
+    }"""
+    assert page.evaluate(light) < 0.5
+
+
 def test_a_table_is_sorted_by_number_both_ways(opened):
     page = opened("fire-flyer-2")
     table = page.get_by_role("group", name="cables").locator("table")
