@@ -486,13 +486,16 @@ def _best(
         length += 1
         at = receiver[via]
     state.position[home] = length
-    offers, last, enough = 0, indptr[here + 1], -terms.least - state.saved[length]
+    offers, last, limit = 0, indptr[here + 1], -terms.least
+    enough = limit - state.saved[length]
     if enough <= 0.0:  # whatever is added costs something
         last = indptr[here]
     for channel in range(indptr[here], last):
         there = receiver[channel]
         least = bounds.hops[there, home] + 1 - bounds.hops[here, home]
         if channel == now or state.depth[there] < 0 or least > bounds.detour:
+            continue
+        if _is_barred(turns, bounds, state, here, home, channel):
             continue
         total, via, sender, grows = 0.0, channel, -1, 1
         while True:
@@ -510,9 +513,11 @@ def _best(
         if grows - state.position[there] > max(state.room[here], 0):
             continue
         total += state.saved[state.position[there]]
-        if total < -terms.least:
+        if total < limit:
             state.offer[offers], state.gain[offers] = channel, total
             offers += 1
+            if bounds.turns != AMENDED:  # it can be taken, so others must gain more
+                limit, enough = total, total - state.saved[length]
     at = here
     while at != home:
         state.position[at] = -1
@@ -529,6 +534,25 @@ def _best(
         offers -= 1
         state.offer[best], state.gain[best] = state.offer[offers], state.gain[offers]
     return -1, 0.0
+
+
+@inner
+def _is_barred(turns: Turns, bounds: Allowed, state: State, here: int, home: int, channel: int) -> bool:
+    """Whether a turn that a move brings is known to be illegal."""
+    there = turns.order.receiver[channel]
+    barred = there != home and _cannot_rise(turns, bounds, channel, state.onward[there])
+    child = state.child[here]
+    while child >= 0 and not barred:
+        barred = _cannot_rise(turns, bounds, state.onward[child], channel)
+        child = state.sibling[child]
+    return bool(barred)
+
+
+@inner
+def _cannot_rise(turns: Turns, bounds: Allowed, x: int, y: int) -> bool:
+    if bounds.turns == AMENDED:
+        return bool(turns.state[x, y - turns.order.indptr[turns.order.sender[y]]] == CLOSED)
+    return bool(bounds.turns == AS_THEY_ARE and turns.rank[x] > turns.rank[y])
 
 
 @inner
@@ -554,9 +578,7 @@ def _is_legal(turns: Turns, bounds: Allowed, state: State, here: int, home: int,
 @inner
 def _may_rise(turns: Turns, bounds: Allowed, x: int, y: int) -> bool:
     """Whether a turn is legal; one for which the order of channels is amended is so from now on."""
-    if bounds.turns == AMENDED:
-        return allow_turn(turns, x, y)
-    return bool(bounds.turns == ANY or turns.rank[x] < turns.rank[y])
+    return bool(bounds.turns != AMENDED or allow_turn(turns, x, y))
 
 
 @inner
