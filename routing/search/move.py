@@ -384,7 +384,7 @@ def _begin(samples: Samples, turns: Turns, bounds: Allowed, state: State, dest: 
     home, first = samples.switch[dest], samples.indptr[dest]
     state.settled[:], state.head[:], state.child[:] = False, -1, -1
     for here in range(len(state.depth)):
-        state.room[here] = bounds.hops[here, home] + bounds.detour - state.depth[here]
+        state.room[here] = bounds.hops[home, here] + bounds.detour - state.depth[here]
         for u in range(len(samples.source)):
             state.dense[u, here] = samples.source[u, here] * samples.weight[u, dest]
     for i in range(samples.indptr[dest + 1] - first):
@@ -477,6 +477,17 @@ def _best(
     home, now = samples.switch[dest], state.onward[here]
     if len(bounds.kept) and bounds.kept[here, home]:
         return -1, 0.0
+    offers = 0
+    for channel in range(indptr[here], indptr[here + 1]):
+        there = receiver[channel]
+        longer = bounds.hops[home, there] + 1 - bounds.hops[home, here]
+        if channel == now or state.depth[there] < 0 or longer > bounds.detour:
+            continue
+        if not _is_barred(turns, bounds, state, here, home, channel):
+            state.offer[offers] = channel
+            offers += 1
+    if not offers:
+        return -1, 0.0
     length, at = 0, here
     state.saved[0] = 0.0
     while at != home:
@@ -486,17 +497,11 @@ def _best(
         length += 1
         at = receiver[via]
     state.position[home] = length
-    offers, last, limit = 0, indptr[here + 1], -terms.least
+    limit = -terms.least
     enough = limit - state.saved[length]
-    if enough <= 0.0:  # whatever is added costs something
-        last = indptr[here]
-    for channel in range(indptr[here], last):
-        there = receiver[channel]
-        least = bounds.hops[there, home] + 1 - bounds.hops[here, home]
-        if channel == now or state.depth[there] < 0 or least > bounds.detour:
-            continue
-        if _is_barred(turns, bounds, state, here, home, channel):
-            continue
+    tried = offers if enough > 0.0 else 0  # whatever is added costs something
+    offers = 0
+    for channel in state.offer[:tried]:
         total, via, sender, grows = 0.0, channel, -1, 1
         while True:
             if state.stamp[via] != tick:
