@@ -140,13 +140,13 @@ def _search(start: Start) -> Found:
     apart = int((search.problem.hops[search.problem.samples.switch] < 0).sum())
     worth = [(found.score, begin) for begin in _closed(start) if (found := search.weigh(*begin[:2])).missing == apart]
     turns, detour = (AS_THEY_ARE if start.tree else AMENDED), 0 if worth else MOST_DETOUR
-    if worth:
-        begins = [min(worth, key=lambda one: one[0])[1]]
-    else:  # which order serves best shows once all pairs have moved
-        once = partial(pairs.improve, turns=AS_THEY_ARE, detour=detour, effort=start.size)
+    begins, few = [min(worth, key=lambda one: one[0])[1]] if worth else [], TRIALS * start.size <= TRIAL_SIZE
+    if not worth or (few and not start.tree and begins[0].kept is None):
+        # Which order serves best shows once all pairs have moved.
+        once = partial(pairs.improve, turns=AS_THEY_ARE, detour=MOST_DETOUR, effort=start.size)
         tried = [(once(*begin[:2]), begin) for begin in _open(start, pairs)]
         moved, begin = min(tried, key=lambda one: (one[0].missing, one[0].score))
-        begins = [Begin(moved.order, moved.next_hop), *([begin] if TRIALS * start.size <= TRIAL_SIZE else [])]
+        begins += [Begin(moved.order, moved.next_hop), *([begin] if few else [])]
     kept, ends = begins[0].kept, []
     for begin in begins:
         end = search.improve(*begin[:2], turns=turns, detour=detour, kept=kept)
