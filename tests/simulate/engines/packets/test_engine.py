@@ -9,7 +9,7 @@ from helpers.packets import RATE, SLOT_S, line, network, steady
 from simulate import Flows, PacketModel, Packets
 
 LONG = 1e9
-FIFO, VOQ = PacketModel(), PacketModel(inputs="voq")
+FIFO, VOQ = PacketModel(inputs="fifo"), PacketModel()
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_one_queue_for_each_input_saturates_where_karol_hluchyj_and_morgan_found
     rng = np.random.default_rng(n)
     src = np.repeat(first + np.arange(n), packets)
     flows = Flows.of(src, first + n + rng.integers(0, n, len(src)), 4096)
-    finish = Packets(net).play(flows).finish_s.reshape(n, packets)
+    finish = Packets(net, FIFO).play(flows).finish_s.reshape(n, packets)
     until = finish.max(axis=1).min()
     assert np.count_nonzero(finish <= until) * SLOT_S / (n * until) == pytest.approx(expected, rel=0.01)
 
