@@ -306,6 +306,7 @@ class Packets(FlowBook):
             row_of=legal.row_of.copy() if legal else np.zeros(0, np.int32),
             group_offset=legal.offset.copy() if legal else np.zeros(1, np.int64),
             group_port=legal.port.copy() if legal else np.zeros(0, np.int32),
+            load=np.zeros(n_links, np.int32),
             queue_of=queue_of[:-1].astype(np.int32),
             port_number=port_number,
             flowlets=np.full((FLOWLETS if model.flowlet_s else 1, 3), -1, np.int64),
