@@ -15,4 +15,4 @@ from .multicast import (
     read_mcfdbs as read_mcfdbs,
 )
 from .multipath import Multipath as Multipath, measure_lids as measure_lids
-from .side_by_side import side_by_side as side_by_side
+from .side_by_side import join_fabrics as join_fabrics, side_by_side as side_by_side
