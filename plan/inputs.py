@@ -69,7 +69,10 @@ def read_fabric_argument(path: Path, subnet: str | None = None, *, merged: bool 
     if path.suffix in SPEC_SUFFIXES:
         fabrics = {fabric.name: fabric for fabric in read_cluster(path).subnets}
         if not fabrics:
-            raise HeddleError(f"{path}: found Ethernet only, which has no forwarding tables; expected InfiniBand")
+            raise HeddleError(
+                f"{path}: found Ethernet only, which has no forwarding tables; expected InfiniBand (`plan simulate`, "
+                "`operate` and `sweep` play Ethernet)"
+            )
         return fabrics[_one_of(path, list(fabrics), subnet)]
     if path.is_dir():
         return read_fabric(_subnet_folder(path, subnet) / FABRIC_FILE)
@@ -205,7 +208,7 @@ class Hashing:
     """
 
     ecmp: int | None = None
-    """Queue pairs of a connection, `routing.SPRAY` for a path for each packet; None for 1, and on Ethernet alone."""
+    """`routing.Hashed.queue_pairs`, 0 for spraying; None for 1, and on Ethernet alone."""
     one_hash: bool = False
     """Whether all switches use one hash."""
     bond: int = 1

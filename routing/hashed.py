@@ -21,7 +21,7 @@ from routing.lanes.policy import QosPolicy
 from routing.machine_code import inner, kernel
 from routing.order.legal import breadth_first
 from topo.budget import PATH_LINKS
-from topo.errors import RoutingError, plural
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, frozen
 from topo.hostlist import natural_order
 from topo.table import Column, Shown, Table
@@ -34,7 +34,7 @@ SPRAY = 0
 MAX_QUEUE_PAIRS = 128
 """As many as NCCL divides a connection over (``NCCL_IB_QPS_PER_CONNECTION``, NVIDIA's NCCL user guide)."""
 
-FAR = 2**15 - 1
+UNREACHED = 2**15 - 1
 """Hops from a switch that does not reach a destination."""
 
 ONE_LANE = LanePlan((0,) * 16, ((0, 1),))
@@ -71,7 +71,7 @@ class Hashed(Shown):
     >>> hashed = routing.Hashed(fabric, queue_pairs=4)
     >>> hashed
     <Hashed lab-20: ECMP, 4 queue pairs a connection, hash seed 0>
-    >>> hashed.paths(fabric.ends()[:1], fabric.ends()[-1:]).share.sum()  # four channels, in parts
+    >>> float(hashed.paths(fabric.ends()[:1], fabric.ends()[-1:]).share.sum())  # four hops
     4.0
     """
 
@@ -79,7 +79,7 @@ class Hashed(Shown):
 
     fabric: Fabric
     queue_pairs: int = 1
-    """Paths that the bytes from one end port to another are divided over; `SPRAY` for one a packet."""
+    """Paths that the bytes from one end port to another are divided over; 0 (`SPRAY`) for a path for each packet."""
     seed: int = 0
     """Of the hash: what addresses and ports the flows happen to have."""
     one_hash: bool = False
@@ -87,7 +87,7 @@ class Hashed(Shown):
     bond: int = 1
     """Adapter ports of a server, one after another, that are one port to flows: two for a bond to two leaves."""
     hops: NDArray[np.int16] = field(default_factory=lambda: np.zeros((0, 0), np.int16))
-    """(T, S) hops from each switch to each switch with hosts, `FAR` for none; found when left out."""
+    """(T, S) hops from each switch to each switch with hosts, `UNREACHED` for none; found when left out."""
     lanes: LanePlan = ONE_LANE
     """One for all: classes of service are not in it."""
     policy: QosPolicy = field(default_factory=QosPolicy)
@@ -95,9 +95,9 @@ class Hashed(Shown):
     def __post_init__(self) -> None:
         if not SPRAY <= self.queue_pairs <= MAX_QUEUE_PAIRS:
             expected = f"{SPRAY} for spraying, or 1 to {MAX_QUEUE_PAIRS}"
-            raise RoutingError(f"found {self.queue_pairs} queue pairs; expected {expected}")
+            raise HeddleError(f"found {self.queue_pairs} queue pairs; expected {expected}")
         if self.bond < 1:
-            raise RoutingError(f"found bonds of {self.bond} ports; expected 1 or more")
+            raise HeddleError(f"found bonds of {self.bond} ports; expected 1 or more")
         if not self.hops.size:
             fabric = self.fabric
             sender = fabric.port_node[fabric.inner]
@@ -189,7 +189,7 @@ class Hashed(Shown):
 
         Raises
         ------
-        RoutingError
+        HeddleError
             When paths have more channels in all than the budget ``path-links``.
         """
         fabric, rng = self.fabric, np.random.default_rng(self.seed)
@@ -202,7 +202,7 @@ class Hashed(Shown):
             self.queue_pairs, key, frozen(salt), PATH_LINKS.limit,
         )  # fmt: skip
         if len(found[1]) > PATH_LINKS.limit:
-            raise RoutingError(
+            raise HeddleError(
                 f"paths of {len(src):,} pairs of {fabric.name} by {self.engine} have too many channels; expected "
                 f"{PATH_LINKS}: take queue pairs, fewer of them, or a smaller job"
             )
@@ -211,14 +211,14 @@ class Hashed(Shown):
 
 @kernel
 def count_hops(indptr: Int32s, neighbour: Int32s, targets: Int32s) -> NDArray[np.int16]:
-    """Return (T, S) hops to each target switch, `FAR` for none, in a graph of switches in CSR form."""
+    """Return (T, S) hops to each target switch, `UNREACHED` for none, in a graph of switches in CSR form."""
     n = len(indptr) - 1
     found = np.empty((len(targets), n), np.int16)
     hops, nearest = np.empty(n, np.int32), np.empty(n, np.int32)
     for t in range(len(targets)):
         breadth_first(targets[t], indptr, neighbour, hops, nearest)
         for here in range(n):
-            found[t, here] = hops[here] if 0 <= hops[here] < FAR else FAR
+            found[t, here] = hops[here] if 0 <= hops[here] < UNREACHED else UNREACHED
     return found
 
 
@@ -232,8 +232,8 @@ def _mix(value: int) -> int:
 
 @inner
 def _near(node: int, bonds: Bonds, dest: int, hops: NDArray[np.int16]) -> int:
-    """Return the hops from a node to the nearest switch of a destination, `FAR` from an adapter or from nowhere."""
-    nearest = FAR
+    """Return the hops from a node to the nearest switch of a destination, `UNREACHED` from an adapter."""
+    nearest = UNREACHED
     if 0 <= node < hops.shape[1]:
         for member in range(bonds.offset[dest], bonds.offset[dest + 1]):
             nearest = min(nearest, hops[bonds.row[member], node])
@@ -301,14 +301,14 @@ def hash_paths(
         for path in range(max(queue_pairs, 1)):
             own = _mix(flow ^ path)
             share = 1.0 / max(queue_pairs, 1)
-            distance, width = FAR, 0
+            distance, width = UNREACHED, 0
             for member in range(bonds.offset[source], bonds.offset[source + 1]):
                 near = _near(peer_node[bonds.port[member]], bonds, dest, hops)
                 if near < distance:
                     distance, width = near, 0
                 if near == distance:
                     width += 1
-            if distance == FAR:
+            if distance == UNREACHED:
                 return offset[: at + 1].copy(), channel[:n].copy(), shares[:n].copy()
             count, turn = 0, -1 if queue_pairs == SPRAY else _mix(own ^ salt[n_switches]) % width
             for step in range(distance + 2):  # out of the adapter, from switch to switch, and to the adapter

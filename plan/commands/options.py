@@ -129,10 +129,8 @@ class Ecmp(click.ParamType[int]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return queue pairs."""
-        from routing import SPRAY
-
         if value == "spray":
-            return SPRAY
+            return 0
         if not re.fullmatch("[1-9][0-9]{0,8}", str(value)):
             self.fail(f"found {str(value)[:40]!r}; expected a number of queue pairs, or spray", param, ctx)
         return int(str(value))

@@ -14,6 +14,7 @@ Adaptive routing, several LIDs, planes
     ``adaptive``  groups of ports: those of live switches, and those that tables allow
     ``measure_lids``  what paths to several LIDs of a port share
     ``Multipath``  what paths to the LIDs of a port share
+    ``join_fabrics``  several fabrics as one, without links between them
     ``side_by_side``  several routed subnets as one network, to simulate planes
 
 Multicast

@@ -20,7 +20,7 @@ from topo.table import Column, Shown, Table
 DRAWS = 20
 """Seeds by default: the fewest of which the fifth and 95th percentile are not both the extremes."""
 
-PERCENTILES = (50.0, 5.0, 95.0)
+TOLD = (50.0, 5.0, 95.0)
 """That are told; each is the figure of one draw, never a mean of two."""
 
 FIGURES = {"makespan_s": ("makespan", "s"), "time_s": ("time", "s"), "bus_gbytes_per_s": ("busbw", "GB/s")}
@@ -85,7 +85,7 @@ def percentiles(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, f
     >>> percentiles(range(1, 21))
     (10.0, 1.0, 19.0)
     """
-    median, low, high = np.percentile(np.asarray(values, np.float64), PERCENTILES, method="inverted_cdf").tolist()
+    median, low, high = np.percentile(np.asarray(values, np.float64), TOLD, method="inverted_cdf").tolist()
     return median, low, high
 
 

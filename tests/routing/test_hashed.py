@@ -16,11 +16,11 @@ import routing
 import topo
 from helpers.random_fabrics import draw
 from helpers.strategies import examples, fabrics
-from routing import SPRAY, Hashed
+from routing.hashed import SPRAY, Hashed
 from routing.studies.adaptive.shares import split_flows
 from routing.studies.side_by_side import join_fabrics
 from simulate.traffic.placement import rails_of_hosts
-from topo.errors import RoutingError
+from topo.errors import HeddleError
 from topo.fabric import Fabric
 
 
@@ -203,7 +203,7 @@ def test_the_ports_of_a_bond_lead_to_all_leaves_of_the_other_bond() -> None:
 def test_what_is_out_of_bounds_is_refused() -> None:
     fabric = topo.preset("lab-20").fabric
     for wrong in ({"queue_pairs": -1}, {"queue_pairs": 129}, {"bond": 0}):
-        with pytest.raises(RoutingError, match="expected"):
+        with pytest.raises(HeddleError, match="expected"):
             Hashed(fabric, **wrong)  # type: ignore[arg-type]
     cut = fabric.without(np.flatnonzero(fabric.port_node == 0))
     ends = fabric.ends()
@@ -219,5 +219,5 @@ def test_too_many_channels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = topo.preset("lab-20").fabric
     monkeypatch.setattr(hashed, "PATH_LINKS", replace(hashed.PATH_LINKS, limit=100))
     ends = np.repeat(fabric.ends(), 30)
-    with pytest.raises(RoutingError, match="path-links"):
+    with pytest.raises(HeddleError, match="path-links"):
         routing.Hashed(fabric).paths(ends, np.roll(ends, 100))

@@ -9,7 +9,7 @@ import routing
 import simulate
 import topo
 from helpers.strategies import examples
-from routing import SPRAY, Hashed
+from routing.hashed import SPRAY, Hashed
 from routing.quality.figures import permutations
 from routing.studies.adaptive.shares import fill
 from simulate.workload import DRAWS, percentiles
