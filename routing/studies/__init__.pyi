@@ -1,6 +1,7 @@
 from . import adaptive as adaptive
 from .bounds import Bounds as Bounds, bound as bound
 from .failures import Diversity as Diversity, FailureStudy as FailureStudy, study_failures as study_failures
+from .hashing import HashedShares as HashedShares, hashed_rates as hashed_rates, measure_hashed as measure_hashed
 from .loss import (
     LinkUse as LinkUse,
     LossStudy as LossStudy,
