@@ -32,7 +32,7 @@ def test_spraying_beats_queue_pairs_and_percentiles_are_in_order() -> None:
     few, many, spread = (measure_hashed(Hashed(fabric, k)) for k in (1, 8, SPRAY))
     for one, more, most in zip(few.rows, many.rows, spread.rows, strict=True):
         assert one.mean_p5 <= one.mean <= one.mean_p95 <= 1 + 1e-9 and one.least <= one.mean
-        assert one.mean <= more.mean <= most.mean == pytest.approx(1)
+        assert one.mean <= more.mean + 1e-9 <= most.mean + 2e-9 and most.mean == pytest.approx(1)
     assert few.to_dict()["engine"] == "ECMP, 1 queue pair a connection"
     assert few.table.columns[0].values == ["random halves", "random permutations", "shifts"]
 
