@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("fabric", type=FILE, required=False)
 @click.argument("format", required=False)
 @click.option("-o", "--output", type=FILE, help="File to write, or folder where a format has several files.")
-@click.option("--list", "only_list", is_flag=True, help="List the formats.")
+@click.option("--list", "only_list", is_flag=True, help="List the formats, and who reads them.")
 @role_options
 @as_json
 def export(
@@ -38,12 +38,16 @@ def export(
     from plan.export.registry import EXPORTS, export_files
 
     if only_list:
-        listed = {entry.name: {"files": ", ".join(entry.files), "purpose": entry.purpose} for entry in EXPORTS.values()}
+        listed = {
+            entry.name: {"files": ", ".join(entry.files), "purpose": entry.purpose, "consumer": entry.consumer}
+            for entry in EXPORTS.values()
+        }
         if as_json:
             print_json({"formats": listed})
         else:
             width = max(map(len, EXPORTS))
-            click.echo("\n".join(f"{entry.name:{width}}  {entry.purpose}" for entry in EXPORTS.values()))
+            for entry in EXPORTS.values():
+                click.echo(f"{entry.name:{width}}  {entry.purpose}\n{'':{width}}  for {entry.consumer}")
         return
     if fabric is None or format is None:
         raise click.UsageError("expected FABRIC and FORMAT, or --list")

@@ -27,6 +27,8 @@ class Export:
     """As `plan export` takes it."""
     purpose: str
     """What its files are for."""
+    consumer: str
+    """The program that reads them, and the versions for which they hold."""
     passes: tuple[Pass, ...]
     """What a plan needs for it."""
     files: Mapping[str, Maker]

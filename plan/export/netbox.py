@@ -213,6 +213,7 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-NETBOX = Export("netbox", "NetBox: device types, racks, devices and cables to import", (*COMPILE, *PLACE),
+NETBOX = Export("netbox", "device types, racks, devices and cables to import", "NetBox 4.7",
+                (*COMPILE, *PLACE),
                 {"exports/netbox/": lambda plan, subnet: netbox_files(
                     plan.fabrics, plan.planned.catalog, plan.name, plan.layout, plan.cablings)})  # fmt: skip
