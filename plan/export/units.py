@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from statistics import median
 
 import numpy as np
-
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
