@@ -1,4 +1,4 @@
-"""Exports beside the sources of their consumers, as the Python registry has them: NetBox's forms of bulk import.
+"""Exports beside the programs that read them, as the Python registry has them: InfraGraph, and NetBox's forms.
 
 NetBox needs a database to run. What it takes is declared in its forms and choices, which are read here as they are, so
 that a column or a value that a version drops is seen. `make consumers` unpacks the version that the export names.
@@ -9,7 +9,10 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import os
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -17,10 +20,11 @@ import pytest
 from ruamel.yaml import YAML
 
 import topo
+from plan.export.infragraph import format_infragraph
 from plan.export.netbox import ETHERNET, PROFILES, netbox_files
 from plan.export.registry import EXPORTS
 
-NETBOX = Path(__file__).parents[2] / "out" / "consumers"
+CONSUMERS = NETBOX = Path(__file__).parents[2] / "out" / "consumers"
 pytestmark = pytest.mark.peer(str(NETBOX / "dcim" / "choices.py"))
 FORMS = {"manufacturers": "ManufacturerImportForm", "sites": "SiteImportForm", "locations": "LocationImportForm",
          "racks": "RackImportForm", "devices": "DeviceImportForm", "cables": "CableImportForm",
@@ -44,7 +48,9 @@ def columns(form: str, path: str = "dcim/forms/bulk_import.py") -> set[str]:
 @cache
 def choices(name: str) -> frozenset[str]:
     """Return the values of a set of choices."""
-    return frozenset(re.findall(r"^    [A-Z0-9_]+ = '(.*)'$", body_of("dcim/choices.py", name), re.MULTILINE))
+    return frozenset(
+        re.findall(r"^    [A-Z0-9_]+ = '(.*?)'(?:\s+#.*)?$", body_of("dcim/choices.py", name), re.MULTILINE)
+    )
 
 
 @cache
@@ -101,3 +107,39 @@ def test_the_version_is_the_one_that_is_named() -> None:
         (NETBOX / "netbox" / "_data" / "release.yaml").read_text(encoding="utf-8")
     )
     assert EXPORTS["netbox"].consumer == f"NetBox {'.'.join(version['version'].split('.')[:2])}"
+
+
+def cables_of_infragraph(text: str, folder: Path) -> int:
+    """Return how many edges between instances InfraGraph's own service makes of a description; -1 if it refuses it."""
+    path = folder / "infragraph.json"
+    path.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", SERVICE, str(path)],
+        env={**os.environ, "PYTHONPATH": str(CONSUMERS)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return int(done.stdout) if done.returncode == 0 else -1
+
+
+SERVICE = """
+import sys
+from infragraph.infragraph_service import InfraGraphService
+service = InfraGraphService()
+service.set_graph(open(sys.argv[1]).read())
+print(sum(a.split(".")[0] != b.split(".")[0] for a, b in service.get_networkx_graph().edges))
+"""
+
+
+@pytest.mark.parametrize("preset", ["lab-20", "dgx-h100-48"])
+def test_infragraph_has_every_cable(preset: str, tmp_path: Path) -> None:
+    cluster = topo.preset(preset)
+    text = format_infragraph(cluster.fabrics, cluster.catalog)
+    assert cables_of_infragraph(text, tmp_path) == sum(len(fabric.links) for fabric in cluster.fabrics)
+
+
+@pytest.mark.parametrize(
+    "key", ["devices", "instances", "edges", "components", "ep1", "instance", "component", "count"]
+)
+def test_infragraph_notices_a_renamed_key(key: str, tmp_path: Path) -> None:
+    cluster = topo.preset("lab-20")
+    text = format_infragraph(cluster.fabrics, cluster.catalog).replace(f'"{key}":', f'"{key}x":')
+    assert cables_of_infragraph(text, tmp_path) != len(cluster.fabric.links)
