@@ -13,13 +13,14 @@ names. Each passes over the keys of the other, so that one file serves both.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from plan.export.base import Export
 from plan.export.names import slurm_word, yaml_text
 from plan.export.units import Unit, find_units
 from plan.pipeline import COMPILE
-from topo import Fabric, compress
+from topo import Fabric, FormatError, HeddleError, compress, expand
 
 SLURM_READS = "Slurm up to 26.05, topology.yaml since 25.05"
 TOPOGRAPH_READS = "topograph 0.5 and 1.0"
@@ -57,6 +58,56 @@ def format_topology_conf(fabrics: Sequence[Fabric]) -> str:
     lines += [f"SwitchName={unit.name} Nodes={compress(unit.nodes)}" for unit in units]
     lines += [f"SwitchName={name} Switches={compress(members)}" for name, members in groups_of(units)]
     return "\n".join(lines) + "\n"
+
+
+def read_topology_conf(text: str, path: str = "") -> dict[str, str]:
+    """Return the leaf switch of each node of a ``topology.conf``; of a node that is named twice the first.
+
+    FormatError for a line that is none of the format, or a list of nodes that cannot be expanded.
+    """
+    found: dict[str, str] = {}
+    number = 0
+    for line in re.sub(r"\\[ \t]*\n", " ", text).split("\n"):
+        number += 1
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        values = dict(word.lower().split("=", 1)[:1] + word.split("=", 1)[1:] for word in words if "=" in word)
+        if len(values) < len(words) or "switchname" not in values:
+            expected = "such as SwitchName=leaf0 Nodes=gpu[00-07]"
+            raise FormatError(f"found {line.strip()[:60]!r}; expected words {expected}", path, number)
+        try:
+            nodes = expand(values.get("nodes", ""))
+        except HeddleError as error:
+            raise FormatError(f"found a list of nodes that cannot be read: {error}", path, number) from None
+        for node in nodes:
+            found.setdefault(node, values["switchname"])
+    return found
+
+
+def compare_topologies(theirs: Mapping[str, str], ours: Mapping[str, str]) -> list[str]:
+    """Return what a ``topology.conf`` says otherwise than the fabric, a line each, nodes in short form.
+
+    A switch of theirs stands for the unit of most of its nodes, whatever its name.
+    """
+    lines = []
+    for only, words in ((theirs.keys() - ours.keys(), "in the file, and not in the compute network"),
+                        (ours.keys() - theirs.keys(), "in the compute network, and not in the file")):  # fmt: skip
+        lines += [f"{compress(only)}: {words}"] if only else []
+    units: dict[str, Counter[str]] = {}
+    for node in sorted(theirs.keys() & ours.keys()):
+        units.setdefault(theirs[node], Counter())[ours[node]] += 1
+    meant = {switch: min(counts, key=lambda unit: (-counts[unit], unit)) for switch, counts in units.items()}
+    moved: dict[tuple[str, str], list[str]] = {}
+    for node in theirs.keys() & ours.keys():
+        if ours[node] != meant[theirs[node]]:
+            moved.setdefault((theirs[node], ours[node]), []).append(node)
+    for (switch, unit), nodes in sorted(moved.items()):
+        lines.append(f"{compress(nodes)}: under {switch}, which has nodes of {meant[switch]}; its leaves are {unit}'s")
+    split = Counter(meant.values())
+    for unit in sorted(unit for unit in split if split[unit] > 1):
+        lines.append(f"{', '.join(sorted(s for s in meant if meant[s] == unit))}: one unit of the fabric, {unit}")
+    return lines
 
 
 def format_topology_yaml(fabrics: Sequence[Fabric]) -> str:

@@ -1,22 +1,28 @@
 """Exports for Slurm, topograph, Kubernetes and NFD: one tree, in the words of each version, from a plan and a dump."""
 
+import random
 import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 import topo
 from helpers.twins import path
 from plan.cli import plan
+from plan.export.registry import export_files
 from plan.export.scheduling import (
+    compare_topologies,
     format_node_features,
     format_node_labels,
     format_topograph_model,
     format_topology_conf,
     format_topology_yaml,
     label_value,
+    read_topology_conf,
 )
 from plan.export.units import find_units
 
@@ -131,3 +137,65 @@ def test_a_live_fabric_tells_compute_and_storage_apart(tmp_path: Path) -> None:
     assert not any(node.startswith("storage") for node in found[True][0])
     assert "storage" in found[False][1]
     assert "storage" not in found[True][1]
+
+
+@given(st.integers(1, 6), st.integers(1, 8), st.randoms(use_true_random=False))
+def test_a_file_is_compared_with_the_fabric_whatever_its_switches_are_called(
+    units: int, size: int, rng: random.Random
+) -> None:
+    ours = {f"n{unit:02d}-{at:02d}": f"unit{unit}" for unit in range(units) for at in range(size)}
+    names = rng.sample(range(100), units)
+    theirs = {node: f"sw{names[int(unit.removeprefix('unit'))]}" for node, unit in ours.items()}
+    assert compare_topologies(theirs, ours) == []
+    gone = rng.choice(sorted(ours))
+    others = {node: switch for node, switch in theirs.items() if node != gone}
+    assert any(line.startswith(f"{gone}: in the compute network") for line in compare_topologies(others, ours))
+    assert any(line.startswith(f"{gone}: in the file") for line in compare_topologies(
+        theirs, {node: unit for node, unit in ours.items() if node != gone}))  # fmt: skip
+    if units > 1 and size > 2:
+        moved = theirs | {gone: next(switch for switch in theirs.values() if switch != theirs[gone])}
+        (line,) = compare_topologies(moved, ours)
+        assert line.startswith(f"{gone}: under {moved[gone]}, which has nodes of ")
+        assert line.endswith(f"; its leaves are {ours[gone]}'s")
+
+
+def test_our_own_file_is_read_back() -> None:
+    for preset in ("lab-20", "k-ary-tree", "dgx-a100-superpod"):
+        fabrics = topo.preset(preset).fabrics
+        assert read_topology_conf(format_topology_conf(fabrics)) == {
+            node: unit.name for unit in find_units(fabrics) for node in unit.nodes
+        }
+    assert read_topology_conf("switchname=a nodes=x[1-2] \\\n LinkSpeed=9 # c\n\n#\nSwitchName=b Switches=a\n") == {
+        "x1": "a", "x2": "a",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["Nodes=a", "SwitchName", "SwitchName=a Nodes=b[1-", "leaf0: a", "SwitchName=a x"])
+def test_a_line_that_is_none_of_a_topology_conf_is_refused(line: str) -> None:
+    with pytest.raises(topo.FormatError, match=":2"):
+        read_topology_conf(f"# site\n{line}\n", "topology.conf")
+
+
+def test_a_site_checks_its_file(tmp_path: Path) -> None:
+    lab, file = str(topo.config_root() / "lab-20.yaml"), tmp_path / "topology.conf"
+    file.write_text("SwitchName=s1 Nodes=gpu[00-07]\nSwitchName=s2 Nodes=gpu[08-15]\n")
+    done = CliRunner().invoke(plan, ["export", lab, "slurm", "--check", str(file)])
+    assert (done.exit_code, done.stdout) == (0, f"{file} agrees with the fabric: 16 nodes in 2 units\n")
+    file.write_text("SwitchName=s1 Nodes=gpu[00-06,08]\nSwitchName=s2 Nodes=gpu[07,09-15]\n")
+    done = CliRunner().invoke(plan, ["export", lab, "slurm", "--check", str(file)])
+    assert (done.exit_code, done.stdout.splitlines()) == (1, [
+        "gpu08: under s1, which has nodes of leaf0; its leaves are leaf1's",
+        "gpu07: under s2, which has nodes of leaf1; its leaves are leaf0's",
+    ])  # fmt: skip
+    assert CliRunner().invoke(plan, ["export", lab, "dot", "--check", str(file)]).exit_code == 2
+
+
+def test_one_subnet_is_exported_alone(tmp_path: Path) -> None:
+    spec = str(topo.config_root() / "dgx-a100-superpod.yaml")
+    for subnet, units in ((None, 7), ("dgx-a100-superpod", 7), ("dgx-a100-superpod-storage", 8)):
+        files = export_files(spec, "slurm", subnet=subnet)
+        assert len({*read_topology_conf(str(files["exports/topology.conf"])).values()}) == units, subnet
+    assert list(export_files(spec, "dot", subnet="dgx-a100-superpod")) == ["exports/fabric.dot"]
+    for name, words in (("slurm", "expected one of dgx-a100-superpod, "), ("cables", "about the whole cluster")):
+        with pytest.raises(topo.HeddleError, match=words):
+            export_files(spec, name, subnet="x")
