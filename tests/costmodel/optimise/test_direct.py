@@ -109,3 +109,17 @@ def test_no_network_that_does_is_left_out_and_the_price_is_that_of_the_bill(
             counted = (design.switches, design.cables - count)
             assert (design.price, *counted) == (pytest.approx(branch.price), branch.switches, branch.links)
     assert do or count == 4
+
+
+@pytest.mark.slow
+def test_the_smallest_slim_fly_is_among_the_branches() -> None:
+    """Over the field of 3 elements: 18 switches of 5 links, and a server on each."""
+    asked = needs(18, job={"nodes": 18, "bisection": 0.3}, switches=["S"], families=["slim-fly"], currency="USD")
+    problem = Problem(asked, small_catalog(0.1, S=(RADIX, 3.0)))
+    (branch,) = designs(problem)
+    keys = {"shape": "slim-fly", "switch": "S", "q": 3, "hosts": 1}
+    assert shape(branch) == TypeAdapter(Shape).validate_python(keys).model_dump_json(exclude_defaults=True)
+    assert branch.shape is not None
+    design = evaluate("", branch.shape(), problem)
+    assert (design.price, design.switches, design.cables - 18) == (pytest.approx(branch.price), 18, 45)
+    assert design.verdict is Verdict.HOLDS

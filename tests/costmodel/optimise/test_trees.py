@@ -1,16 +1,23 @@
 """Trees, planes, zones and rails of small switches: each is priced as its bill is, and none that does is left out."""
 
 from collections import Counter
+from contextlib import suppress
 from heapq import heapify, heappop, heappush
+from itertools import product
 
 import pytest
 
 from costmodel.optimise.design import evaluate
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.search import roots
+from costmodel.optimise.trees import _ratio, fewest_cores
+from helpers.clusters import CATALOG
 from helpers.needs import needs, small_catalog
 from helpers.strategies import slow_but
+from topo.amounts import Verdict
+from topo.errors import DesignError
 from topo.shapes.base import ShapeModel
+from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Planes, Rail
 from topo.shapes.zones import Zones
 
@@ -58,5 +65,53 @@ def test_a_branch_has_the_price_switches_and_links_of_the_bill_and_is_cheaper_th
             design = evaluate(branch.name, shape, problem)
             counted = (design.switches, design.cables - adapters)
             assert (design.price, *counted) == (pytest.approx(branch.price), branch.switches, branch.links), branch.name
-    print(seen)
     assert len(seen) >= 2
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_no_tree_of_two_or_three_levels_that_does_is_left_out(share: float) -> None:
+    """All trees of switches of four ports and up to six leaves: what the search leaves out is built, and fails."""
+    asked = needs(5, switches=["S"], families=["fat-tree"], currency="USD", job={"nodes": 5, "bisection": share})
+    problem = Problem(asked, small_catalog(0.1, S=(4, 3.0)))
+    left, found = list(roots(problem)), set[str]()
+    while left:
+        branch = left.pop()
+        left += branch.expand()
+        if branch.shape is not None:
+            found.add(branch.shape().model_dump_json(exclude_defaults=True))
+    do = 0
+    for leaves, spines, parallel, pod in product(range(2, 7), range(1, 4), range(1, 4), range(1, 4)):
+        if spines * parallel > 3:
+            continue
+        size = {"leaves": leaves, "spines": spines, "parallel": parallel}
+        trees = [{"levels": 2, **size}] if pod == 1 else []
+        for up in range(1, 4 - pod * parallel + 1) if 1 < pod < leaves else ():
+            cores = fewest_cores(spines, up, -(-leaves // pod), 4, 1)
+            ratio = _ratio(pod * parallel, up)
+            trees.append({"levels": 3, **size, "leaves_per_pod": pod, "cores": cores, "spine_oversubscription": ratio})
+        for keys in trees:
+            shape = FatTree.model_validate({"shape": "fat-tree", "switch": "S", **keys})
+            if shape.model_dump_json(exclude_defaults=True) in found:
+                do += 1
+                continue
+            with suppress(DesignError):
+                assert evaluate("", shape, problem).verdict is not Verdict.HOLDS, keys
+    assert do
+
+
+def test_a_frame_alone_is_a_tree_and_frames_are_planes() -> None:
+    """With a port for each adapter, at the price of its bill."""
+    for nodes, family, names in (
+        ({"gpu": {"model": "pcie-a100", "count": 30}}, "fat-tree", ["one CS8500"]),
+        ({"gpu": {"model": "pcie-a100", "count": 801}}, "fat-tree", []),
+        ({"gpu": {"model": "dgx-a100", "count": 3}}, "planes", [f"{n} planes of one CS8500" for n in (2, 4, 8)]),
+    ):
+        count = nodes["gpu"]["count"]
+        asked = needs(switches=["CS8500"], nodes=nodes, job={"nodes": count}, families=[family])
+        problem = Problem(asked, CATALOG)
+        designs = [branch for branch in roots(problem) if branch.shape is not None]
+        assert sorted(branch.name for branch in designs) == names
+        for branch in designs:
+            assert branch.shape is not None
+            design = evaluate(branch.name, branch.shape(), problem)
+            assert (design.price, design.switches) == (pytest.approx(branch.price), branch.switches)
