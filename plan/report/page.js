@@ -351,7 +351,7 @@ function showFabrics(section, plan, palette) {
     make("label", {}, "colour by", load), make("label", {}, "hide links below", least, words),
     make("label", {}, "find", search), names,
     make("span", {}, button("+", "zoom in", () => map.zoom(1.3)), " ", button("\u2212", "zoom out", () => map.zoom(1 / 1.3)), " ", button("all", "show all", () => map.fit())));
-  legend.append(make("span", {}, "load of a link (its busier direction), in times of the mean:"), ...palette.loads.map(([, colour, text]) => make("span", {}, swatch(colour), text)));
+  legend.append(make("span", {}, "load of a link (its busier direction), in times of the mean:"), ...palette.loads.map(([most, colour, text]) => make("span", {}, swatch(colour === palette.plain ? "var(--plain)" : most === 0 ? "var(--unused)" : colour), text)));
   section.append(tools, canvas, legend, panel);
   open();
 }
