@@ -154,3 +154,10 @@ def test_fewer_spines_are_built_carry_all_and_are_the_fewest(units: int, unit: i
             except DesignError:
                 continue
             assert worst(narrower) > 1
+
+
+def test_slow_adapters_need_fewer_uplinks() -> None:
+    """20 adapters of 200 Gb/s send what five uplinks of 800 Gb/s carry: two spines with three links to each leaf."""
+    network = {"shape": "rail", "unit_nodes": 20, "tree": {"switch": "Q3400"}}
+    spec = {"name": "slow", "nodes": {"gpu": {"model": "dgx-a100", "count": 40}}, "network": network}
+    assert fewer_spines(parse(spec).fabric) == (2, 3)
