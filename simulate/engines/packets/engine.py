@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.hashed import Hashed
 from routing.routed import Routed
 from routing.studies.adaptive.study import legal_ports
 from simulate.engines.base import CONNECTION, FIRST_BIN_S, UNUSED, WAIT, Finished, FlowBook, Progress
@@ -210,7 +211,12 @@ class Packets(FlowBook):
 
     def _start(self) -> None:
         """Make the state of a network without flows."""
-        network, model, fabric = self.network, self.model, self.network.fabric
+        network, model, fabric, tables = self.network, self.model, self.network.fabric, self.network.tables
+        if isinstance(tables, Hashed):
+            raise HeddleError(
+                f"found packets on {fabric.name}, whose switches hash; expected forwarding tables, or fluid flows: "
+                "pauses and congestion control of Ethernet are not simulated"
+            )
         n, n_ports, n_lanes = len(network.capacity_bytes_s), fabric.n_ports, len(network.lane_weight)
         n_links = n * n_lanes
         plugged = fabric.peer >= 0
@@ -224,8 +230,8 @@ class Packets(FlowBook):
         channels["node"], channels["limit_left"] = -1, self._limit_bytes
         channels["node"][:n_ports] = np.where(fabric.peer_node < fabric.n_switches, fabric.peer_node, -1)
         low = [(lane, weight) for lane, weight in enumerate(network.lane_weight) if lane not in dict(model.high)]
-        tables = [self._arbitration(entries) for entries in (low, model.high)]
-        channels["low_left"], channels["high_left"] = (table[0, 1] if len(table) else 0 for table in tables)
+        weights = [self._arbitration(entries) for entries in (low, model.high)]
+        channels["low_left"], channels["high_left"] = (table[0, 1] if len(table) else 0 for table in weights)
         links = np.zeros(n_links, LINK)
         credit_ticks = round(model.credit_s / self.tick_s)
         if model.buffer_bytes is not None:
@@ -256,7 +262,7 @@ class Packets(FlowBook):
         now["free"], now["random"], now["n_kept"] = -1, model.seed, -1
         legal = None
         if model.adaptive:
-            legal = legal_ports(Routed(fabric, network.tables))
+            legal = legal_ports(Routed(fabric, tables))
         self._rules = Rules(
             packet_bytes=model.packet_bytes,
             n_lanes=n_lanes,
@@ -301,8 +307,8 @@ class Packets(FlowBook):
             route_link=np.zeros(0, np.int32),
             route_queue=np.zeros(0, np.int32),
             route_use=np.zeros(0),
-            low=tables[0],
-            high=tables[1],
+            low=weights[0],
+            high=weights[1],
             row_of=legal.row_of.copy() if legal else np.zeros(0, np.int32),
             group_offset=legal.offset.copy() if legal else np.zeros(1, np.int64),
             group_port=legal.port.copy() if legal else np.zeros(0, np.int32),
