@@ -183,13 +183,11 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
     now[0].random = now[0].random * 6364136223846793005 + 1442695040888963407  # Knuth, volume 2, 3.3.4
     at = ((now[0].random >> 33) & 0x7FFFFFFF) * n >> 31
     best = np.int64(-1)
-    least = np.int64(FOREVER)
     for _ in range(n):
         link = np.int64(state.group_port[begin + at]) * rules.n_lanes + lane
-        if load[link] < least:
+        if best < 0 or load[link] < load[best]:
             best = link
-            least = np.int64(load[link])
-            if least == 0:
+            if load[best] == 0:
                 break
         at = at + 1 if at + 1 < n else 0
     load[best] += 1
