@@ -60,8 +60,8 @@ SHOWN_CLASSES = 12
 )
 @click.option(
     "--inputs",
-    type=click.Choice(["fifo", "voq"]),
-    help="Packets: whether those of an input and lane leave in order (fifo, the default) or queue by output (voq).",
+    type=click.Choice(["voq", "fifo"]),
+    help="Packets: whether those of an input and lane queue by output (voq, the default) or leave in order (fifo).",
 )
 @click.option(
     "--buffer-bytes",

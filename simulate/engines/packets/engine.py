@@ -71,21 +71,22 @@ Inputs = Literal["fifo", "voq"]
 
 @dataclass(frozen=True)
 class PacketModel(Brief):
-    """What packets meet. The defaults are those of a plain InfiniBand switch as its specification describes it.
+    """What packets meet. The defaults are those of the InfiniBand switch that Mellanox modelled.
 
     Examples
     --------
     >>> import simulate
-    >>> simulate.PacketModel(inputs="voq").label.split(", ")[1:3]
+    >>> simulate.PacketModel().label.split(", ")[1:3]
     ['inputs voq', 'buffers that fill a link']
     """
 
     packet_bytes: int = MTU
     """The MTU, or a multiple of it: trains of packets are fewer events, and each hop takes longer."""
-    inputs: Inputs = "fifo"
-    """Whether the packets of an input and lane leave in order (``fifo``), or wait for each output by themselves
-    (``voq``). What switches do inside is not published; uniform traffic saturates at 59 % with one and 100 % with the
-    other."""
+    inputs: Inputs = "voq"
+    """Whether the packets of an input and lane wait for each output by themselves (``voq``), or leave in order
+    (``fifo``). All queues of an input and lane share its credits. So does the input buffer of the model that Mellanox
+    contributed to OMNeT++ (``ib_flit_sim``, ``ibuf.h``: a queue per lane and output, credits per lane). Uniform traffic
+    saturates at 100 % with one and 59 % with the other."""
     buffer_bytes: int | None = None
     """Bytes of the buffer of a port on each lane; whole packets of `packet_bytes` in it are the credits of its sender.
     By default 32 KiB, or more where a link needs more to be full (`Packets` has the formula). No maker publishes it."""
@@ -311,6 +312,7 @@ class Packets(FlowBook):
             row_of=legal.row_of.copy() if legal else np.zeros(0, np.int32),
             group_offset=legal.offset.copy() if legal else np.zeros(1, np.int64),
             group_port=legal.port.copy() if legal else np.zeros(0, np.int32),
+            load=np.zeros(n_links, np.int32),
             queue_of=queue_of[:-1].astype(np.int32),
             port_number=port_number,
             flowlets=np.full((FLOWLETS if model.flowlet_s else 1, 3), -1, np.int64),
