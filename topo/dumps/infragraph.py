@@ -47,7 +47,7 @@ def parse_infragraph(text: str, path: str = "") -> Discovery:
         edges = [
             (edge["ep1"], edge["ep2"], edge.get("scheme") or "one2one", edge["link"]) for edge in document["edges"]
         ]
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise records.refuse(f"is no description of InfraGraph ({type(error).__name__}: {error!s:.80})") from None
     cables: list[tuple[End, End, str]] = []
     for first, second, scheme, link in edges:
