@@ -9,7 +9,7 @@ BUILD := printf 'hatchling\neditables\n'
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan check test nightly newest fuzz mutate lint bench ledger notebooks docs man lock sbom kernels tools
+.PHONY: help plan check test nightly kinds newest fuzz mutate lint bench ledger notebooks docs man lock sbom kernels tools
 .PHONY: clean consumers
 
 help: ## list the targets
@@ -25,10 +25,19 @@ check: lint ## lint, and all tests that are neither slow nor judged by real tool
 test: tools consumers lint ## install what the tests need, then check and test everything
 	$(BIN)/pytest -n $(WORKERS) --nbmake tests $(wildcard notebooks)
 
-nightly: tools consumers lint ## all tests, with twenty times the random examples, from a seed that is new each time and is shown; then make newest
+nightly: tools consumers lint ## all tests, with twenty times the random examples, from a seed that is new each time and is shown; then the next two
 	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== random seed $$seed"; status=0; \
 	  $(BIN)/pytest -n $(WORKERS) --nbmake --hypothesis-profile nightly --hypothesis-seed "$$seed" -m "" tests $(wildcard notebooks) || status=1; \
-	  $(MAKE) newest || status=1; exit $$status
+	  for last in kinds newest; do $(MAKE) $$last || status=1; done; exit $$status
+
+KINDS := -n $(WORKERS) -p no:nbmake --ignore tests/routing/test_machine_code.py # which holds the choice itself
+kinds: tools consumers .venv/installed-dev kernels ## the tests with kernels that are interpreted, compiled, and compiled elsewhere: the same must come out
+	$(BIN)/pytest $(KINDS) --kernels interpreted -m "not slow and not peer and not nightly" --hypothesis-profile fast tests
+	$(BIN)/pytest $(KINDS) --kernels compiled tests
+	scripts/make-venv out/shipped $(PYTHON)
+	scripts/install-locked out/shipped requirements-dev.lock dev
+	out/shipped/bin/python -m pip --quiet install --no-deps --no-index out/kernels/heddle_kernels-*.whl
+	out/shipped/bin/pytest $(KINDS) --kernels compiled tests
 
 newest: tools consumers ## the tests once more with the newest versions that pyproject.toml allows: says what breaks
 	scripts/make-venv out/newest $(PYTHON)
