@@ -37,7 +37,7 @@ SNIFFED = 2000
 FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]], ...] = (
     (subnet_lst.CABLE_LINE, subnet_lst.parse_subnet_lst),
     (ibnetdiscover.NODE, ibnetdiscover.parse_ibnetdiscover),
-    (port_list.PORT_LINE, port_list.parse_port_list),
+    (port_list.LISTED_PORT, port_list.parse_port_list),
     (db_csv.TABLE_HEAD, db_csv.parse_db_csv),
     (net_dump.SWITCH_HEAD, net_dump.parse_net_dump),
     (iblinkinfo.SWITCH_LINE, iblinkinfo.parse_iblinkinfo),

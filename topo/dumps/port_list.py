@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from topo.dumps.discovery import LETTERS, CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.files.text import lines_of
 
-END = r"(CA|SW|RT) {1,6}(\d{1,5}) {1,3}(\d{1,3}) 0x([0-9a-f]{16})"
-PORT_LINE = re.compile(
-    rf"{END} (\d{{1,2}}x) (\w{{1,6}}) (?:- {END} \( '(.{{0,200}})' - '(.{{0,200}})' \)|\s{{1,80}}'(.{{0,200}})')\s*"
+LISTED_END = r"(CA|SW|RT) {1,6}(\d{1,5}) {1,3}(\d{1,3}) 0x([0-9a-f]{16})"
+LISTED_PORT = re.compile(
+    rf"{LISTED_END} (\d{{1,2}}x) (\w{{1,6}}) "
+    rf"(?:- {LISTED_END} \( '(.{{0,200}})' - '(.{{0,200}})' \)|\s{{1,80}}'(.{{0,200}})')\s*"
 )
 
 
@@ -32,7 +33,7 @@ def parse_port_list(text: str | Iterable[str], path: str = "") -> Discovery:
     for number, line in enumerate(lines_of(text, path), 1):
         if not line.strip():
             continue
-        match = PORT_LINE.fullmatch(line)
+        match = LISTED_PORT.fullmatch(line)
         if match is None:
             records.skip(number, f"{line.strip()[:60]!r}, which is no port as ibnetdiscover -p prints it")
             continue
