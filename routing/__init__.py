@@ -26,7 +26,6 @@ End ports, switches and links: all verbs take a name or an index
     ``find_end``  the end port that has a name, a LID or a GUID
     ``find_switch``  the switch that has a name or a GUID
     ``find_ports``  the ports of links, switches and hosts
-    ``EndpointSet``  names of sets of end ports
     ``NO_PATH``  entry of a LID that a switch drops
 
 More

@@ -11,5 +11,5 @@ from .names import (
 from .proof import Proof as Proof, check_certificate as check_certificate, prove as prove
 from .quality.figures import measure as measure
 from .routed import Routed as Routed
-from .tables import NO_PATH as NO_PATH, EndpointSet as EndpointSet, RoutingTables as RoutingTables
+from .tables import NO_PATH as NO_PATH, RoutingTables as RoutingTables
 from .trace import Trace as Trace, trace as trace
