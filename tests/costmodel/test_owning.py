@@ -2,6 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import costmodel
+import topo
 from costmodel.baselines import Published
 from costmodel.bills import Bill, make_bill
 from costmodel.owning import CostOfOwning, expected_failures
@@ -10,6 +12,7 @@ from helpers.clusters import tree, zoned
 from topo.catalog.load import Catalog
 from topo.cluster_spec import Owning, Spares
 from topo.counts import count
+from topo.errors import DesignError
 
 
 def test_energy_by_hand(catalog: Catalog, published: Published) -> None:
@@ -56,3 +59,15 @@ def test_spares_are_rounded_up_item_by_item_and_draw_nothing(
 def test_without_spares_nothing_changes(catalog: Catalog) -> None:
     bill = make_bill([tree(20)], catalog)
     assert bill.with_spares(Spares()) == bill
+
+
+def test_what_is_given_takes_the_place_of_what_the_spec_states() -> None:
+    spec = {"name": "pod", "nodes": {"gpu": {"model": "dgx-a100", "count": 4}},
+            "network": {"shape": "fat-tree", "switch": "QM8700"}}  # fmt: skip
+    terms = [{"years": years, "pue": 1.3, "price_per_kwh": 0.1, "currency": "USD"} for years in (2, 5)]
+    short, long = (topo.parse({**spec, "owning": one}) for one in terms)
+    assert costmodel.own(short).to_dict() != costmodel.own(long).to_dict()
+    for cluster in (short, topo.parse(spec)):
+        assert costmodel.own(cluster, long.spec.owning).to_dict() == costmodel.own(long).to_dict()
+    with pytest.raises(DesignError, match="has no `owning`"):
+        costmodel.own(topo.parse(spec))

@@ -279,3 +279,46 @@ def test_a_switch_without_servers_stands_where_it_has_more_links() -> None:
         patch.setattr(cuts.CutSearch, "_descend", lambda *_: None)
         patch.setattr(cuts.Subnet, "containers", [])
         assert bisection([network.fabric()]) == costmodel.Bisection(1 / 4, 1 / 4)
+
+
+@given(SEEDS)
+def test_containers_are_what_is_connected_up_to_each_level_and_each_switch_with_servers(seed: int) -> None:
+    """Levels at random: a search from each switch over those that are no higher, unless none of them is linked."""
+    network = plain(seed, most_switches=8)
+    levels = np.random.default_rng(seed).integers(1, 4, network.n).tolist()
+    fabric = replace(network, levels=tuple(levels)).fabric()
+    wanted = {frozenset([switch]) for switch, hosts in enumerate(network.hosts) if hosts}
+    for height in sorted(set(levels))[:-1]:
+        parts = set()
+        for switch in (each for each in range(network.n) if levels[each] <= height):
+            part, left = {switch}, [switch]
+            while left:
+                near = np.flatnonzero(network.gbps[left.pop()]).tolist()
+                more = {far for far in near if levels[far] <= height} - part
+                part, left = part | more, [*left, *more]
+            parts.add(frozenset(part))
+        wanted |= parts if any(len(part) > 1 for part in parts) else set()
+    found = [frozenset(np.flatnonzero(side).tolist()) for side in cuts.Subnet(fabric, {}).containers]
+    assert set(found) == wanted
+
+
+@given(SEEDS, st.sampled_from([None, 2, 3]))
+def test_the_worst_of_all_sets_of_switches_is_enumerated(seed: int, job: int | None) -> None:
+    """Set by set, in whatever order: the least share, the least total, and where they are."""
+    network = plain(seed, most_switches=6)
+    fabric = network.fabric()
+    net = cuts.Subnet(fabric, {host: number for number, host in enumerate(fabric.hosts)})
+    servers = len(fabric.hosts)
+    search = cuts.CutSearch(net, net.jobs(costmodel.job_windows(servers, job or servers), with_storage=False))
+    if not len(search.jobs.half):
+        return
+    search._enumerate(search._alike())
+    share = total = 1.0
+    for side in (np.array(side, bool) for side in product([False, True], repeat=net.n)):
+        asked, leaving = float(search.jobs.asked(search.jobs.inside(side))), net.leaving(side)
+        share = min(share, leaving / asked if asked else 1.0)
+        total = min(total, 1 - (asked - leaving) / float(search.jobs.half.sum()))
+    assert (search.share, search.least) == (pytest.approx(share), search.share)
+    assert search.total == pytest.approx(total)
+    if share < 1:
+        assert net.leaving(search.side) / float(search.jobs.asked(search.jobs.inside(search.side))) == search.share

@@ -10,10 +10,11 @@ from scipy.sparse import csr_array
 
 import costmodel
 from costmodel.optimise import search
-from costmodel.optimise.demand import JobDemand, required_factor
+from costmodel.optimise.demand import JobDemand, ServingDemand, required_factor
 from costmodel.optimise.problem import Problem, place
 from topo.budget import Budget
 from topo.catalog.load import load_catalog
+from topo.fabric import Role
 from topo.shapes.base import each_adapter
 from topo.speeds import slower
 
@@ -160,3 +161,25 @@ def test_the_leaves_of_a_unit_stand_together_where_units_are_cut() -> None:
     assert units.crossing(np.array([0, 1, 2, 3])).tolist() == [30.0, 0.0, 30.0, 0.0]
     assert required_factor([units], 1.0, cut="mesh") == 60 / 4
     assert units.leaving(30.0) == 120.0 and units.leaving(31.0) == 0.0
+
+
+@given(problems(), st.booleans())
+def test_what_storage_must_send_is_counted_adapter_by_adapter(given_problem, in_part):
+    """A rate in proportion to the storage adapters that are here, or the share of what each of them has."""
+    problem, placement, leaves = given_problem
+    speed, storage = problem.options[0].speed, [each for each in placement if each[0].role == Role.STORAGE]
+    if in_part and storage:
+        placement.remove(storage.pop())
+    gives, takes, part, full = np.zeros(leaves), np.zeros(leaves), 0.0, 0.0
+    for rail, on in placement:
+        for leaf in on:
+            (gives if rail.role == Role.STORAGE else takes)[leaf] += slower(rail.speed, speed).gbps
+            part += rail.speed.gbps * (rail.role == Role.STORAGE)
+    for group in problem.groups:
+        full += group.speed.gbps * group.adapters * group.count * (group.role == Role.STORAGE)
+    found = [each for each in problem.demands(placement, leaves, speed) if isinstance(each, ServingDemand)]
+    assert len(found) == bool(storage)
+    for demand in found:
+        need = 240 * part / full if problem.needs.bandwidth.storage.gbps else gives.sum()
+        assert demand.need == pytest.approx(need)
+        assert (demand.gives.tolist(), demand.takes.tolist()) == (gives.tolist(), takes.tolist())

@@ -1,5 +1,7 @@
+import json
 from dataclasses import replace
 from itertools import islice, product
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,7 +22,7 @@ from helpers.clusters import CATALOG
 from helpers.needs import OWNING, needs, random_needs, small_catalog
 from helpers.strategies import examples, nightly, seeds, slow_but
 from routing import prove, route
-from topo.amounts import Check, Verdict
+from topo.amounts import Check, Sum, Verdict
 from topo.catalog.load import Catalog, config_root
 from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError, HeddleError, SpecError
@@ -371,6 +373,49 @@ def test_a_mix_without_room_is_refused_at_its_place(mix: str, said: str) -> None
     with pytest.raises(SpecError, match=said) as caught:
         validate_needs(parse_yaml(text, "needs.yaml"), CATALOG)
     assert caught.value.findings[0].where.startswith("needs.yaml:3:")
+
+
+@pytest.mark.parametrize("mix", [{4: 1.0}, {2: 0.5}, {1: 0.25}, {2: 0.5, 1: 0.5}, {3: 0.75, 1: 0.25}])
+def test_a_mix_with_just_the_room_is_taken(mix: dict[int, float]) -> None:
+    job = {"nodes": [{"size": size, "share": share} for size, share in mix.items()]}
+    assert isinstance(needs(4, job=job).job.nodes, tuple)
+    text = f"name: t\nnodes: {{gpu: {{model: pcie-a100, count: 4}}}}\njob: {json.dumps(job)}\nswitches: [QM8700]\n"
+    assert validate_needs(parse_yaml(text, "needs.yaml"), CATALOG).job.sizes == mix
+
+
+def test_a_certificate_names_each_part_of_the_price_and_only_those() -> None:
+    """Of one design with and without a range, energy, moved cables, a floor and an end: each has words of its own."""
+    found = optimise(needs(20, currency="USD", owning=OWNING, quotes={"4xHDR": 200}), CATALOG)
+    winner = found.winner
+    assert winner is not None and not found.unpriced and winner.total.known is not None
+    assert winner.total.known.low < winner.total.known.high
+    flat = replace(winner, cost=Sum.of([(1000.0, "")]), energy=Sum(), moving=Sum(), in_room=None)
+    cheap = needs(20, currency="USD")
+    words = (
+        "the middle of",
+        "for the energy of 4 years",
+        "for moving cables",
+        "with each cable at its length",
+        "ended",
+    )
+    for search, said in (
+        (replace(found, winner=flat, needs=cheap), ()),
+        (replace(found, winner=replace(flat, cost=winner.cost), needs=cheap), words[:1]),
+        (replace(found, winner=flat), words[1:2]),
+        (replace(found, winner=replace(flat, moving=Sum.of([(5.0, "")])), needs=cheap), words[2:3]),
+        (replace(found, winner=replace(flat, in_room=Sum.of([(900.0, "")])), needs=cheap), words[3:4]),
+        (replace(found, winner=flat, needs=cheap, ended="the gap"), words[4:]),
+    ):
+        assert [word for word in words if word in search.certificate] == list(said)
+    assert f"of which {winner.energy} are for the energy" in found.certificate
+    assert f"the middle of {winner.total}" in found.certificate
+    assert "by known prices" not in found.certificate
+    unpriced = replace(found, unpriced=("x",))
+    assert "the cheapest by known prices" in unpriced.certificate and not unpriced.proven
+    none = replace(found, winner=None)
+    assert "meets the needs at less than" in none.certificate
+    assert "less than" not in replace(none, bound=inf).certificate
+    assert "is unknown: the gap" in replace(none, bound=0.0, ended="the gap").certificate
 
 
 @pytest.mark.slow

@@ -1,5 +1,8 @@
 """The bound by a routing, beside all sets of switches, and where it is the share itself."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +11,7 @@ from costmodel import bisection, job_windows
 from costmodel.optimise.cuts import CutSearch, Subnet
 from costmodel.optimise.spread import spread_share
 from helpers.clusters import tree
-from helpers.networks import HDR, Plain, plain_tree
+from helpers.networks import HDR, Plain, plain, plain_tree
 from helpers.strategies import examples
 
 
@@ -25,6 +28,16 @@ def bound(network: Plain, job: int | None = None) -> float:
 @examples(60)
 def test_no_cut_is_below_the_bound(seed: int, job: int | None) -> None:
     network = plain_tree(seed)
+    assert bound(network, job) <= bisection([network.fabric()], job).share + 1e-9
+
+
+@given(st.integers(0, 1_000_000), st.sampled_from([None, 2, 3]))
+@examples(100)
+def test_no_cut_is_below_the_bound_whatever_the_levels_say(seed: int, job: int | None) -> None:
+    """Switches linked at random, at levels that mean nothing, with servers on any: still a bound, if only 0."""
+    network = plain(seed)
+    levels = np.random.default_rng(seed).integers(1, 4, network.n)
+    network = replace(network, levels=tuple(levels.tolist()))
     assert bound(network, job) <= bisection([network.fabric()], job).share + 1e-9
 
 
@@ -47,6 +60,8 @@ def test_spines_that_some_leaves_reach_by_more_cables_carry_what_the_poorest_lea
 def test_a_switch_without_a_level_above_it_gives_no_bound() -> None:
     ring = Plain(4, tuple((i, (i + 1) % 4, HDR) for i in range(4)), (2, 2, 2, 2))
     assert bound(ring) == 0.0
+    apart = Plain(4, ((0, 2, HDR), (1, 3, HDR), (2, 3, HDR)), (2, 2, 0, 0), levels=(1, 1, 2, 2))
+    assert bound(apart) == 0.0  # each spine has a leaf of its own, and the cable between spines is no way up
 
 
 def test_servers_on_a_spine_are_no_part_of_the_argument() -> None:

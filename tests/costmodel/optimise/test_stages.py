@@ -1,12 +1,19 @@
-from itertools import pairwise
+from itertools import combinations, pairwise
 
+import networkx as nx
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from costmodel.optimise.search import Search, optimise
+from costmodel.optimise.stages import _installed, _temporary_links, _with_links
 from helpers.clusters import CATALOG
 from helpers.needs import needs
+from helpers.strategies import fabrics
 from topo.amounts import Verdict
 from topo.cluster import Cluster
+from topo.fabric import Fabric, Kind
 
 
 @pytest.mark.slow
@@ -78,3 +85,57 @@ def test_the_room_decides_too() -> None:
     assert short.ended == "40 designs meet all other needs but do not fit the floor"  # no bound considers the floor
     assert "gpu (pcie-a100) draws" in weak.refused[0] and "a rack may draw 2,000 W" in weak.refused[0]
     assert (weak.winner, weak.verdict, weak.looked_at) == (None, Verdict.EXCEEDED, 0)
+
+
+def first_part(fabric: Fabric, kept: set[str]) -> tuple[set[int], Fabric]:
+    """Nodes of these servers, their switches, and those without servers that lead to them; and the part they make."""
+    servers = {node for node in range(fabric.n_nodes) if fabric.host[node] >= 0}
+    graph = nx.Graph(fabric.port_node[fabric.links].tolist())
+    graph.add_nodes_from(range(fabric.n_nodes))
+    empty = {node for node in range(fabric.n_switches) if not servers & set(graph[node])}
+    there = {node for node in servers if fabric.hosts[fabric.host[node]] in kept}
+    there |= {far for node in there for far in graph[node]}
+    for part in nx.connected_components(graph.subgraph(empty)):
+        if any(there & set(graph[node]) for node in part):
+            there |= part
+    links = fabric.links
+    gone = [
+        port for port, node in zip(links[:, 0], fabric.port_node[links].tolist(), strict=True) if not set(node) <= there
+    ]
+    return there, fabric.without(np.array(gone, int))
+
+
+@given(fabrics(), st.data())
+def test_a_stage_is_its_servers_their_switches_and_what_leads_to_these(fabric: Fabric, data: st.DataObject) -> None:
+    kept = data.draw(st.sets(st.sampled_from(fabric.hosts)))
+    there, _ = first_part(fabric, kept)
+    assert set(np.flatnonzero(_installed(fabric, kept)).tolist()) == there
+    assert all(fabric.kind[node] in (Kind.HCA, Kind.SWITCH) for node in there)
+
+
+@given(fabrics(max_switches=6), st.data())
+def test_each_temporary_cable_joins_the_switches_with_fewest_cables_between_them(
+    fabric: Fabric, data: st.DataObject
+) -> None:
+    """Laid one by one, and looked at each time: between two others there are no fewer, or as few and fewer ports."""
+    kept = data.draw(st.sets(st.sampled_from(fabric.hosts), min_size=1))
+    _, part = first_part(fabric, kept)
+    n, cabled = fabric.n_switches, {int(node) for node in part.port_node[part.links].ravel()}
+    free = {node: set[int]() for node in range(n)}
+    for port in range(fabric.first_adapter_port):
+        peer = int(fabric.peer[port])
+        if part.peer[port] < 0 <= peer and fabric.port_node[peer] < n and int(fabric.port_node[port]) in cabled:
+            free[int(fabric.port_node[port])].add(port)
+    joined = _temporary_links(fabric, part)
+    for number, pair in enumerate(joined.tolist()):
+        now = _with_links(part, joined[:number])
+
+        def between(a: int, b: int, now: Fabric = now) -> tuple[int, int]:
+            links = now.port_node[now.links].tolist()
+            return sum({*link} == {a, b} for link in links), -len(free[a]) - len(free[b])
+
+        a, b = (int(fabric.port_node[port]) for port in pair)
+        assert between(a, b) == min(between(*two) for two in combinations([x for x in free if free[x]], 2))
+        for node, port in ((a, pair[0]), (b, pair[1])):
+            free[node].remove(port)
+    assert sum(bool(ports) for ports in free.values()) < 2

@@ -1,15 +1,17 @@
 """From one plan to a larger one, on random growths: every step is played on a graph of names and looked at there."""
 
 from collections import Counter
+from dataclasses import replace
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import topo
 from helpers.strategies import examples
-from topo.changes.growth import Growth, plan_growth
+from topo.changes.growth import Growth, _Live, plan_growth
 from topo.errors import DesignError, HeddleError
 from topo.fabric import Fabric
 
@@ -131,3 +133,74 @@ def test_a_second_zone_moves_no_cable() -> None:
 def test_plans_without_a_common_switch_are_refused() -> None:
     with pytest.raises(HeddleError, match="no switch"):
         plan_growth(topo.preset("lab-20").fabric, topo.preset("deepseek-v3-planes").fabrics[0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_servers_stay_on_their_switches_whatever_they_are_called(seed: int) -> None:
+    """The same plan with the names of its servers in another order: nothing is plugged anew."""
+    old, rng = (
+        spec(30, 3, {"shape": "fat-tree", "switch": "QM8700", "leaves": 3, "spines": 2}),
+        np.random.default_rng(seed),
+    )
+    host, names = old.host.copy(), list(old.names)
+    for kind in range(2):  # servers of one model take names of each other
+        mine = [node for node in range(old.n_switches, old.n_nodes) if (old.role[node] == old.role[-1]) == kind]
+        servers = list(dict.fromkeys(old.host[mine].tolist()))
+        called = dict(zip(servers, rng.permutation(servers).tolist(), strict=True))
+        for node in mine:
+            host[node] = called[int(old.host[node])]
+            names[node] = names[node].replace(old.hosts[old.host[node]], old.hosts[host[node]])
+    target = replace(old, host=host, names=tuple(names))
+    growth = plan_growth(old, target)
+    assert (growth.works, growth.new, growth.gone, growth.kept) == ((), [], [], len(old.links))
+    leaf = {
+        target.label(node): target.peer_node[target.port_offset[node]] for node in range(old.n_switches, old.n_nodes)
+    }
+    for node in range(old.n_switches, old.n_nodes):
+        name, mine = old.label(node), old.peer_node[old.port_offset[node]]
+        assert leaf[dict(growth.renamed).get(name, name)] == mine
+        assert leaf[name] != mine or name not in dict(growth.renamed)  # who may keep a name keeps it
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_hosts_that_a_cable_holds_beside_a_plain_search(seed: int) -> None:
+    """Random cables, many of them parallel, come and go: the parts are found anew from the list each time."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 8))
+    node_of = {port: int(node) for port, node in enumerate(np.repeat(np.arange(n), 12))}
+    hosts = set(rng.choice(n, int(rng.integers(1, n + 1)), replace=False).tolist())
+    free = {node: list(range(12 * node, 12 * node + 12)) for node in range(n)}
+    every = []
+    for _ in range(int(rng.integers(1, 3 * n))):
+        a, b = rng.choice(n, 2, replace=False).tolist()
+        if free[a] and free[b]:
+            every.append((free[a].pop(), free[b].pop()))
+
+    def parts(cables: list[tuple[int, int]]) -> list[set[int]]:
+        found = [{node} for node in range(n)]
+        for a, b in cables:
+            joined = [part for part in found if part & {node_of[a], node_of[b]}]
+            found = [part for part in found if part not in joined] + [set().union(*joined)]
+        return found
+
+    there = every[: len(every) // 2]
+    live = _Live(node_of, there, hosts)
+    apart = set(live.disconnected)
+    most = max(parts(there), key=lambda part: len(part & hosts))
+    assert apart <= hosts and len(hosts - apart) == len(most & hosts)
+    for _ in range(20):
+        cable = every[int(rng.integers(len(every)))]
+        (live.remove if cable in there else live.add)(cable)
+        there = [one for one in there if one != cable] if cable in there else [*there, cable]
+        assert live.cables == set(there)
+        assert live.largest() in [part & hosts for part in parts(there)]
+        assert len(live.largest()) == max(len(part & hosts) for part in parts(there))
+        for one in there:
+            without = parts([other for other in there if other != one])
+            sides = [next(part & hosts for part in without if node_of[port] in part) for port in one]
+            least = min(len(side) for side in sides)
+            held = (
+                [side - apart for side in sides if len(side) == least] if len(without) > len(parts(there)) else [set()]
+            )
+            assert live.disconnected_by(one) in held
+            assert live.spares(one) == (not live.disconnected_by(one))

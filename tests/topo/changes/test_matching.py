@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.relabel import relabelled
+from helpers.strategies import fabrics
 from helpers.twins import twin
 from topo.changes.differences import find_differences
-from topo.changes.matching import find_missing, match_keys, match_nodes
+from topo.changes.matching import Match, find_missing, match_keys, match_nodes
 from topo.cluster import preset
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Kind
@@ -107,3 +108,131 @@ def test_keys_match_where_both_sides_have_them_once(keys: list[str], others: lis
     for key, place in zip(keys, match_keys(keys, others).tolist(), strict=True):
         once = key != "" and sum(one == key for one in keys) == 1 == sum(one == key for one in others)
         assert place == (others.index(key) if once else -1)
+
+
+def stripped(fabric: Fabric, seed: int, *, switches: bool, adapters: bool) -> tuple[Fabric, np.ndarray]:
+    """The fabric as found: other GUIDs, an order of its own, and only names of these; and where each node stands."""
+    rng = np.random.default_rng(seed)
+    made = relabelled(with_new_guids(fabric, np.arange(fabric.n_nodes)), rng, ports=False)
+    kept = [switches] * fabric.n_switches + [adapters] * (fabric.n_nodes - fabric.n_switches)
+    names = tuple(name if keep else "" for name, keep in zip(made.fabric.names, kept, strict=True))
+    place = np.empty(fabric.n_nodes, np.int64)
+    place[made.node] = np.arange(fabric.n_nodes)
+    return replace(made.fabric, names=names), place
+
+
+@given(fabrics(connected=True), st.integers(0, 1_000_000))
+def test_the_names_of_one_side_and_the_cables_tell_all_other_nodes(fabric: Fabric, seed: int) -> None:
+    """Where nothing is plugged otherwise each vote is right: servers tell all switches, and switches all servers."""
+    alone = np.array([(fabric.peer[fabric.ports_of(node)] < 0).all() for node in range(fabric.n_nodes)])
+    held = {int(fabric.kind[node]) for node in np.flatnonzero(~alone)}
+    for switches, adapters in ((True, False), (False, True)):
+        found, place = stripped(fabric, seed, switches=switches, adapters=adapters)
+        match = match_nodes(fabric, found)
+        named = (
+            np.arange(fabric.n_nodes) < fabric.n_switches
+            if switches
+            else np.arange(fabric.n_nodes) >= fabric.n_switches
+        )
+        if adapters and Kind.HCA not in held:
+            continue
+        assert match.node[~alone].tolist() == place[~alone].tolist()
+        assert match.named.tolist() == np.where(named, place, -1).tolist()
+        assert set(match.agreeing[~alone]) <= {1.0}
+
+
+@given(fabrics(connected=True), st.integers(0, 1_000_000))
+def test_cables_alone_find_places_where_each_is_as_planned(fabric: Fabric, seed: int) -> None:
+    """No name is known: switches that look the same may take each other's place, but then all cables agree."""
+    found, _ = stripped(fabric, seed, switches=False, adapters=False)
+    match = match_nodes(fabric, found)
+    port = match.port
+    cabled = np.flatnonzero((fabric.peer >= 0) & (fabric.port_node != fabric.peer_node))
+    if len(fabric.inner):  # a lone switch with its servers is no more than any other
+        assert found.peer[port[cabled]].tolist() == port[fabric.peer[cabled]].tolist()
+    check_places(match)
+
+
+def check_places(match: Match) -> None:
+    """Nodes of one kind stand in each other's place, none twice; the share of cables is counted one by one."""
+    plan, found = match.plan, match.found
+    places = {x: y for x, y in enumerate(match.node.tolist()) if y >= 0}
+    assert len(set(places.values())) == len(places)
+    assert all((x < plan.n_switches) == (y < found.n_switches) for x, y in places.items())
+    for x in range(plan.n_nodes):
+        if x not in places:
+            assert np.isnan(match.agreeing[x])
+            continue
+        y, planned, same = places[x], 0, 0
+        there = [port for port in found.ports_of(y) if found.peer[port] >= 0 and found.peer_node[port] != y]
+        for port in plan.ports_of(x):
+            if plan.peer[port] < 0 or plan.peer_node[port] == x:
+                continue
+            planned += 1
+            here = [one for one in there if found.port_number[one] == plan.port_number[port]]
+            if here and found.port_number[found.peer[here[0]]] == plan.port_number[plan.peer[port]]:
+                a, b = int(plan.peer_node[port]), int(found.peer_node[here[0]])
+                unknown = a not in places and a >= plan.n_switches and b not in places.values()
+                same += places.get(a) == b or unknown
+        cables = max(planned, 1 if there else 0)
+        assert match.agreeing[x] == same / cables if cables else np.isnan(match.agreeing[x])
+
+
+@given(fabrics(), fabrics(), st.sampled_from([(True, True), (True, False), (False, True), (False, False)]))
+def test_any_two_fabrics_share_each_place_once(plan: Fabric, found: Fabric, named: tuple[bool, bool]) -> None:
+    check_places(match_nodes(plan, stripped(found, 1, switches=named[0], adapters=named[1])[0]))
+
+
+@given(fabrics(), st.integers(0, 1_000_000), st.booleans(), st.booleans())
+def test_a_plan_takes_guids_and_lids_of_what_stands_in_its_places(
+    plan: Fabric, seed: int, planned: bool, told: bool
+) -> None:
+    """Looked up one end port at a time; without any LID in the fabric the plan keeps its own."""
+    rng = np.random.default_rng(seed)
+    lids = rng.permutation(np.arange(1, 500))[: plan.n_end_ports].astype(np.uint16)
+    plan = replace(plan, discovered_lid=lids, lmc=1) if planned else plan
+    other = replace(plan, discovered_lid=lids[::-1].copy(), lmc=2) if told else replace(plan, discovered_lid=lids[:0])
+    found, _ = stripped(other, seed, switches=True, adapters=bool(seed % 2))
+    match = match_nodes(plan, found)
+    adopted = match.adopted
+    port = match.port
+    for node, there in enumerate(match.node.tolist()):
+        assert adopted.node_guid[node] == (plan.node_guid[node] if there < 0 else found.node_guid[there])
+    for here in range(plan.n_ports):
+        assert adopted.port_guid[here] == (plan.port_guid[here] if port[here] < 0 else found.port_guid[port[here]])
+    if not told:
+        assert (adopted.discovered_lid.tolist(), adopted.lmc) == (plan.discovered_lid.tolist(), plan.lmc)
+        return
+    assert adopted.lmc == 2
+    for end in range(plan.n_end_ports):
+        if end < plan.n_switches:
+            place = int(match.node[end])
+        else:
+            at = int(port[plan.port_of(np.array([end]))[0]])
+            place = int(found.end_of(np.array([at]))[0]) if at >= 0 else -1
+        assert adopted.discovered_lid[end] == (found.discovered_lid[place] if place >= 0 else 0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_nameless_server_in_a_wrong_port_is_known_where_it_is_the_only_one(seed: int) -> None:
+    """Servers move to free ports of their own switch or another: one in a switch, or one in all, can be told."""
+    plan, rng = preset("lab-20").fabric, np.random.default_rng(seed)
+    within = bool(seed % 2)
+    moved = rng.choice(np.arange(plan.n_switches, plan.n_nodes), int(rng.integers(1, 4)), replace=False).tolist()
+    home = {node: int(plan.peer_node[plan.port_offset[node]]) for node in moved}
+    leaves = sorted({int(leaf) for leaf in plan.peer_node[plan.first_adapter_port :]})
+    free = {leaf: [port for port in plan.ports_of(leaf) if plan.peer[port] < 0] for leaf in leaves}
+    peer, now = plan.peer.copy(), {}
+    for node in moved:
+        now[node] = home[node] if within else leaves[(leaves.index(home[node]) + 1) % len(leaves)]
+        here, there = int(plan.port_offset[node]), free[now[node]].pop()
+        peer[peer[here]] = -1
+        peer[[here, there]] = there, here
+    found, place = stripped(replace(plan, peer=peer), seed, switches=True, adapters=False)
+    match = match_nodes(plan, found)
+    for node in range(plan.n_nodes):
+        only = sum(home[other] == home[node] for other in moved) == 1 if node in moved and within else len(moved) == 1
+        if node not in moved or only:
+            assert match.node[node] == place[node]
+        elif within:
+            assert match.node[node] == -1
