@@ -1,5 +1,5 @@
 from . import lanes as lanes, opensm as opensm, quality as quality, repairs as repairs, studies as studies
-from .demand import Demand as Demand, fit_traffic as fit_traffic, read_demand as read_demand
+from .demand import Demand as Demand, fit_traffic as fit_traffic
 from .engines.base import ENGINES as ENGINES, Engine as Engine, route as route
 from .hashed import Hashed as Hashed
 from .names import (
@@ -11,5 +11,5 @@ from .names import (
 from .proof import Proof as Proof, check_certificate as check_certificate, prove as prove
 from .quality.figures import measure as measure
 from .routed import Routed as Routed
-from .tables import NO_PATH as NO_PATH, RoutingTables as RoutingTables
+from .tables import NO_PATH as NO_PATH, EndpointSet as EndpointSet, RoutingTables as RoutingTables
 from .trace import Trace as Trace, trace as trace
