@@ -3,8 +3,8 @@
 1. A whole tree gets destination-modulo routing by closed form, whose shifts are free of contention.
 2. Elsewhere some tables are made that are complete and free of loops. On a damaged tree that is the closed form again;
    where trees are joined, the closed form under the order of `routing.order.joined`, what crosses from zone to zone
-   dealt in several ways; where there is no tree, or zones are small and none keeps its paths, closed forms under several orders of channels, most of them grown for
-   plain shortest paths.
+   dealt in several ways; where there is no tree, or zones are small and none keeps its paths, closed forms under
+   several orders of channels, most of them grown for plain shortest paths.
 3. The best of them by the score of `routing.search` is searched from: traffic moves as long as that lowers the score.
 4. Where a detour of a link or two takes load off the fullest link, it is taken, and the search goes on from there.
 5. Of all ends, those count whose fullest link is the least, but for one per cent; of these the best by the score.
