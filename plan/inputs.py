@@ -331,10 +331,10 @@ def read_traffic(name: str, catalog: Catalog, seed: int) -> Callable[[Routed], D
     def demand(routed: Routed) -> Demand:
         import numpy as np
 
-        from routing import Demand, read_demand
+        from routing import Demand
 
         if name.endswith(".csv"):
-            return read_demand(name, routed)
+            return Demand.read(name, routed)
         from simulate import read_workload
         from topo import Purpose
 

@@ -7,7 +7,6 @@ Verbs
     ``measure``  how evenly tables spread traffic
     ``trace``  the path of one pair, and the reason where it ends early
     ``fit_traffic``  tables whose fullest link under a demand is less full
-    ``read_demand``  a demand from a CSV file
 
 Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``to_dict`` for JSON
     ``Routed``  a fabric with its tables and lanes
@@ -15,7 +14,7 @@ Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``t
     ``RoutingTables``  LIDs, forwarding tables and service levels
     ``Proof``  pairs, hops, loads and credit loops, with the certificate
     ``Trace``  one path
-    ``Demand``  how much each end port sends to each other
+    ``Demand``  how much each end port sends to each other; `Demand.read` reads a CSV file
 
 Engines
     ``ENGINES``  engines by name

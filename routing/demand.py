@@ -52,56 +52,56 @@ class Demand(Brief):
     def _brief(self) -> str:
         return plural(len(self.weight), "pair")
 
+    @classmethod
+    def read(cls, path: str | Path, routed: Routed) -> Demand:
+        r"""Read a demand from a CSV file with the columns src, dst and weight.
 
-def read_demand(path: str | Path, routed: Routed) -> Demand:
-    r"""Read a demand from a CSV file with the columns src, dst and weight.
+        Parameters
+        ----------
+        path : str or Path
+        routed : Routed
+            Whose end ports are named, as `find_end` takes names.
 
-    Parameters
-    ----------
-    path : str or Path
-    routed : Routed
-        Whose end ports are named, as `find_end` takes names.
+        Raises
+        ------
+        FormatError
+            With the line, where a row cannot be.
 
-    Raises
-    ------
-    FormatError
-        With the line, where a row cannot be.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile, topo, routing
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "demand.csv"
-    >>> _ = path.write_text("src,dst,weight\ngpu00,gpu08,10\n")
-    >>> routing.read_demand(path, routing.route(topo.preset("lab-20").fabric)).weight
-    array([10.])
-    """
-    names, known = EndNames.of(routed), dict[str, int]()
-    rows: list[tuple[int, int, float]] = []
-    reader = csv.reader(read_lines(path), strict=True)
-    try:
-        header = [name.strip() for name in next(reader, [])]
-        if header != ["src", "dst", "weight"]:
-            raise FormatError(f"found the columns {','.join(header)[:60]!r}; expected src,dst,weight", str(path), 1)
-        for row in filter(None, reader):
-            if len(row) != 3 or len(rows) >= MAX_ROWS:
-                expected = f"expected src,dst,weight, and at most {MAX_ROWS:,} rows"
-                raise FormatError(f"found {len(row)} columns; {expected}", str(path), reader.line_num)
-            for name in row[:2]:
-                if name not in known:
-                    known[name] = names.find(name)
-            weight = float(row[2])
-            if not (math.isfinite(weight) and weight >= 0):
-                raise ValueError(f"found the weight {row[2][:20]!r}; expected a number from 0")
-            rows.append((known[row[0]], known[row[1]], weight))
-    except FormatError:
-        raise
-    except (HeddleError, csv.Error, ValueError) as error:
-        raise FormatError(str(error), str(path), reader.line_num) from None
-    values = np.array(rows, np.float64).reshape(len(rows), 3)
-    values = values[(values[:, 2] > 0) & (values[:, 0] != values[:, 1])]
-    if not len(values):
-        raise FormatError("found no weight above 0; expected a pair of end ports with a weight above 0", str(path))
-    return Demand(values[:, 0].astype(np.int32), values[:, 1].astype(np.int32), values[:, 2])
+        Examples
+        --------
+        >>> import pathlib, tempfile, topo, routing
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "demand.csv"
+        >>> _ = path.write_text("src,dst,weight\ngpu00,gpu08,10\n")
+        >>> routing.Demand.read(path, routing.route(topo.preset("lab-20").fabric)).weight
+        array([10.])
+        """
+        names, known = EndNames.of(routed), dict[str, int]()
+        rows: list[tuple[int, int, float]] = []
+        reader = csv.reader(read_lines(path), strict=True)
+        try:
+            header = [name.strip() for name in next(reader, [])]
+            if header != ["src", "dst", "weight"]:
+                raise FormatError(f"found the columns {','.join(header)[:60]!r}; expected src,dst,weight", str(path), 1)
+            for row in filter(None, reader):
+                if len(row) != 3 or len(rows) >= MAX_ROWS:
+                    expected = f"expected src,dst,weight, and at most {MAX_ROWS:,} rows"
+                    raise FormatError(f"found {len(row)} columns; {expected}", str(path), reader.line_num)
+                for name in row[:2]:
+                    if name not in known:
+                        known[name] = names.find(name)
+                weight = float(row[2])
+                if not (math.isfinite(weight) and weight >= 0):
+                    raise ValueError(f"found the weight {row[2][:20]!r}; expected a number from 0")
+                rows.append((known[row[0]], known[row[1]], weight))
+        except FormatError:
+            raise
+        except (HeddleError, csv.Error, ValueError) as error:
+            raise FormatError(str(error), str(path), reader.line_num) from None
+        values = np.array(rows, np.float64).reshape(len(rows), 3)
+        values = values[(values[:, 2] > 0) & (values[:, 0] != values[:, 1])]
+        if not len(values):
+            raise FormatError("found no weight above 0; expected a pair of end ports with a weight above 0", str(path))
+        return cls(values[:, 0].astype(np.int32), values[:, 1].astype(np.int32), values[:, 2])
 
 
 def demand_load(routed: Routed, demand: Demand | EndpointSet) -> NDArray[np.float64]:

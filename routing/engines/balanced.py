@@ -3,8 +3,8 @@
 1. A whole tree gets destination-modulo routing by closed form, whose shifts are free of contention.
 2. Elsewhere some tables are made that are complete and free of loops. On a damaged tree that is the closed form again;
    where trees are joined, the closed form under the order of `routing.order.joined`, what crosses from zone to zone
-   dealt in several ways; where there is no tree, closed forms under several orders of channels, most of them grown for
-   plain shortest paths.
+   dealt in several ways; where there is no tree, or zones are small and none keeps its paths, closed forms under
+   several orders of channels, most of them grown for plain shortest paths.
 3. The best of them by the score of `routing.search` is searched from: traffic moves as long as that lowers the score.
 4. Where a detour of a link or two takes load off the fullest link, it is taken, and the search goes on from there.
 5. Of all ends, those count whose fullest link is the least, but for one per cent; of these the best by the score.
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from routing.engines import dfsssp, minhop, shortest
 from routing.engines.fat_tree import closed_form
 from routing.engines.start import Start, closed_in_a_row, start_of
-from routing.order.channel_order import order_channels, port_numbers, taken_channels, with_ranks
+from routing.order.channel_order import port_numbers, taken_channels
 from routing.order.destinations import empty_tables, finish_tables
 from routing.order.legal import ChannelOrder
 from routing.order.structure import in_structure_order
@@ -179,16 +179,8 @@ def _open(start: Start, pairs: TableSearch) -> Iterator[Begin]:
 
 def _orders(start: Start, pairs: TableSearch) -> Iterator[ChannelOrder]:
     """Yield the orders of channels that are worth a try where there is no tree."""
-    order, level = start.order, start.level
+    order = start.order
     yield order
-    # Leaves without hosts that are linked to others join zones: whoever crosses them has climbed and then descends.
-    flat = level[order.sender] == level[order.receiver]
-    joining = np.isin(np.arange(len(level)), order.sender[flat]) & (start.hosts == 0)
-    if joining.any():
-        other = order_channels(start.fabric, np.where(joining, level.max() + 1, level))
-        rank = np.zeros((len(level), 256), np.int32)  # by switch and port, since its channels are in another order
-        rank[other.sender, other.number] = other.rank
-        yield with_ranks(order, rank[order.sender, order.number])
     if (sides := two_sided_order(order)) is not None:
         yield sides
     plain = (dfsssp.route(start.fabric, start.lids, lanes=1), minhop.route(start.fabric, start.lids))

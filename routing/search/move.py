@@ -562,12 +562,14 @@ def _cannot_rise(turns: Turns, bounds: Allowed, x: int, y: int) -> bool:
 
 @inner
 def _is_legal(turns: Turns, bounds: Allowed, state: State, here: int, home: int, channel: int) -> bool:
-    """Whether all turns that a move brings can rise; those that can do so from now on, as far as they are taken."""
+    """Whether all turns that a move brings, none of them barred, can rise; those that can do so from now on."""
+    if bounds.turns != AMENDED:
+        return True
     there = turns.order.receiver[channel]
-    legal = there == home or _may_rise(turns, bounds, channel, state.onward[there])
+    legal = there == home or allow_turn(turns, channel, state.onward[there])
     child = state.child[here]
     while child >= 0 and legal:
-        legal = _may_rise(turns, bounds, state.onward[child], channel)
+        legal = allow_turn(turns, state.onward[child], channel)
         child = state.sibling[child]
     if not legal:
         # What was allowed for nothing is given up.
@@ -578,12 +580,6 @@ def _is_legal(turns: Turns, bounds: Allowed, state: State, here: int, home: int,
             _give_up(turns, bounds, state.onward[child], channel)
             child = state.sibling[child]
     return bool(legal)
-
-
-@inner
-def _may_rise(turns: Turns, bounds: Allowed, x: int, y: int) -> bool:
-    """Whether a turn is legal; one for which the order of channels is amended is so from now on."""
-    return bool(bounds.turns != AMENDED or allow_turn(turns, x, y))
 
 
 @inner

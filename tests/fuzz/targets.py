@@ -20,8 +20,9 @@ import plan.cli
 import routing
 import simulate
 import topo
-from helpers.dumps import format_db_csv, format_iblinkinfo, format_ndt, format_net_dump, format_planes
+from helpers.dumps import format_db_csv, format_iblinkinfo, format_ndt, format_net_dump, format_planes, format_port_list
 from helpers.far import format_far
+from plan.export.infragraph import format_infragraph
 from routing import opensm
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -298,7 +299,7 @@ def build(folder: Path) -> list[Target]:
     lists = {"db-csv": format_db_csv(fabric), "net-dump": format_net_dump(fabric), "ndt": format_ndt(fabric),
              "iblinkinfo": format_iblinkinfo(fabric), "iblinkinfo-line": format_iblinkinfo(fabric, line=True),
              "planes": format_planes(fabric, np.random.default_rng(0)), "p2p": P2P, "topo": TOPO,
-             "edges": EDGES, "ns3": NS3}  # fmt: skip
+             "edges": EDGES, "ns3": NS3, "port-list": format_port_list(fabric)}  # fmt: skip
     book = workbook()
     guid, lid = int(fabric.node_guid[0]), int(fabric.discovered_lid[0]) if len(fabric.discovered_lid) else 1
     counters = [
@@ -317,6 +318,7 @@ def build(folder: Path) -> list[Target]:
         Target("p2p-workbook", "x.xlsx", [book], read_dump, 5),
         Target("p2p-workbook-sheet", "x", [book_parts(book)[SHEET]], lambda path: read_dump(with_sheet(path, book)), 5),
         Target("fabric-json", "fabric.json", [as_json], read_dump, 20),
+        Target("infragraph", "x.json", [format_infragraph([fabric], topo.load_catalog()).encode()], read_dump, 5),
         Target("spec", "x.yaml", specs + _presets(), read_spec, 30),
         Target("lfts", "lfts", tables, read_tables, 30),
         Target("opensm-conf", "opensm.conf", [files["opensm.conf"]], opensm.read_lanes),

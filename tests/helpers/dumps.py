@@ -182,6 +182,28 @@ def format_iblinkinfo(fabric: Fabric, *, line: bool = False) -> str:
     return "\n".join([*lines, ""])
 
 
+def format_port_list(fabric: Fabric) -> str:
+    """As ``ibnetdiscover -p`` prints it: the ports of a node from the last to the first, each with its cable."""
+    lids, lines = lids_of(fabric), []
+
+    def end(port: int) -> str:
+        node = int(fabric.port_node[port])
+        switch = node < fabric.n_switches
+        guid = int(fabric.node_guid[node] if switch else fabric.port_guid[port])
+        lid = lids[int(fabric.end_of(np.array(port)))]
+        return f"{'SW' if switch else 'CA'} {lid:5d} {int(fabric.port_number[port]):2d} 0x{guid:016x}"
+
+    for node in range(fabric.n_nodes):
+        for port in reversed(range(int(fabric.port_offset[node]), int(fabric.port_offset[node + 1]))):
+            peer, rate = int(fabric.peer[port]), f"{fabric.width[port]}x {SPEEDS[fabric.speed[port]]}"
+            if peer < 0:
+                lines.append(f"{end(port)} 4x SDR{' ' * 36}'{fabric.names[node]}'")
+            else:
+                far = fabric.names[fabric.port_node[peer]]
+                lines.append(f"{end(port)} {rate} - {end(peer)} ( '{fabric.names[node]}' - '{far}' )")
+    return "\n".join([*lines, ""])
+
+
 def format_ndt(fabric: Fabric) -> str:
     """As an NDT of UFM, each cable from either end."""
 

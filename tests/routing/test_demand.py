@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from helpers.strategies import examples, fabrics, ring
 from helpers.trees import damage, grow_tree
 from helpers.walks import plain_walk
-from routing.demand import Demand, demand_load, fit_traffic, read_demand
+from routing.demand import Demand, demand_load, fit_traffic
 from routing.engines.base import route
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
@@ -115,7 +115,7 @@ def test_a_demand_that_cannot_be_is_refused_with_its_line(text: str, says: str, 
     path = tmp_path / "demand.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(FormatError) as refused:
-        read_demand(path, route(grow_tree((2, 3), (1, 2), (1, 1))))
+        Demand.read(path, route(grow_tree((2, 3), (1, 2), (1, 1))))
     assert says in str(refused.value)
 
 
@@ -124,4 +124,4 @@ def test_a_demand_that_is_no_text_or_no_file_is_refused(tmp_path) -> None:
     (tmp_path / "raw").write_bytes(b"\xff\x00")
     for name in ("raw", "absent", "/dev/zero"):
         with pytest.raises(FormatError, match=name):
-            read_demand(tmp_path / name, routed)
+            Demand.read(tmp_path / name, routed)

@@ -8,7 +8,17 @@ from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
-from topo.dumps import cabling_sheet, db_csv, edge_list, iblinkinfo, ibnetdiscover, net_dump, ns3_topology, subnet_lst
+from topo.dumps import (
+    cabling_sheet,
+    db_csv,
+    edge_list,
+    iblinkinfo,
+    ibnetdiscover,
+    net_dump,
+    ns3_topology,
+    port_list,
+    subnet_lst,
+)
 from topo.dumps.discovery import Discovery
 from topo.dumps.fabric_json import FORMAT, read_fabric_json
 from topo.dumps.infragraph import read_infragraph
@@ -27,6 +37,7 @@ SNIFFED = 2000
 FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]], ...] = (
     (subnet_lst.CABLE_LINE, subnet_lst.parse_subnet_lst),
     (ibnetdiscover.NODE, ibnetdiscover.parse_ibnetdiscover),
+    (port_list.LISTED_PORT, port_list.parse_port_list),
     (db_csv.TABLE_HEAD, db_csv.parse_db_csv),
     (net_dump.SWITCH_HEAD, net_dump.parse_net_dump),
     (iblinkinfo.SWITCH_LINE, iblinkinfo.parse_iblinkinfo),

@@ -13,6 +13,7 @@ In blocks the far end has a LID and no GUID, so each LID must belong to one node
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -87,13 +88,14 @@ def parse_iblinkinfo(text: str | Iterable[str], path: str = "") -> Discovery:
 
 def _assemble(records: Records, ports: list[_Port], names: dict[NodeKey, tuple[str, int]]) -> Discovery:
     """Find who is at the other end of each cable, and build the fabric."""
-    lines: dict[NodeKey, int] = {}
+    at_lid: Counter[tuple[NodeKey, int]] = Counter()
     most: dict[NodeKey, int] = {}
     for port in ports:
-        lines[port.node] = lines.get(port.node, 0) + 1
+        at_lid[port.node, port.lid] += 1
         most[port.node] = max(most.get(port.node, 1), port.number)
-    # In lines of their own, a switch is what has several ports under one GUID.
-    key = {node: ("S" if lines.get(node, 0) > 2 else "H", node[1]) if not node[0] else node for node in names}
+    # In lines of their own, a switch is what has several ports under one GUID and one LID.
+    switches = {node for (node, _), count in at_lid.items() if count > 1}
+    key = {node: ("S" if node in switches else "H", node[1]) if not node[0] else node for node in names}
     by_lid: dict[int, set[NodeKey]] = {}
     for port in ports:
         by_lid.setdefault(port.lid, set()).add(key[port.node])

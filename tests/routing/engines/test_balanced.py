@@ -133,8 +133,7 @@ def test_a_leaf_with_hosts_that_leads_on_to_other_zones_takes_its_share(seed: in
     found = prove(Routed(fabric, balanced.route(fabric)))
     plain = prove(Routed(fabric, dfsssp.route(fabric, lanes=1)))
     assert found.missing == found.credit_loops == 0
-    # Plain shortest paths have credit loops here; without any, seed 38 has 672 beside 662.
-    assert found.load[fabric.inner].max() <= 1.02 * plain.load[fabric.inner].max()
+    assert found.load[fabric.inner].max() <= plain.load[fabric.inner].max(), "though these have credit loops"
 
 
 @pytest.mark.slow
@@ -340,7 +339,7 @@ def test_shifts_are_as_good_as_those_of_plain_shortest_paths_where_these_are_saf
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "fullest", "bisection", "shifts"), [
     pytest.param(150, 1056, 0.5555, 0.3336, marks=pytest.mark.xfail(
-        strict=True, reason="the closed form of its zones ends 1.5 % fuller: docs/validation/tables.md")),
+        strict=True, reason="random halves are 1.5 % slower, shifts 13 % faster: docs/validation/tables.md")),
     (244, 847, 0.6188, 0.544),
     nightly(33, 8072, 0.411, 0.2318),
     nightly(90, 2819, 0.4646, 0.3044),

@@ -86,7 +86,7 @@ LARGE = ["direct-zones", "torus", "two-zones", *(f"random fabric {seed}" for see
 """Those that take seconds each."""
 
 
-APART = {"dragonfly": 0.04, "random fabric 12": 0.06}
+APART = {"dragonfly": 0.06, "random fabric 12": 0.07}
 """By how much the fullest link may differ where that is two flows more, or where the search ends in other places."""
 
 

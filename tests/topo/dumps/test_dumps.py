@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import topo
-from helpers.dumps import assert_same, format_db_csv, format_iblinkinfo, format_net_dump, lids_of
+from helpers.dumps import assert_same, format_db_csv, format_iblinkinfo, format_net_dump, format_port_list, lids_of
 from helpers.twins import MACHINES, path
 from topo.dumps.db_csv import parse_db_csv
 from topo.dumps.fabric_file import read_dump
 from topo.dumps.iblinkinfo import parse_iblinkinfo
 from topo.dumps.net_dump import parse_net_dump
+from topo.dumps.port_list import parse_port_list
 from topo.errors import FormatError
 from topo.fabric import Fabric
 
@@ -52,7 +53,7 @@ def cables(fabric: Fabric) -> set:
 def test_lists_of_links_tell_the_same_cables(name: str) -> None:
     machine = read_dump(path(name)).fabric
     lids = [lid for lid in lids_of(machine) if lid]
-    texts = [(parse_iblinkinfo, format_iblinkinfo(machine, line=True))]
+    texts = [(parse_iblinkinfo, format_iblinkinfo(machine, line=True)), (parse_port_list, format_port_list(machine))]
     if len(lids) > machine.n_nodes:  # without LIDs, blocks do not tell who is at the other end
         texts.append((parse_iblinkinfo, format_iblinkinfo(machine)))
     if (np.diff(machine.port_offset[machine.n_switches :]) == 1).all() and not np.any(
@@ -156,8 +157,31 @@ def test_a_database_without_speeds_says_so() -> None:
 
 def test_each_format_shows_in_its_text(tmp_path: Path) -> None:
     for number, text in enumerate(
-        (format_db_csv(LAB), format_net_dump(LAB), format_iblinkinfo(LAB, line=True)), start=1
+        (format_db_csv(LAB), format_net_dump(LAB), format_iblinkinfo(LAB, line=True), format_port_list(LAB)), start=1
     ):
         dump = tmp_path / f"dump{number}"
         dump.write_text("-I- banner\n" + text)
         assert topo.read_fabric(dump).counts().links == LAB.counts().links
+
+
+def test_a_switch_with_two_live_ports_is_a_switch() -> None:
+    """One GUID and one LID on two ports: an adapter has a LID for each."""
+    near, far = '0x{:016x} "{:>30}" {:6d} {:4d}[  ]', '0x{:016x} {:6d} {:4d}[  ] "{}" ( )'
+    line = f"{near} ==( 4X 25.78125 Gbps Active/  LinkUp)==>  {far}\n"
+    cables = [(9, "spine", 1, 1, 1, 11, 3, "leaf"), (9, "spine", 1, 2, 2, 12, 3, "other"),
+              (7, "gpu", 5, 1, 1, 11, 4, "leaf"), (8, "gpu", 6, 2, 2, 12, 4, "other")]  # fmt: skip
+    rows = []
+    for guid, name, lid, port, there, far_lid, far_port, far_name in cables:
+        rows += [line.format(guid, name, lid, port, there, far_lid, far_port, far_name),
+                 line.format(there, far_name, far_lid, far_port, guid, lid, port, name)]  # fmt: skip
+    fabric = parse_iblinkinfo("".join(rows)).fabric
+    assert sorted(fabric.names[: fabric.n_switches]) == ["leaf", "other", "spine"]
+    assert len(fabric.links) == 4
+
+
+def test_a_port_list_says_what_it_leaves_out() -> None:
+    found = parse_port_list(format_port_list(LAB).replace("CA ", "XX ", 1) + "Connection timed out\n")
+    assert len(found.skipped) >= 2
+    assert len(found.fabric.links) in (len(LAB.links), len(LAB.links) - 1)
+    with pytest.raises(FormatError, match="no switch"):
+        parse_port_list("")

@@ -96,6 +96,7 @@ def test_slices_are_those_of_the_schema(host: str, nic: str, port: str, expected
         (lambda d: d["instances"][0].update(count=10**9), "nodes"),
         (lambda d: d["devices"][0]["components"][1].update(count=10**9), ""),
         (lambda d: d["instances"][0].update(name=[]), "no description of InfraGraph"),
+        (lambda d: d["instances"][0].update(count=float("inf")), "no description of InfraGraph"),
         (lambda d: d["edges"].append(7), "no description of InfraGraph"),
     ],
 )

@@ -1,0 +1,67 @@
+"""Ports as ``ibnetdiscover -p`` (infiniband-diags) lists them: reader.
+
+A line a port, with the cable in it if there is one; GUIDs are those of ports, which of a switch are the switch's::
+
+    CA    54  1 0x506b4b03000000c1 4x EDR - SW     4 12 0xec0d9a0300000080 ( 'node048 HCA-1' - 'leaf04' )
+    SW     4 36 0xec0d9a0300000080 4x SDR                                    'leaf04'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from topo.dumps.discovery import LETTERS, CableEnd, Discovery, FoundNode, NodeKey, Records
+from topo.files.text import lines_of
+
+LISTED_END = r"(CA|SW|RT) {1,6}(\d{1,5}) {1,3}(\d{1,3}) 0x([0-9a-f]{16})"
+LISTED_PORT = re.compile(
+    rf"{LISTED_END} (\d{{1,2}}x) (\w{{1,6}}) "
+    rf"(?:- {LISTED_END} \( '(.{{0,200}})' - '(.{{0,200}})' \)|\s{{1,80}}'(.{{0,200}})')\s*"
+)
+
+
+def parse_port_list(text: str | Iterable[str], path: str = "") -> Discovery:
+    """Build the fabric that a list of ports, as text or line by line, describes.
+
+    FormatError for a node with more ports than any has, or two cables in one port.
+    """
+    records = Records(path)
+    most: dict[NodeKey, int] = {}
+    lines: list[tuple[int, NodeKey, int, str]] = []
+    cables: list[CableEnd] = []
+    for number, line in enumerate(lines_of(text, path), 1):
+        if not line.strip():
+            continue
+        match = LISTED_PORT.fullmatch(line)
+        if match is None:
+            records.skip(number, f"{line.strip()[:60]!r}, which is no port as ibnetdiscover -p prints it")
+            continue
+        ends = [_end(*match.groups()[at : at + 4]) for at in ((0, 6) if match[7] else (0,))]
+        node, port, guid, lid = ends[0]
+        lines.append((number, node, lid, (match[11] or match[13] or "").strip()))
+        for key, at, *_ in ends:
+            most[key] = max(most.get(key, 1), at)
+        if len(ends) == 2:
+            far, far_port, far_guid, far_lid = ends[1]
+            width, speed = records.rate(f"{match[5]}{match[6]}", number)
+            own, its = node[0] != "S", far[0] != "S"
+            cables.append(
+                CableEnd(number, node, port, far, far_port, guid if own else 0, far_guid if its else 0,
+                         lid if own else 0, far_lid if its else 0, width, speed)
+            )  # fmt: skip
+    for number, node, lid, name in lines:
+        records.node(FoundNode(node, most[node], name, number, lid=lid if node[0] == "S" else 0))
+    for cable in cables:
+        if cable.far in records.nodes:
+            records.cable(cable)
+        else:
+            records.skip(cable.line, "a cable to a node that has no lines of its own")
+    return records.assemble()
+
+
+def _end(kind: str, lid: str, port: str, guid: str) -> tuple[NodeKey, int, int, int]:
+    """Return the node, the port, its GUID and its LID; the ports of one adapter have GUIDs one after another."""
+    letter, own = LETTERS[kind.lower()], int(guid, 16)
+    first = own if letter == "S" else own - int(port) + 1
+    return (letter, first if first > 0 else own), int(port), own, int(lid)
