@@ -115,7 +115,7 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
 def fewer_spines(fabric: Fabric) -> tuple[int, int] | None:
     """Return spines, and links from each leaf to each, that have what the servers of the fullest leaf send, if fewer.
 
-    At least two. None where that takes as many spines as there are, and for fabrics that are no even tree of two levels.
+    At least two. None where that takes as many spines as there are, and for what is no even tree of two levels.
 
     Examples
     --------

@@ -107,7 +107,8 @@ def test_paper_shows_every_figure_in_dark_letters(opened):
     page.set_viewport_size({"width": 718, "height": 1000})
     page.emulate_media(media="print")
     page.wait_for_timeout(100)
-    cut = "[...document.querySelectorAll('.scroll, pre, .floor')].filter((one) => one.scrollWidth > one.clientWidth + 1)"
+    boxes = "[...document.querySelectorAll('.scroll, pre, .floor')]"
+    cut = f"{boxes}.filter((one) => one.scrollWidth > one.clientWidth + 1)"
     assert page.evaluate(f"{cut}.map((one) => one.textContent.slice(0, 40))") == []
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 35, 42)"
     light = """() => {
