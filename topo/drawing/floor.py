@@ -153,7 +153,21 @@ def draw_racks(fabrics: Sequence[Fabric], layout: Layout, *, title: str | None =
 def draw_rack_index(layout: Layout, files: Sequence[str], title: str) -> Drawing:
     """Draw the index of the pages of `draw_racks`: which racks, and what in them, are in which file.
 
-    A file is a link, for a browser that opens the index beside it.
+    Parameters
+    ----------
+    layout : Layout
+        Where everything stands.
+    files : sequence of str
+        A name for each page. It is a link, for a browser that opens the index beside the pages.
+    title : str
+        Whose racks they are.
+
+    Examples
+    --------
+    >>> import topo
+    >>> layout = topo.preset("dgx-h100-48").layout
+    >>> "leaf[00" in topo.draw_rack_index(layout, ["a.svg", "b.svg", "c.svg"], "racks").svg
+    True
     """
     left = MARGIN + max(WIDER * text_width(file, 11) for file in files) + 2 * GAP
     parts = []
