@@ -322,3 +322,28 @@ def test_the_worst_of_all_sets_of_switches_is_enumerated(seed: int, job: int | N
     assert search.total == pytest.approx(total)
     if share < 1:
         assert net.leaving(search.side) / float(search.jobs.asked(search.jobs.inside(search.side))) == search.share
+
+
+@given(SEEDS, st.sampled_from([None, 2]))
+def test_a_pass_of_single_moves_is_that_of_a_plain_search(seed: int, job: int | None) -> None:
+    """Each switch moves once, always the one that leaves least; the whole objective is computed for each."""
+    network, draw = plain(seed, most_switches=7), np.random.default_rng(seed)
+    fabric = network.fabric()
+    net = cuts.Subnet(fabric, {host: number for number, host in enumerate(fabric.hosts)})
+    servers = len(fabric.hosts)
+    search = cuts.CutSearch(net, net.jobs(costmodel.job_windows(servers, job or servers), with_storage=False))
+    if not len(search.jobs.half):
+        return
+    side = draw.random(net.n) < 0.5
+
+    def left(side: np.ndarray) -> float:
+        return net.leaving(side) - float(search.jobs.asked(search.jobs.inside(side)))
+
+    now, free, best = side.copy(), list(range(net.n)), side
+    while free:
+        flipped = {switch: now ^ (np.arange(net.n) == switch) for switch in free}
+        moved = min(free, key=lambda switch: left(flipped[switch]))
+        free.remove(moved)
+        now = flipped[moved]
+        best = now if left(now) < left(best) else best
+    assert search._improve(side).tolist() == best.tolist()
