@@ -49,6 +49,14 @@ def test_ports_of_two_kinds_have_cages_of_their_own_behind_one_another() -> None
     assert set(panel.ports.tolist()) == {1}
 
 
+@pytest.mark.parametrize(("model", "ports"), [("nobody", 5), ("nobody", 1), ("SN2201", 40)])
+def test_a_switch_of_which_no_uplink_is_known_has_a_cage_a_port(model: str, ports: int) -> None:
+    panel = switch(model, ports)
+    assert panel.labels == tuple(map(str, range(1, ports + 1)))
+    assert panel.cage.tolist() == panel.plug.tolist() == list(range(ports))
+    assert set(panel.connector) == {CATALOG.switches[model].connector if model in CATALOG.switches else ""}
+
+
 def test_adapters_of_a_server_share_cages_even_in_different_subnets() -> None:
     network = {"shape": "planes", "planes": 8, "tree": {"switch": "QM9700"}}
     nodes = {"gpu": {"model": "dgx-b200", "count": 3}}

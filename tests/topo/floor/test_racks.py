@@ -1,6 +1,6 @@
 import re
+from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -308,28 +308,29 @@ def stood(fabric: Fabric) -> np.ndarray:
     return np.where(fabric.host >= 0, fabric.n_switches + fabric.host, np.arange(fabric.n_nodes)).astype(np.int32)
 
 
-@given(fabrics(), st.integers(0, 1_000_000))
-def test_servers_stand_in_the_order_of_their_ports_and_by_turns_in_their_zones(fabric: Fabric, seed: int) -> None:
-    zone = np.random.default_rng(seed).integers(0, 3, fabric.n_nodes)
-    fabric = replace(fabric, zone=zone.astype(fabric.zone.dtype))
-    order = racks._servers_in_order([fabric], [stood(fabric)])
-    at: dict[int, dict[int, int]] = {int(server): {} for server in stood(fabric)[fabric.n_switches :]}
-    for port in range(fabric.first_adapter_port, fabric.n_ports):
-        server, peer = int(stood(fabric)[fabric.port_node[port]]), int(fabric.peer[port])
-        here = int(zone[fabric.port_node[port]])
-        if peer >= 0:
-            at[server][here] = min(peer, at[server].get(here, peer))
+@given(fabrics(), fabrics(), st.integers(0, 1_000_000))
+def test_servers_stand_in_the_order_of_their_ports_and_by_turns_in_their_zones(
+    one: Fabric, other: Fabric, seed: int
+) -> None:
+    """In the first of two subnets that they have a cable in; those without any cable come last."""
+    rng, subnets, at = np.random.default_rng(seed), [], {}
+    for subnet, fabric in enumerate((one, other)):
+        subnets.append(replace(fabric, zone=rng.integers(0, 3, fabric.n_nodes).astype(fabric.zone.dtype)))
+        for port in range(fabric.first_adapter_port, fabric.n_ports):
+            node, peer = int(fabric.port_node[port]), int(fabric.peer[port])
+            mine = at.setdefault(int(fabric.host[node]), ({}, {}))[subnet]
+            zone = int(subnets[subnet].zone[node])
+            if peer >= 0:
+                mine[zone] = min(peer, mine.get(zone, peer))
+    order = racks._servers_in_order(subnets, [fabric.host for fabric in subnets])
     assert sorted(order) == sorted(at)
-    cabled = [server for server in order if at[server]]
-    assert order[len(cabled) :] == sorted(set(at) - set(cabled))  # those without a cable come last
-    assert all(any(at[one][a] <= at[other][b] for a in at[one] for b in at[other]) for one, other in pairwise(cabled))
-    for zones in {tuple(sorted(of)) for of in at.values() if of}:
-        mine = [server for server in at if tuple(sorted(at[server])) == zones]
-        placed = [
-            at[server][zones[turn % len(zones)]] for turn, server in enumerate(mine)
-        ]  # in turn, as they are listed
-        by_port = [server for _, server in sorted(zip(placed, mine, strict=True))]
-        assert [server for server in order if server in mine] == by_port
+    found, turns = {}, Counter[tuple[int, ...]]()
+    for server, both in at.items():
+        subnet = 0 if both[0] else 1
+        if zones := tuple(sorted(both[subnet])):
+            found[server] = (subnet, both[subnet][zones[turns[zones] % len(zones)]])
+            turns[zones] += 1
+    assert order == sorted(at, key=lambda server: found.get(server, (2, server)))
 
 
 @given(fabrics(), st.integers(0, 1_000_000))
