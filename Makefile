@@ -9,8 +9,8 @@ BUILD := printf 'hatchling\neditables\n'
 
 # In order: the tools may bring python3-venv, which .venv needs.
 .NOTPARALLEL:
-.PHONY: help plan check test nightly newest fuzz mutate lint bench ledger notebooks docs man lock sbom kernels tools
-.PHONY: clean
+.PHONY: help plan check test nightly kinds newest fuzz mutate lint bench ledger notebooks docs man lock sbom kernels tools
+.PHONY: clean consumers
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 18
@@ -22,15 +22,24 @@ plan: .venv/installed ## build Fire-Flyer 2 into out/fire-flyer-2
 check: lint ## lint, and all tests that are neither slow nor judged by real tools: minutes
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -p no:nbmake -m "not slow and not peer and not nightly" --hypothesis-profile fast tests
 
-test: tools lint ## install what the tests need, then check and test everything
+test: tools consumers lint ## install what the tests need, then check and test everything
 	$(BIN)/pytest -n $(WORKERS) --nbmake tests $(wildcard notebooks)
 
-nightly: tools lint ## all tests, with twenty times the random examples, from a seed that is new each time and is shown; then make newest
+nightly: tools consumers lint ## all tests, with twenty times the random examples, from a seed that is new each time and is shown; then the next two
 	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== random seed $$seed"; status=0; \
 	  $(BIN)/pytest -n $(WORKERS) --nbmake --hypothesis-profile nightly --hypothesis-seed "$$seed" -m "" tests $(wildcard notebooks) || status=1; \
-	  $(MAKE) newest || status=1; exit $$status
+	  for last in kinds newest; do $(MAKE) $$last || status=1; done; exit $$status
 
-newest: tools ## the tests once more with the newest versions that pyproject.toml allows: says what breaks
+KINDS := -n $(WORKERS) -p no:nbmake --ignore tests/routing/test_machine_code.py # which holds the choice itself
+kinds: tools consumers .venv/installed-dev kernels ## the tests with kernels that are interpreted, compiled, and compiled elsewhere: the same must come out
+	$(BIN)/pytest $(KINDS) --kernels interpreted -m "not slow and not peer and not nightly" --hypothesis-profile fast tests
+	$(BIN)/pytest $(KINDS) --kernels compiled tests
+	scripts/make-venv out/shipped $(PYTHON)
+	scripts/install-locked out/shipped requirements-dev.lock dev
+	out/shipped/bin/python -m pip --quiet install --no-deps --no-index out/kernels/heddle_kernels-*.whl
+	out/shipped/bin/pytest $(KINDS) --kernels compiled tests
+
+newest: tools consumers ## the tests once more with the newest versions that pyproject.toml allows: says what breaks
 	scripts/make-venv out/newest $(PYTHON)
 	out/newest/bin/python -m pip --quiet --disable-pip-version-check install -e '.[dev]'
 	out/newest/bin/pytest -n $(WORKERS) --nbmake tests $(wildcard notebooks)
@@ -84,6 +93,10 @@ kernels: .venv/installed-dev ## make a wheel of compiled kernels for this versio
 
 tools: ## install the Debian packages that the tests use as judges
 	@scripts/install-test-tools
+
+consumers: .venv/bin/python ## unpack the programs that read our exports, of the versions that they name, for tests: out/consumers
+	@rm -rf out/consumers; $(PIP) install --require-hashes --no-deps --no-compile --ignore-requires-python \
+	  --target out/consumers -r requirements-consumers.lock || echo "consumers: SKIPPED, pip could not install them"
 
 clean: ## remove .venv, results and caches
 	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -30,6 +30,8 @@ The cheapest design
     ``Needs``  what a network has to do, without saying how
     ``optimise``  the cheapest network of many families that meets needs
     ``Search``  what `optimise` returns: the winner, with the certificate that none is cheaper
+    ``optimise_networks``  the same for needs with several networks
+    ``Networks``  what `optimise_networks` returns: a search for each, one spec and one bill
     ``trade_off``  what each need costs, and price over bandwidth
     ``Tradeoffs``  what `trade_off` returns
     ``bisection``  share of its rate that every server of a bisected job gets, with the best routing

@@ -21,5 +21,6 @@ from .power import Power as Power
 from .price import Cost as Cost
 from .optimise.design import Design as Design
 from .optimise.search import Search as Search, optimise as optimise
+from .optimise.networks import Networks as Networks, optimise_networks as optimise_networks
 from .optimise.problem import job_windows as job_windows, jobs_at_once as jobs_at_once
 from .optimise.tradeoffs import Tradeoffs as Tradeoffs, trade_off as trade_off

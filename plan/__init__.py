@@ -33,6 +33,7 @@ Results
 What is given besides a spec or fabric
     ``Options``  of a plan: engine, lanes, end ports, seed
     ``RoutingFiles``  files that say how a fabric is routed
+    ``Hashing``  how switches choose among next hops, where no tables say so
     ``RoleFiles``  files that say what hosts are for
     ``Questions``  what to answer for tables besides their proof
 """

@@ -1,7 +1,7 @@
 from .building import build as build, check as check, route as route
 from .changes import Changes as Changes, diff as diff, grow as grow
 from .export.registry import export_files as export_files
-from .inputs import Questions as Questions, RoleFiles as RoleFiles, RoutingFiles as RoutingFiles
+from .inputs import Hashing as Hashing, Questions as Questions, RoleFiles as RoleFiles, RoutingFiles as RoutingFiles
 from .operation import Operated as Operated, operate as operate
 from .keeping import Keeper as Keeper, Kept as Kept
 from .optimum import Optimum as Optimum, optimise as optimise

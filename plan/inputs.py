@@ -15,7 +15,7 @@ from topo import Finding, HeddleError, SpecError, did_you_mean, plural
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
-    from routing import Demand, Routed
+    from routing import Demand, Hashed, Routed
     from topo import Catalog, Cluster, Fabric
 
 SPEC_SUFFIXES = (".yaml", ".yml")
@@ -69,7 +69,10 @@ def read_fabric_argument(path: Path, subnet: str | None = None, *, merged: bool 
     if path.suffix in SPEC_SUFFIXES:
         fabrics = {fabric.name: fabric for fabric in read_cluster(path).subnets}
         if not fabrics:
-            raise HeddleError(f"{path}: found Ethernet only, which has no forwarding tables; expected InfiniBand")
+            raise HeddleError(
+                f"{path}: found Ethernet only, which has no forwarding tables; expected InfiniBand (`plan simulate`, "
+                "`operate` and `sweep` play Ethernet)"
+            )
         return fabrics[_one_of(path, list(fabrics), subnet)]
     if path.is_dir():
         return read_fabric(_subnet_folder(path, subnet) / FABRIC_FILE)
@@ -193,6 +196,32 @@ class RoutingFiles:
     """Which subnet, where there are several."""
 
 
+@dataclass(frozen=True)
+class Hashing:
+    """How switches choose among next hops, where no forwarding tables say so.
+
+    Examples
+    --------
+    >>> import plan
+    >>> plan.Hashing(ecmp=4).applies
+    True
+    """
+
+    ecmp: int | None = None
+    """`routing.Hashed.queue_pairs`, 0 for spraying; None for 1, and on Ethernet alone."""
+    one_hash: bool = False
+    """Whether all switches use one hash."""
+    bond: int = 1
+    """Adapter ports of a server that are one port to flows."""
+    down: tuple[str, ...] = ()
+    """Planes, switches and links that do not work."""
+
+    @property
+    def applies(self) -> bool:
+        """Whether it asks for hashes on InfiniBand too."""
+        return self != Hashing()
+
+
 def files_of_folder(path: Path, subnet: str | None) -> RoutingFiles:
     """Return how a folder of `plan build` or `plan route` says that a subnet is routed."""
     opensm = _subnet_folder(path, subnet) / "opensm"
@@ -247,6 +276,49 @@ def read_routed_argument(
         else:
             routed = replace(routed, policy=levels)
     return replace(routed, tables=replace(routed.tables, sl2vl=routed.lanes.sl2vl))
+
+
+def read_paths_argument(
+    path: Path,
+    given: RoutingFiles = RoutingFiles(),
+    hashing: Hashing = Hashing(),
+    step: Callable[[str], None] = lambda text: None,
+) -> Routed | Hashed:
+    """Read a fabric and what gives flows their paths: tables, as `read_routed_argument` does, or hashes of switches.
+
+    Hashes are those of an Ethernet, all of whose fabrics are taken where ``given`` names none; with ``hashing`` those
+    of any other fabric too, without its tables.
+
+    HeddleError if a file cannot be read, it is not clear which subnet is meant, or nothing has such a name.
+    """
+    import numpy as np
+
+    import routing
+
+    if not hashing.applies and (path.suffix not in SPEC_SUFFIXES or subnets_of(path)):
+        return read_routed_argument(path, given, step)
+    for file in (given.tables, given.lanes, given.policy):
+        if file is not None:
+            raise HeddleError(f"{file}: found a file for forwarding tables; expected none where switches hash")
+    step("reading the fabric")
+    if path.suffix in SPEC_SUFFIXES:
+        cluster = read_cluster(path)
+        known = {fabric.name: fabric for fabric in cluster.subnets or cluster.fabrics}
+        names = [name for name in known if fnmatchcase(name, given.subnet or "*")]
+        name = path.stem
+    else:
+        names = [name for name in subnets_of(path) if fnmatchcase(name, given.subnet or "*")] or [given.subnet or ""]
+        known = {name: read_fabric_argument(path, name or None) for name in names}
+        name = path.name.partition(".")[0]
+    fabrics = [known[one] for one in names or [_one_of(path, list(known), given.subnet)]]
+    whole = fabrics[0] if len(fabrics) == 1 else routing.studies.join_fabrics(fabrics, name)
+    whole = give_roles(whole, given.roles)
+    for part in hashing.down:
+        plane = next((fabric.names[: fabric.n_switches] for fabric in fabrics if fabric.name == part), None)
+        failed = routing.find_ports(whole, part) if plane is None else np.flatnonzero(
+            np.isin(whole.port_node, np.flatnonzero(np.isin(whole.names, plane))))  # fmt: skip
+        whole = whole.without(failed)
+    return routing.Hashed(whole, 1 if hashing.ecmp is None else hashing.ecmp, 0, hashing.one_hash, hashing.bond)
 
 
 def read_traffic(name: str, catalog: Catalog, seed: int) -> Callable[[Routed], Demand]:

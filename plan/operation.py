@@ -12,8 +12,9 @@ from typing import Any
 
 from plan.files import check_writable, write_file
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import RoutingFiles, find_preset, read_routed_argument, subnets_of
+from plan.inputs import Hashing, RoutingFiles, find_preset, read_paths_argument, subnets_of
 from plan.pipeline import Progress, silent
+from routing import Hashed
 from simulate import Network
 from simulate.cluster import ClusterRun, draw_run, format_saved_run, read_queue, read_saved_run
 from topo import HeddleError, Shown, Table
@@ -58,6 +59,7 @@ def operate(
     state: str | Path | None = None,
     save_every_s: float = 60.0,
     given: RoutingFiles | None = None,
+    hashing: Hashing | None = None,
     seed: int = 0,
     output: str | Path | None = None,
     step: Progress = silent,
@@ -81,8 +83,10 @@ def operate(
         Real time between two saves, longer where saving takes long.
     given : RoutingFiles, optional
         How the fabric is routed, and which subnets are played: all when none is named.
+    hashing : Hashing, optional
+        How its switches choose paths where no tables do, as on Ethernet.
     seed : int
-        Of draws and failures.
+        Of draws and failures, and of the hash.
     output : str or Path, optional
         Folder for the report, the figures, and the chart of jobs and failures.
     step, stop : callable
@@ -114,7 +118,8 @@ def operate(
     given = given or RoutingFiles()
     if given.subnet is None and len(subnets_of(Path(fabric))) > 1:
         given = replace(given, subnet="*")
-    routed = read_routed_argument(Path(fabric), given, step)
+    routed = read_paths_argument(Path(fabric), given, hashing or Hashing(), step)
+    routed = routed.drawn(seed) if isinstance(routed, Hashed) else routed
     saved = read_saved_run(saving) if saving is not None and saving.exists() else None
     network, until_s, finished = Network.of(routed), hours * 3600.0, False
     with _naming(saving):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import costmodel
-from costmodel import Needs, Search, read_needs
+from costmodel import Needs, Networks, Search, read_needs
 from plan.files import as_kind, write_file
 from plan.finalists import Finalist, finalists_table, judge_finalists, judge_tables
 from plan.pipeline import Progress, silent
@@ -20,6 +20,7 @@ from topo import Column, Finding, Shown, SpecError, Table, Verdict
 
 if TYPE_CHECKING:
     from costmodel import Tradeoffs
+    from topo import Catalog
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,8 @@ class Optimum(Shown):
     """The search with the quotes of each vendor of the needs; `search` is the cheapest of them."""
     written: tuple[Path, ...] = ()
     """Files: the winner's spec, and drawings of the price over bandwidth."""
+    networks: Networks | None = None
+    """The winners of all networks, where the needs have several; `search` is that of the first."""
 
     @property
     def verdict(self) -> Verdict:
@@ -41,15 +44,22 @@ class Optimum(Shown):
         Cannot tell where a bandwidth is neither proven nor refuted, or where a part has no price.
         """
         found = self.search
+        if self.networks is not None:
+            return self.networks.verdict
         return Verdict.CANNOT_TELL if found.winner and found.unpriced else found.verdict
 
     @property
     def table(self) -> Table:
         """The winner, and the designs that are cheaper and miss a need."""
-        return self.search.table
+        return (self.networks or self.search).table
 
     def _brief(self) -> str:
-        return self.search.certificate
+        return self.certificate
+
+    @property
+    def certificate(self) -> str:
+        """What is proven, in one sentence."""
+        return (self.networks or self.search).certificate
 
     @property
     def more_tables(self) -> tuple[Table, ...]:
@@ -63,6 +73,8 @@ class Optimum(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
+        if self.networks is not None:
+            return self.networks.to_dict()
         more = {"trade_offs": self.trade_offs.to_dict()} if self.trade_offs else {}
         played = {"finalists": [asdict(each) for each in self.finalists]} if self.finalists else {}
         vendors = {name: search.to_dict() for name, search in self.vendors.items()}
@@ -136,22 +148,37 @@ def optimise(
             asked, progress=step, gap=gap, limit_s=limit_s, judge=judge_tables, finalists=finalists
         )
 
+    def search_one(asked: Needs, catalog: Catalog) -> Search:
+        return costmodel.optimise(asked, catalog, progress=step, gap=gap, limit_s=limit_s)
+
+    if asked.networks and (trade_offs or finalists):
+        expected = "needs of one network, or neither trade-offs nor finalists"
+        raise SpecError([Finding(f"{asked.name}: networks", ", ".join(asked.networks), expected)])
+    networks = costmodel.optimise_networks(asked, search_one) if asked.networks else None
     offers = {
         name: search(asked.model_copy(update={"quotes": {**asked.quotes, **quotes}, "vendors": {}}), max(finalists, 1))
         for name, quotes in asked.vendors.items()
     }
-    found = min(offers.values(), key=_rank) if offers else search(asked, max(finalists, 1))
-    asked = found.needs
+    if networks is not None:
+        found = networks.searches[asked.name]
+    else:
+        found = min(offers.values(), key=_rank) if offers else search(asked, max(finalists, 1))
+        asked = found.needs
     best = (*([found.winner] if found.winner else []), *found.others) if finalists else ()
     step("routing the finalists")
     played = judge_finalists(best, asked)
     beside = costmodel.trade_off(found, search) if trade_offs else None
     written = []
-    if found.winner is not None and output is not None:
+    if networks is not None:
+        winner, about = networks.spec, f"For {asked.name}: {networks.certificate}"
+    else:
+        winner = found.winner.spec if found.winner else None
+        about = f"For {asked.name}: {found.winner and found.winner.name}, {found.certificate}"
+    if winner is not None and output is not None:
         catalog = None if asked.catalog is None else os.path.relpath(asked.catalog, output.parent)
         catalog = tables.name if tables is not None else catalog
-        spec = found.winner.spec.model_copy(update={"catalog": catalog} if catalog else {})
-        write_file(output, spec.to_yaml(f"For {asked.name}: {found.winner.name}, {found.certificate}"), new=True)
+        spec = winner.model_copy(update={"catalog": catalog} if catalog else {})
+        write_file(output, spec.to_yaml(about), new=True)
         written.append(output)
         if tables is not None:
             tables.mkdir()
@@ -161,7 +188,7 @@ def optimise(
         for file in charts:
             write_file(file, as_kind(beside.drawing.svg, file.suffix), new=True)
             written.append(file)
-    return Optimum(found, tuple(played), beside, offers, tuple(written))
+    return Optimum(found, tuple(played), beside, offers, tuple(written), networks)
 
 
 def _rank(found: Search) -> tuple[bool, bool, float]:

@@ -34,8 +34,8 @@ UCC = {
 README_OF_RANKS = """\
 The order of ranks for {algorithm}, for one fabric and its tables: compute it again when the tables change.
 
-hostfile     mpirun --hostfile hostfile --map-by slot (Open MPI)
-rankfile     mpirun --rankfile rankfile (Open MPI 4; version 5 takes --map-by rankfile:file=rankfile)
+hostfile     mpirun --hostfile hostfile --map-by slot --bind-to none (Open MPI 4 and 5; a rankfile would bind each
+             rank to one core, and all GPUs of a node to the first processor)
 slurm.hosts  export SLURM_HOSTFILE=this file; srun --distribution=arbitrary: one line per task
 nccl.conf    NCCL_CONF_FILE=nccl.conf, or export each line; NCCL connects nodes in the order of their ranks
 ucc.env      export each line
@@ -177,7 +177,6 @@ def rank_files(order: RankOrder, adapters: Sequence[str], ranks_a_node: int) -> 
     """
     names = [checked_word(name, "the node") for name in order.names]
     adapters = [checked_word(device, "the adapter") for device in adapters]
-    tasks = [(name, slot) for name in names for slot in range(ranks_a_node)]
     devices = ",".join(adapters)
     common = f"# {order.algorithm} over {len(names):,} nodes, {order.rails} of their adapter ports: {devices}\n"
     chosen = f"NCCL_IB_HCA=={devices}\n"
@@ -187,8 +186,7 @@ def rank_files(order: RankOrder, adapters: Sequence[str], ranks_a_node: int) -> 
     ucc = f"{common}# Else UCC gives ranks numbers of its own.\nUCC_TL_UCP_RANKS_REORDERING=n\n"
     return {
         "hostfile": "".join(f"{name} slots={ranks_a_node}\n" for name in names),
-        "rankfile": "".join(f"rank {rank}={name} slot={slot}\n" for rank, (name, slot) in enumerate(tasks)),
-        "slurm.hosts": "".join(f"{name}\n" for name, _ in tasks),
+        "slurm.hosts": "".join(f"{name}\n" * ranks_a_node for name in names),
         "nccl.conf": nccl,
         "ucc.env": ucc + UCC.get(order.algorithm, ""),
         "README": README_OF_RANKS.format(algorithm=order.algorithm),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -15,12 +15,24 @@ import numpy as np
 
 from plan.files import check_writable, write_file
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import RoutingFiles, catalog_of, check_servers, find_preset, read_routed_argument
+from plan.inputs import Hashing, RoutingFiles, catalog_of, check_servers, find_preset, read_paths_argument
 from plan.pipeline import Progress, silent
 from plan.staging import Content
-from simulate import Network, Outcome, Simulation, draw_ports, find_bottlenecks, find_saturation, play, read_workload
+from routing import Hashed
+from simulate import (
+    Network,
+    Outcome,
+    Simulation,
+    draw_ports,
+    find_bottlenecks,
+    find_saturation,
+    play,
+    play_draws,
+    read_workload,
+)
 from simulate.engines import DeadlockError, Saturation
 from simulate.workload import (
+    DRAWS,
     bare_flows,
     check_parquet,
     format_as_goal,
@@ -33,7 +45,7 @@ from topo import HeddleError, Shown, Table, format_csv
 
 if TYPE_CHECKING:
     from simulate import PacketModel
-    from simulate.workload import Bottlenecks
+    from simulate.workload import Bottlenecks, Draws
 
 LINKS = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation")
 """Columns of ``links.csv``."""
@@ -50,6 +62,8 @@ class Simulated(Shown):
     """None unless asked for."""
     notes: tuple[str, ...] = ()
     """What was skipped in what was read."""
+    draws: Draws | None = None
+    """Of hashed paths, figures over several seeds, of which the simulation is the median one; None for one path."""
 
     @cached_property
     def saturation(self) -> Saturation | None:
@@ -67,6 +81,7 @@ class Simulated(Shown):
             **self.simulation.to_dict(),
             "inputs": dict(self.inputs),
             "versions": {name: version(name) for name in ("heddle-fabric", "numba", "numpy")},
+            **({"draws": self.draws.to_dict()} if self.draws else {}),
             **({"why": self.bottlenecks.to_dict()} if self.bottlenecks else {}),
         }
 
@@ -77,6 +92,8 @@ def simulate(
     *,
     flows: str | Path | None = None,
     given: RoutingFiles | None = None,
+    hashing: Hashing | None = None,
+    draws: int | None = None,
     engine: str | PacketModel = "fluid",
     latency_ns: float | None = None,
     hop_latency_ns: float | None = None,
@@ -99,6 +116,10 @@ def simulate(
         A YAML file, or the name of a preset; or else ``flows``, a CSV file of single flows.
     given : RoutingFiles, optional
         How the fabric is routed.
+    hashing : Hashing, optional
+        How its switches choose paths where no tables do, as on Ethernet.
+    draws : int, optional
+        Seeds of the hash that are played, from ``seed`` on; 20 by default.
     engine : str or PacketModel
         ``fluid``, or packets.
     latency_ns, hop_latency_ns : float, optional
@@ -110,7 +131,7 @@ def simulate(
     alone, why : bool
         Whether to play each job alone too, and whether to find the bottleneck of each.
     seed : int
-        Of random mappings.
+        Of random mappings, and the first of the hash.
     trace, goal : str or Path, optional
         Files to write: every flow (.csv or .parquet), the traffic as a GOAL schedule.
     output : str or Path, optional
@@ -148,7 +169,7 @@ def simulate(
     if trace is not None and Path(trace).suffix == ".parquet":
         check_parquet()
     path = Path(flows) if flows is not None else find_preset("workloads", workload or "", "--workload")
-    routed = read_routed_argument(source, given, step)
+    routed = read_paths_argument(source, given, hashing or Hashing(), step)
     network = Network.of(
         routed,
         latency_s=None if latency_ns is None else latency_ns * 1e-9,
@@ -168,6 +189,12 @@ def simulate(
         for target in written:
             check_writable(target, [path, *named])
     as_goal = None if goal is None else format_as_goal(traffic, routed.fabric)
+    drawn = None
+    if isinstance(routed, Hashed):
+        drawn = play_draws(network, traffic, draws=draws or DRAWS, seed=seed, engine=engine, step=step)
+        network = replace(network, tables=routed.drawn(drawn.median))
+    elif draws is not None:
+        raise HeddleError(f"{source}: found draws of a hash; expected none where tables give every pair one path")
     try:
         simulation = play(network, traffic, engine=engine, alone=alone, step=step)
     except DeadlockError as error:
@@ -175,9 +202,10 @@ def simulate(
             write_folder(folder, {"deadlock.svg": error.deadlock.draw().svg})
         raise
     inputs = {"fabric": source.name, "traffic": path.name, "latency_ns": latency_ns,
-              "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed}  # fmt: skip
+              "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed,
+              **({"paths": routed.to_dict()} if isinstance(routed, Hashed) else {})}  # fmt: skip
     bottlenecks = find_bottlenecks(simulation, step=step) if why else None
-    played = Simulated(simulation, inputs, bottlenecks, routed.fabric.notes)
+    played = Simulated(simulation, inputs, bottlenecks, routed.fabric.notes, drawn)
     step("writing")
     if trace is not None:
         form = format_trace_parquet if Path(trace).suffix == ".parquet" else format_trace_csv

@@ -11,6 +11,7 @@ Verbs
 
 Results: one line on a terminal, ``table`` for the figures (a `topo.Table`), ``to_dict`` for JSON
     ``Routed``  a fabric with its tables and lanes
+    ``Hashed``  a fabric whose switches choose by a hash, or spray packets: Ethernet
     ``RoutingTables``  LIDs, forwarding tables and service levels
     ``Proof``  pairs, hops, loads and credit loops, with the certificate
     ``Trace``  one path

@@ -1,6 +1,7 @@
 from . import lanes as lanes, opensm as opensm, quality as quality, repairs as repairs, studies as studies
 from .demand import Demand as Demand, fit_traffic as fit_traffic, read_demand as read_demand
 from .engines.base import ENGINES as ENGINES, Engine as Engine, route as route
+from .hashed import Hashed as Hashed
 from .names import (
     end_label as end_label,
     find_end as find_end,

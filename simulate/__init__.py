@@ -4,6 +4,7 @@ Every result is one line on a terminal and has a ``table`` (a `topo.Table`); a n
 
 The verb, and what it takes and gives
     ``play``  plays flows, a collective or a workload on a routed fabric
+    ``play_draws``  plays them on hashed paths, seed by seed: a distribution
     ``Network``  a routed fabric as flows see it: capacities, routes, latencies, lanes
     ``Outcome``  what became of the flows: their times, and the load of every link
     ``Simulation``  a workload that was played: its outcome, and the results of its jobs

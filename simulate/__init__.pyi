@@ -16,6 +16,7 @@ from .traffic.graph import Graph as Graph
 from .traffic.network import Network as Network
 from .traffic.ranks.order import order_ranks as order_ranks
 from .workload.bottlenecks import find_bottlenecks as find_bottlenecks
+from .workload.draws import play_draws as play_draws
 from .workload.place import Workload as Workload
 from .workload.play import ENGINES as ENGINES, Simulation as Simulation, play as play
 from .workload.read import parse_workload as parse_workload, preset as preset, read_workload as read_workload

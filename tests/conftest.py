@@ -22,6 +22,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a 
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make nightly` run all tests on kernels that are always compiled, and on kernels that never are."""
+    parser.addoption(
+        "--kernels",
+        choices=("as users have them", "compiled", "interpreted"),
+        default="as users have them",
+        help="how kernels run in the processes of the tests themselves",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fix how kernels run, where the option says so."""
+    if (how := config.getoption("kernels")) != "as users have them":
+        from routing.machine_code import Kernel, is_small
+
+        small = 2**9  # elements of an array: with more, the tests of one room take hours
+        Kernel.is_interpreted = (  # type: ignore[method-assign]
+            lambda kernel, given: how == "interpreted" and is_small(given, small)
+        )
+
+
 def _is_there(tool: str) -> bool:
     if "/" in tool:  # a file, as a pattern below /: usr/lib/*/umad2sim/libumad2sim.so
         return any(Path("/").glob(tool.lstrip("/")))
@@ -32,7 +53,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose real tool is missing; under CI `helpers.skips` lets it fail, since nobody would notice."""
     missing = sorted({tool for mark in item.iter_markers("peer") for tool in mark.args if not _is_there(tool)})
     if missing:
-        pytest.skip(f"needs {', '.join(missing)}: run scripts/install-test-tools as root")
+        pytest.skip(f"needs {', '.join(missing)}: run scripts/install-test-tools as root, and make consumers")
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,3 +54,19 @@ def test_the_smallest_case_runs(name: str, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     script.main()
     assert re.search(printed, capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_the_page_of_packets_has_what_the_benchmark_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], repository: Path
+) -> None:
+    """All but the times of the machine, of the smallest zone and of all steps of training."""
+    script = load("timings/bench_packets")
+    monkeypatch.setattr(script, "ZONES", {96: script.ZONES[96]})
+    script.main()
+    page = (repository / "docs" / "validation" / "packets.md").read_text(encoding="utf-8")
+    rows = [line for line in capsys.readouterr().out.splitlines() if re.search(r"\d \|$", line)]
+    assert len(rows) == 11
+    for row in rows:
+        timed = 2 if row.count("|") == 10 else 1
+        assert "|".join(row.split("|")[: -1 - timed]) in page, row

@@ -79,6 +79,9 @@ REPORT_BYTES = Budget(256 * MB, "bytes, packed and unpacked", "a report.html", "
 FLOWS = Budget(
     10 * MB, "flows", "a workload or a file of flows", "a ring of 1,200 hosts has 2.9 million; 2.5 GB of memory"
 )
+PATH_LINKS = Budget(
+    20 * MB, "links on all paths", "hashed paths", "32,768 hosts spray over 130 each in two levels; 3 GB of memory"
+)
 GOAL_OPERATIONS = Budget(5 * MB, "operations, or dependencies", "a GOAL schedule", "a ring of 800 has 2.6 million")
 GOAL_BYTES = Budget(
     512 * MIB, "bytes", "a binary GOAL schedule", "5 million operations that wait once each have 215 MB"

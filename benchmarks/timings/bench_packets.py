@@ -81,10 +81,10 @@ def main() -> None:
         cases += [
             ("shift", hosts, 1, STATIC, Flows.of(ends, np.roll(ends, 13), size)),
             ("permutation", hosts, 1, STATIC, permutations(ends, size)),
-            ("permutation", hosts, 1, replace(STATIC, inputs="voq"), permutations(ends, size)),
+            ("permutation", hosts, 1, replace(STATIC, inputs="fifo"), permutations(ends, size)),
             ("four permutations", hosts, 4, STATIC, permutations(ends, size, 4)),
             ("permutation", hosts, 1, ADAPTIVE, permutations(ends, size)),
-            ("permutation", hosts, 1, replace(ADAPTIVE, inputs="voq"), permutations(ends, size)),
+            ("permutation", hosts, 1, replace(ADAPTIVE, inputs="fifo"), permutations(ends, size)),
         ]
         incast = permutations(ends, size)
         crowd = np.where(np.arange(hosts) < hosts // 4, ends[-1], incast.dst)

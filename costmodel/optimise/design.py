@@ -188,9 +188,9 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
         checks=capacity.checks,
     )
     power = make_bill(cluster.fabrics, problem.catalog).power if needs.growth else bill.power
-    design = replace(design, checks=(*design.checks, *_check_limits(design, power, bill, problem)))
+    design = replace(design, checks=(*design.checks, *check_limits(needs, design.cost, power, design.switches, bill)))
     if design.verdict is not Verdict.EXCEEDED:
-        design = replace(design, checks=(*design.checks, *_check_floor(cluster, needs)))
+        design = replace(design, checks=(*design.checks, *check_floor(cluster, needs)))
     if needs.floor is not None and design.verdict is not Verdict.EXCEEDED:
         laid = make_bill(bought.fabrics, problem.catalog, bought.layout, bought.cablings)
         design = replace(design, in_room=laid.of(*NETWORK).price(needs.currency).network)
@@ -203,7 +203,7 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
     return design
 
 
-def _check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
+def check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
     """Compare a design with the power of racks and the reach of cables on the floor."""
     if cluster.layout is None:
         return
@@ -217,16 +217,15 @@ def _check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
         yield Check("reach", verdict, f"the longest cable is {longest:.1f} m, {needs.reach:g} m are allowed")
 
 
-def _check_limits(design: Design, power: Power, bill: Bill, problem: Problem) -> Iterator[Check]:
-    """Compare a design with the limits on price, power and switches, and its parts with what can be had."""
-    needs = problem.needs
+def check_limits(needs: Needs, cost: Sum, power: Power, switches: int, bill: Bill) -> Iterator[Check]:
+    """Compare networks with the limits on price, power and switches, and their parts with what can be had."""
     if needs.network_price is not None:
-        text = f"{PRICE_CHECK}: {design.cost} {needs.currency}, {needs.network_price:,.0f} allowed"
-        yield Check(PRICE_CHECK, design.cost.against(needs.network_price), text)
-    for check in check_budget(needs.budget, power, design.switches, bill):
+        text = f"{PRICE_CHECK}: {cost} {needs.currency}, {needs.network_price:,.0f} allowed"
+        yield Check(PRICE_CHECK, cost.against(needs.network_price), text)
+    for check in check_budget(needs.budget, power, switches, bill):
         yield replace(check, text=f"{check.what}: {check.text}")
     for item, supply in needs.supply.items():
-        pieces, most = sum(line.count for line in bill.lines if line.item == item), problem.available(item)
+        pieces, most = sum(line.count for line in bill.lines if line.item == item), supply.within(needs.weeks)
         if pieces:
             more = "no more come" if supply.weeks is None else f"more in {supply.weeks:g} weeks"
             asked = "" if needs.weeks is None else f", all needed in {needs.weeks:g}"

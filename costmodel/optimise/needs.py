@@ -23,7 +23,7 @@ from topo.fabric import Role
 from topo.files.text import config_root
 from topo.files.yaml import Document, read_yaml
 from topo.floor.racks import FloorPlan
-from topo.spec.base import GroupKey, Name, PartName, SpecModel, SwitchName, mismatch, spelled
+from topo.spec.base import AdapterName, GroupKey, GroupName, Name, PartName, SpecModel, SwitchName, mismatch, spelled
 from topo.spec.units import RATE, Metres, format_quantity, parse_quantity
 from topo.spec.validation import validate
 
@@ -160,6 +160,25 @@ class Supply(SpecModel):
 Quotes = Annotated[dict[PartName, Annotated[float, Field(ge=0, strict=False)]], Field(max_length=1_000)]
 
 
+class FurtherNetwork(SpecModel):
+    """Requirements on a network beside the first one, such as that of the storage: a fabric of its own."""
+
+    adapters: Annotated[dict[GroupName, Annotated[int, Field(ge=1, le=64)]], Field(min_length=1)]
+    """Adapters of each server in it, by group of servers."""
+    adapter: AdapterName | None = None
+    """Model of these adapters, by default as in a cluster's spec."""
+    job: Job = Job(nodes=1)
+    """Jobs on its compute nodes; when omitted, it carries only `bandwidth`."""
+    bandwidth: Bandwidth = Bandwidth()
+    """Bandwidth for each role, regardless of jobs."""
+    survives_a_switch: bool = True
+    """As for the first network."""
+    switches: Annotated[tuple[SwitchName, ...], Field(max_length=20, strict=False)] = ()
+    """Models of switches to choose from; those of the first network when omitted."""
+    families: Annotated[tuple[FamilyName, ...], Field(max_length=12, strict=False)] = ()
+    """Families of designs to search; all families when omitted."""
+
+
 class Needs(SpecModel):
     """Requirements on a network, without its design.
 
@@ -199,6 +218,9 @@ class Needs(SpecModel):
     """Models of switches to choose from."""
     families: Annotated[tuple[FamilyName, ...], Field(max_length=12, strict=False)] = ()
     """Families of designs to search, by their ``network.shape`` in a spec; all families when omitted."""
+    networks: Annotated[dict[Name, FurtherNetwork], Field(max_length=16)] = Field(default_factory=dict)
+    """Further networks, each the cheapest of its own. A group that does not compute and is in one of these is not in
+    the first. Budgets, stock and floor are those of all networks together."""
     currency: Annotated[str, *spelled("units|[A-Z]{3}", "units, or a currency like USD")] = "units"
     """Currency of the comparison; ``units`` are the relative ones of Table III of the Fire-Flyer paper."""
     quotes: Quotes = Field(default_factory=dict)
@@ -227,6 +249,15 @@ class Needs(SpecModel):
     """The floor, as in a cluster's spec: all devices must fit, within the power of racks and feeds."""
     reach: Metres | None = None
     """Maximum length of a cable on that floor, such as ``3 m`` for passive copper."""
+
+    def first_network(self, catalog: Catalog) -> dict[str, NodeGroup]:
+        """Return the groups of servers in the first network: those that compute, and those in no other."""
+        elsewhere = {group for network in self.networks.values() for group in network.adapters}
+        return {
+            name: group
+            for name, group in self.nodes.items()
+            if name not in elsewhere or (group.role or catalog.node(group.model).role) is Role.COMPUTE
+        }
 
 
 def grown(group: NodeGroup, growth: float) -> NodeGroup:
@@ -277,8 +308,10 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
     SpecError
         With every finding, at its line and column.
     """
+    nodes = document.value.get("nodes") if isinstance(document.value, dict) else None
     context: Mapping[str, list[str]] = {
         "switch": list(catalog.switches), "node model": list(catalog.nodes), "part": catalog.parts,
+        "adapter": list(catalog.hcas), "node group": list(nodes) if isinstance(nodes, dict) else [],
     }  # fmt: skip
     needs = validate(Needs, document, context)
     faults: list[Finding] = []
@@ -290,24 +323,18 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
     if needs.owning is not None and needs.owning.currency != needs.currency:
         where, found = document.where("owning", "currency"), needs.owning.currency
         faults.append(Finding(where, found, f"{needs.currency}, the currency of the needs", "Prices are added up."))
-    count = dict.fromkeys(Role, 0)
-    for group in needs.nodes.values():
-        count[group.role or catalog.node(group.model).role] += group.count
-    for role in needs.bandwidth.asked:
-        if not count[role]:
-            where, name = document.where("bandwidth", role.name.lower()), role.name.lower()
-            faults.append(Finding(where, f"a bandwidth for {name}", f"servers of the role {name} under `nodes`"))
-    total = count[Role.COMPUTE]
-    sizes = {} if isinstance(needs.job.nodes, int) else needs.job.sizes
-    if isinstance(needs.job.nodes, int) and total < needs.job.nodes:
-        where, found = document.where("job", "nodes"), f"a job of {needs.job.nodes:,} nodes"
-        faults.append(Finding(where, found, f"at most {total:,}, the compute nodes"))
-    for size, share in sizes.items():
-        if round(total * share) < size:
-            found = f"{share:g} of {total:,} compute nodes for jobs of {size:,}"
-            faults.append(Finding(document.where("job", "nodes"), found, "room for a job", "Take a larger share."))
-    if sum(sizes.values()) > 1 + ROUNDING:
-        faults.append(Finding(document.where("job", "nodes"), f"{sum(sizes.values()):g} in all", "at most 1"))
+    for key in ("vendors", "stages", "tables") if needs.networks else ():
+        if getattr(needs, key):
+            found = f"{key} beside {listed(needs.networks)}"
+            faults.append(Finding(document.where(key), found, "one network", f"Search without {key}."))
+    first = needs.first_network(catalog)
+    if not first:
+        found, expected = f"all groups in {listed(needs.networks)}", "a group that computes, or is in none of them"
+        faults.append(Finding(document.where("networks"), found, expected))
+    faults += _misfits(document, (), needs, first, catalog)
+    for name, network in needs.networks.items():
+        groups = {group: needs.nodes[group] for group in network.adapters}
+        faults += _misfits(document, ("networks", name), network, groups, catalog)
     if needs.reach is not None and needs.floor is None:
         faults.append(Finding(document.where("reach"), f"{needs.reach:g} m", "a `floor`, which gives cables lengths"))
     if needs.moving is not None and not needs.stages:
@@ -317,6 +344,37 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
     if faults:
         raise SpecError(faults)
     return needs
+
+
+def _misfits(
+    document: Document,
+    place: tuple[str, ...],
+    asked: Needs | FurtherNetwork,
+    groups: Mapping[str, NodeGroup],
+    catalog: Catalog,
+) -> list[Finding]:
+    """Find what is asked of a network that its servers cannot need."""
+    faults: list[Finding] = []
+    count = dict.fromkeys(Role, 0)
+    for group in groups.values():
+        count[group.role or catalog.node(group.model).role] += group.count
+    for role in asked.bandwidth.asked:
+        if not count[role]:
+            where, name = document.where(*place, "bandwidth", role.name.lower()), role.name.lower()
+            faults.append(Finding(where, f"a bandwidth for {name}", f"servers of the role {name} under `nodes`"))
+    total = count[Role.COMPUTE]
+    sizes = {} if isinstance(asked.job.nodes, int) else asked.job.sizes
+    if isinstance(asked.job.nodes, int) and total < asked.job.nodes and not (place and asked.job == Job(nodes=1)):
+        where, found = document.where(*place, "job", "nodes"), f"a job of {asked.job.nodes:,} nodes"
+        faults.append(Finding(where, found, f"at most {total:,}, the compute nodes"))
+    for size, share in sizes.items():
+        if round(total * share) < size:
+            found = f"{share:g} of {total:,} compute nodes for jobs of {size:,}"
+            where = document.where(*place, "job", "nodes")
+            faults.append(Finding(where, found, "room for a job", "Take a larger share."))
+    if sum(sizes.values()) > 1 + ROUNDING:
+        faults.append(Finding(document.where(*place, "job", "nodes"), f"{sum(sizes.values()):g} in all", "at most 1"))
+    return faults
 
 
 def with_quotes(needs: Needs, catalog: Catalog) -> Catalog:

@@ -139,7 +139,10 @@ class Outputs(Written):
         yield from (".. list-table::", "   :header-rows: 1", "   :widths: 35 15 50", "")
         yield from ("   * - files", "     - `plan export`", "     - what they are for")
         rows = [("plan.json", "", "every figure, for programs"), ("SHA256SUMS", "", "the digest of every other file")]
-        rows += [(", ".join(export.files), name, export.purpose) for name, export in EXPORTS.items()]
+        rows += [
+            (", ".join(export.files), name, f"{export.purpose}; for {export.consumer}")
+            for name, export in EXPORTS.items()
+        ]
         for files, name, purpose in rows:
             listed = ", ".join(f"``{file}``" for file in files.split(", "))
             yield from (f"   * - {listed}", f"     - {name and f'``{name}``'}", f"     - {purpose}")

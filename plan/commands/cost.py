@@ -13,6 +13,7 @@ from topo import HeddleError, Verdict, plural
 
 if TYPE_CHECKING:
     from costmodel import Search
+    from plan.optimum import Optimum
 
 
 currency_option = click.option(
@@ -139,7 +140,7 @@ def optimise(
     else:
         from plan.render.tables import show_table
 
-        show(found.search)
+        show(found)
         for table in found.more_tables:
             show_table(table)
         for finalist in found.finalists:
@@ -155,19 +156,27 @@ def optimise(
         raise click.exceptions.Exit(STATUS[found.verdict])
 
 
-def show(found: Search) -> None:
+def show(optimum: Optimum) -> None:
     """Print the winner, the certificate, and the designs that are cheaper and miss a requirement."""
     from plan.render.tables import show_table
 
-    show_table(found.table)
-    click.echo(found.certificate)
-    if found.winner and not found.others and found.winner.verdict is Verdict.CANNOT_TELL:
+    show_table(optimum.table)
+    click.echo(optimum.certificate)
+    for name, found in optimum.networks.searches.items() if optimum.networks else [("", optimum.search)]:
+        _explain(found, name and f"{name}: ")
+
+
+def _explain(found: Search, of: str) -> None:
+    """Print, after the words that say of which network, what a search measured of its winner, or why it has none."""
+    from plan.render.tables import show_table
+
+    if not of and found.winner and not found.others and found.winner.verdict is Verdict.CANNOT_TELL:
         click.echo("--finalists 2 also finds the cheapest design that is proven to meet the needs, and routes both")
     if found.winner and found.winner.stages:
         show_table(found.stage_table)
     for check in found.winner.checks if found.winner else ():
         if check.what.startswith(("bisection", "bandwidth", "tables")):
-            click.echo(check.text)
+            click.echo(f"{of}{check.text}")
     for part in found.unpriced:
         if part.startswith("typical power of "):
             click.echo(f"no {part}: give it in a catalog of your own; what is known is compared")
@@ -176,10 +185,10 @@ def show(found: Search) -> None:
                 f"no price in {found.needs.currency} for {part}: give one under `quotes`; what is known is compared"
             )
     for reason in found.refused[:4]:
-        click.echo(reason)
+        click.echo(f"{of}{reason}")
     if found.winner is None and not (found.tried or found.refused or found.ended):
         families = " and ".join(found.needs.families) or "any family"
         click.echo(
-            f"no design of {families} on {' and '.join(found.needs.switches)} has room for all servers and links for "
-            "what they need: allow other families or switches, or relax what the limits or the jobs ask for"
+            f"{of}no design of {families} on {' and '.join(found.needs.switches)} has room for all servers and links "
+            "for what they need: allow other families or switches, or relax what the limits or the jobs ask for"
         )

@@ -23,32 +23,52 @@ if TYPE_CHECKING:
 @click.argument("fabric", type=FILE, required=False)
 @click.argument("format", required=False)
 @click.option("-o", "--output", type=FILE, help="File to write, or folder where a format has several files.")
-@click.option("--list", "only_list", is_flag=True, help="List the formats.")
+@click.option("--list", "only_list", is_flag=True, help="List the formats, and who reads them.")
+@click.option("--subnet", help="One of several subnets of a plan, for which alone the files are.")
+@click.option("--check", type=FILE, help="A topology.conf of Slurm, to compare with the fabric instead of writing one.")
 @role_options
 @as_json
 def export(
-    fabric: Path | None, format: str | None, output: Path | None, only_list: bool, hosts: RoleFiles, as_json: bool
+    fabric: Path | None,
+    format: str | None,
+    output: Path | None,
+    only_list: bool,
+    subnet: str | None,
+    check: Path | None,
+    hosts: RoleFiles,
+    as_json: bool,
 ) -> None:
     """Write one of the formats of `plan build`, such as `slurm` or `netbox`.
 
     FABRIC is a spec; a folder of `plan build` or `plan route`, whose files are copied; or a real fabric in any form
     that `plan route` accepts, with the roles of hosts from --roles, --cn-guids and --io-guids. A single file goes to
-    standard output unless -o is given.
+    standard output unless -o is given. Schedulers are told of the compute network, or of --subnet. With --check, FORMAT
+    is slurm, and each node that a topology.conf has in another place than the fabric is listed; the exit status is then
+    1.
     """
     from plan.export.registry import EXPORTS, export_files
 
     if only_list:
-        listed = {entry.name: {"files": ", ".join(entry.files), "purpose": entry.purpose} for entry in EXPORTS.values()}
+        listed = {
+            entry.name: {"files": ", ".join(entry.files), "purpose": entry.purpose, "consumer": entry.consumer}
+            for entry in EXPORTS.values()
+        }
         if as_json:
             print_json({"formats": listed})
         else:
             width = max(map(len, EXPORTS))
-            click.echo("\n".join(f"{entry.name:{width}}  {entry.purpose}" for entry in EXPORTS.values()))
+            for entry in EXPORTS.values():
+                click.echo(f"{entry.name:{width}}  {entry.purpose}\n{'':{width}}  for {entry.consumer}")
         return
     if fabric is None or format is None:
         raise click.UsageError("expected FABRIC and FORMAT, or --list")
+    if check is not None and (format != "slurm" or output is not None):
+        raise click.UsageError("expected --check with the format slurm and without -o")
     with progress(quiet=as_json or not sys.stderr.isatty()) as step:
-        files = export_files(fabric, format, output, hosts=hosts, step=step)
+        files = export_files(fabric, format, output, hosts=hosts, subnet=subnet, step=step)
+        if check is not None:
+            _check_topology(check, str(files["exports/topology.conf"]), as_json)
+            return
         if output is None and (as_json or len(files) > 1):
             raise HeddleError(f"{format}: found {plural(len(files), 'file')} to write; name a place for them with -o")
     if output is None:
@@ -63,6 +83,22 @@ def export(
         print_json({"format": format, "output": str(output), "files": sorted(files)})
     else:
         click.echo(f"wrote {output}", err=True)
+
+
+def _check_topology(path: Path, ours: str, as_json: bool) -> None:
+    """Compare a ``topology.conf`` of a site with what its fabric says; exit status 1 if they differ."""
+    from plan.export.scheduling import compare_topologies, read_topology_conf
+    from topo import budgets, read_text
+
+    nodes = read_topology_conf(ours)
+    differences = compare_topologies(read_topology_conf(read_text(path, budgets()["nodes-bytes"]), str(path)), nodes)
+    if as_json:
+        print_json({"agrees": not differences, "nodes": len(nodes), "differences": differences})
+    else:
+        agreed = f"{path} agrees with the fabric: {plural(len(nodes), 'node')} in {len({*nodes.values()})} units"
+        click.echo("\n".join(differences or [agreed]))
+    if differences:
+        raise click.exceptions.Exit(1)
 
 
 Page = TypeVar("Page", "PlanPage", "SimulationPage")

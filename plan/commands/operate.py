@@ -12,6 +12,7 @@ from plan.commands.options import (
     Number,
     as_json,
     fabric_argument,
+    hash_options,
     print_json,
     print_notes,
     routing_options,
@@ -21,7 +22,7 @@ from plan.render.progress import progress
 from plan.signals import asked
 
 if TYPE_CHECKING:
-    from plan.inputs import RoutingFiles
+    from plan.inputs import Hashing, RoutingFiles
 
 
 PLACEMENTS = (
@@ -52,7 +53,8 @@ PLACEMENTS = (
     help="Seconds of real time between two saves to --state, longer where saving takes long.",
 )
 @routing_options
-@seed_option("Of draws and failures.")
+@hash_options
+@seed_option("Of draws and failures, and of the hash.")
 @click.option(
     "-o", "--output", type=FILE, help="Folder for the report, the figures, and the chart of jobs and failures."
 )
@@ -65,6 +67,7 @@ def operate(
     state: Path | None,
     save_every_s: float,
     given: RoutingFiles,
+    hashing: Hashing,
     seed: int,
     output: Path | None,
     as_json: bool,
@@ -86,6 +89,7 @@ def operate(
             state=state,
             save_every_s=save_every_s,
             given=given,
+            hashing=hashing,
             seed=seed,
             output=output,
             step=step,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
@@ -13,7 +14,7 @@ from typing import TypeVar
 
 import click
 
-from plan.inputs import RoleFiles, RoutingFiles, check_name
+from plan.inputs import Hashing, RoleFiles, RoutingFiles, check_name
 from topo import Finding, SpecError, Verdict
 
 COMPLETE = "_PLAN_COMPLETE"
@@ -119,6 +120,42 @@ routing_options = bundle(
     subnet_option,
 )
 """The options that say how FABRIC is routed."""
+
+
+class Ecmp(click.ParamType[int]):
+    """Queue pairs of a connection, or the word ``spray``."""
+
+    name = "N|spray"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return queue pairs."""
+        if value == "spray":
+            return 0
+        if not re.fullmatch("[1-9][0-9]{0,8}", str(value)):
+            self.fail(f"found {str(value)[:40]!r}; expected a number of queue pairs, or spray", param, ctx)
+        return int(str(value))
+
+
+hash_options = bundle(
+    "hashing",
+    Hashing,
+    click.option(
+        "--ecmp",
+        type=Ecmp(),
+        help="Paths by hashes of switches over all shortest ones: queue pairs of a connection, or spray. Ethernet has "
+        "1 by default; tables of InfiniBand are then left out.",
+    ),
+    click.option("--one-hash", is_flag=True, help="Hashes: the same on all switches (polarisation)."),
+    click.option(
+        "--bond",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="Hashes: adapter ports of a server, one after another, that are one port (dual ToR).",
+    ),
+    click.option("--down", multiple=True, help="Hashes: a plane, switch or link that does not work; repeatable."),
+)
+"""The options that say how switches choose among next hops."""
 
 
 role_options = bundle(

@@ -44,8 +44,8 @@ def ranks(
 
     FABRIC is the same as for `plan simulate`, with its --tables. For each algorithm, the command searches an order for
     the paths that these tables give to the nodes, and proves its quality: flows on the fullest link between switches in
-    each step, and the time at max-min fair rates, before and after. --output contains a host file, a rankfile for MPI,
-    a list for srun --distribution=arbitrary, and settings for NCCL and UCC.
+    each step, and the time at max-min fair rates, before and after. --output contains a host file for
+    MPI, a list for srun --distribution=arbitrary, and settings for NCCL and UCC.
     """
     if (output is None) != (ranks_per_node is None):
         raise click.UsageError("expected both or neither of --output and --ranks-per-node, which its files need")

@@ -12,6 +12,7 @@ from plan.commands.options import (
     Number,
     as_json,
     fabric_argument,
+    hash_options,
     print_json,
     print_notes,
     routing_options,
@@ -35,6 +36,8 @@ SHOWN_CLASSES = 12
 @click.option("--workload", "-w", help="Workload: a YAML file, or a preset such as allreduce or three-jobs.")
 @click.option("--flows", type=FILE, help="Single flows: CSV with start_s,src,dst,bytes[,sl].")
 @routing_options
+@hash_options
+@click.option("--draws", type=click.IntRange(1, 10_000), help="Hashes: seeds that are played [20].")
 @click.option(
     "--latency-ns",
     type=NANOSECONDS,
@@ -57,8 +60,8 @@ SHOWN_CLASSES = 12
 )
 @click.option(
     "--inputs",
-    type=click.Choice(["fifo", "voq"]),
-    help="Packets: whether those of an input and lane leave in order (fifo, the default) or queue by output (voq).",
+    type=click.Choice(["voq", "fifo"]),
+    help="Packets: whether those of an input and lane queue by output (voq, the default) or leave in order (fifo).",
 )
 @click.option(
     "--buffer-bytes",
@@ -80,7 +83,7 @@ SHOWN_CLASSES = 12
     is_flag=True,
     help="Find the bottleneck of each job; repeats the simulation with more and less of each capacity.",
 )
-@seed_option("Seed of random mappings.")
+@seed_option("Seed of random mappings, and the first of the hash.")
 @click.option("--trace", type=FILE, help="Write every flow to a .csv or .parquet file.")
 @click.option("--goal", type=FILE, help="Write the traffic as a GOAL schedule, for LogGOPSim.")
 @click.option(
@@ -154,6 +157,7 @@ def show_simulation(played: Simulated) -> None:
     from topo import Table, format_seconds
 
     simulation, outcome = played.simulation, played.simulation.outcome
+    drawn = (played.draws.table,) if played.draws and len(played.draws.seeds) > 1 else ()
     fabric, tables = outcome.network.fabric, outcome.network.tables.engine
     engine = {"": "", "file": ", on the tables that were read"}.get(tables, f", routed by {tables}")
     ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
@@ -174,7 +178,7 @@ def show_simulation(played: Simulated) -> None:
     )
     stood = (outcome.congestion.table, played.saturation.table) if outcome.congestion and played.saturation else ()
     inside = (outcome.inside,) if outcome.network.devices.names else ()
-    for table in (simulation.table, simulation.flow_table, links, *stood, *inside):
+    for table in (*drawn, simulation.table, simulation.flow_table, links, *stood, *inside):
         show_table(table)
     print_text(
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "

@@ -27,6 +27,8 @@ class Export:
     """As `plan export` takes it."""
     purpose: str
     """What its files are for."""
+    consumer: str
+    """The program that reads them, and the versions for which they hold."""
     passes: tuple[Pass, ...]
     """What a plan needs for it."""
     files: Mapping[str, Maker]
@@ -47,18 +49,24 @@ class Export:
                 made |= {f"{folder}{path}{name}": one for name, one in several}
         return made
 
-    def files_of(self, path: Path, step: Progress = silent, hosts: RoleFiles | None = None) -> Files:
+    def files_of(
+        self, path: Path, step: Progress = silent, hosts: RoleFiles | None = None, subnet: str | None = None
+    ) -> Files:
         """Return the files of this format; files that are already in an output folder are copied unchanged.
 
-        ``hosts`` is of use for a real fabric. HeddleError if the input cannot be read, or the format needs a spec.
+        ``hosts`` is of use for a real fabric, ``subnet`` for a plan that has several. HeddleError if the input cannot
+        be read, or the format needs a spec.
         """
         given = None if hosts is None else (hosts.roles, hosts.cn_guids, hosts.io_guids)
-        if path.is_dir() and not any(given or ()) and (files := of_one_plan(self._written)(path)):
+        if path.is_dir() and not any((*(given or ()), subnet)) and (files := of_one_plan(self._written)(path)):
             return files
         plan = read_plan(path)
         if given and any(given):
             plan = replace(plan, fabrics=tuple(give_roles(one, *given) for one in plan.fabrics))
-        if plan.cluster is None and not set(self.passes) <= {*COMPILE, route_subnets, prove_tables}:
+        of_subnets = set(self.passes) <= {*COMPILE, route_subnets, prove_tables}
+        if subnet is not None:
+            plan = one_subnet(plan, subnet, of_subnets, self.name)
+        if plan.cluster is None and not of_subnets:
             raise HeddleError(f"{path}: found a fabric; expected a spec, or a folder of `plan build`, for {self.name}")
         left = [each for each in self.passes if not (each.adds and getattr(plan, each.adds[0]))]
         files = self.make(run_passes(plan, left, step))
@@ -83,3 +91,14 @@ class Export:
                 if hashlib.sha256(content).hexdigest() != digest:
                     raise HeddleError(f"{folder / name}: found a file that was changed after it was written")
         return found
+
+
+def one_subnet(plan: Plan, subnet: str, of_subnets: bool, format: str) -> Plan:
+    """Return the plan with one of its subnets alone, for a format that is ``of_subnets``."""
+    names = [fabric.name for fabric in plan.subnets]
+    if not of_subnets:
+        raise HeddleError(f"--subnet: found {subnet!r:.80}; {format} is about the whole cluster: leave --subnet out")
+    if subnet not in names:
+        raise HeddleError(f"--subnet: found {subnet!r:.80}; expected one of {', '.join(names)}")
+    at = names.index(subnet)
+    return replace(plan, fabrics=(plan.fabrics[at],), routed=plan.routed[at : at + 1])

@@ -229,6 +229,9 @@ def _bom_xlsx(plan: Plan, subnet: int) -> bytes:
     return format_bom_xlsx(plan.name, plan.planned.catalog, plan.quote.cost, plan.quote.power, plan.layout)
 
 
-BOM_CSV = Export("bom-csv", "the bill of materials, each price with its source", DESIGN, {"bom.csv": _bom_csv})
-BOM_XLSX = Export("bom-xlsx", "the bill as a workbook with formulas, power, cables, racks", DESIGN,
+BOM_CSV = Export("bom-csv", "the bill of materials, each price with its source", "any reader of CSV (RFC 4180)",
+                 DESIGN, {"bom.csv": _bom_csv})  # fmt: skip
+BOM_XLSX = Export("bom-xlsx", "the bill as a workbook with formulas, power, cables, racks",
+                  "spreadsheets that read Office Open XML (ISO/IEC 29500)",
+                  DESIGN,
                   {"bom.xlsx": _bom_xlsx})  # fmt: skip

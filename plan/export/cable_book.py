@@ -108,6 +108,6 @@ def _racks(fabrics: Sequence[Fabric], layout: Layout) -> Iterable[Rack]:
 
 
 CABLE_BOOK = Export("cable-book", "every cable to print: racks with their elevations, bundles, labels",
-                    (*COMPILE, *PLACE), {"cable-book.html": lambda plan, subnet: format_cable_book(
+                    "browsers (HTML5)", (*COMPILE, *PLACE), {"cable-book.html": lambda plan, subnet: format_cable_book(
                         plan.name, rows_of(plan), plan.planned.catalog, plan.fabrics, plan.layout,
                         plan.cablings or ())})  # fmt: skip

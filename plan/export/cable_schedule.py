@@ -116,5 +116,6 @@ def rows_of(plan: Plan) -> Iterator[tuple[str | int, ...]]:
     return cable_rows(plan.fabrics, plan.planned.catalog, plan.layout, plan.cablings)
 
 
-CABLES = Export("cables", "every cable with both its ends, for the crew that pulls it", (*COMPILE, *PLACE),
+CABLES = Export("cables", "every cable with both its ends, for the crew that pulls it", "any reader of CSV (RFC 4180)",
+                (*COMPILE, *PLACE),
                 {"cables.csv": lambda plan, subnet: format_csv(HEADER, rows_of(plan))})  # fmt: skip

@@ -22,12 +22,15 @@ def _ibnetdiscover(plan: Plan, subnet: int) -> str:
 
 
 FABRIC = Export("fabric", "the fabric with all that is known of it, to be read back",
+                "Heddle, fabric.json of version 1",
                 (*COMPILE, route_subnets, *PLACE), {"fabric.json": _fabric}, each_subnet=True)  # fmt: skip
-IBNETDISCOVER = Export("ibnetdiscover", "the fabric as ibnetdiscover prints it, with LIDs", (*COMPILE, route_subnets),
+IBNETDISCOVER = Export("ibnetdiscover", "the fabric as ibnetdiscover prints it, with LIDs",
+                       "readers of ibnetdiscover of infiniband-diags 44",
+                       (*COMPILE, route_subnets),
                        {"fabric.ibnetdiscover": _ibnetdiscover}, each_subnet=True)  # fmt: skip
-OPENSM = Export("opensm", "what OpenSM loads: tables, options, lists", (*COMPILE, route_subnets),
+OPENSM = Export("opensm", "what OpenSM loads: tables, options, lists", "OpenSM 3.3.23", (*COMPILE, route_subnets),
                 {"opensm/": lambda plan, subnet: opensm_files(plan.routed[subnet])}, each_subnet=True)  # fmt: skip
 NVIDIA_SM = Export("nvidia-sm", "adaptive routing by NVIDIA's subnet manager: options, roots",
-                   (*COMPILE, route_subnets),
+                   "NVIDIA's subnet manager of UFM 6.15 to 6.22", (*COMPILE, route_subnets),
                    {"nvidia-sm/": lambda plan, subnet: nvidia_sm_files(plan.routed[subnet])},
                    each_subnet=True, built=False)  # fmt: skip

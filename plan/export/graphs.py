@@ -52,9 +52,9 @@ def _quoted(text: str) -> str:
 
 
 GRAPHML = Export("graphml", "a graph for Gephi, yEd and igraph, with the load of each link",
-                 (*COMPILE, route_subnets, prove_tables),
+                 "Gephi, yEd, igraph and networkx (GraphML 1.0)", (*COMPILE, route_subnets, prove_tables),
                  {"exports/fabric.graphml": lambda plan, subnet: format_graphml(
                      plan.fabrics[subnet], plan.proofs[subnet].load)}, each_subnet=True)  # fmt: skip
-DOT = Export("dot", "a graph for Graphviz", COMPILE,
+DOT = Export("dot", "a graph for Graphviz", "Graphviz", COMPILE,
              {"exports/fabric.dot": lambda plan, subnet: format_dot(plan.fabrics[subnet])},
              each_subnet=True)  # fmt: skip

@@ -1,9 +1,10 @@
-"""NetBox 4.6: device types as YAML; roles, racks, devices and cables as CSV for its bulk import.
+"""NetBox 4.7: device types as YAML; roles, racks, devices and cables as CSV for its bulk import.
 
-Columns as ``netbox/dcim/forms/bulk_import.py`` reads them. A device gets the interfaces of its type. The cluster is a
-site of its own, which the ends of cables name too, since NetBox may hold a device of the same name in another site.
-NetBox refuses a file of which one row is there already. So what clusters share, makers, types and roles, is a file
-each; and racks stand in a location, since only there their names are unique to NetBox.
+Columns as ``netbox/dcim/forms/bulk_import.py`` of 4.7.3 reads them. Links in one cable, as the legs of a splitter, are
+one row, whose sides list several ports: NetBox takes such lists since 4.7. A device gets the interfaces of its type.
+The cluster is a site of its own, which the ends of cables name too, since NetBox may hold a device of the same name in
+another site. NetBox refuses a file of which one row is there already. So what clusters share, makers, types and roles,
+is a file each; and racks stand in a location, since only there their names are unique to NetBox.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from plan.pipeline import COMPILE, PLACE
 from topo import SPEEDS, Cabling, Catalog, Fabric, Kind, Layout, Panel, Role, backplane, format_csv, panels
 
 README = """\
-Import these files into NetBox (tested with 4.7) in this order: manufacturers/, device-types/, roles/, sites.csv,
+Import these files into NetBox 4.7 in this order: manufacturers/, device-types/, roles/, sites.csv,
 locations.csv, racks.csv, devices.csv, cables.csv. Without a floor plan there are no locations and racks.
 
 If NetBox refuses a file because an object already exists, from another cluster or an earlier import, continue with the
@@ -37,6 +38,9 @@ ETHERNET = {
     (800.0, "OSFP"): "800gbase-x-osfp",
 }
 """NetBox's type of an Ethernet port, by Gb/s and connector; what it has no type for is ``other``."""
+PROFILES = {1: "single-1c1p", 2: "trunk-2c1p", 4: "trunk-4c1p"}
+"""By links in a cable. A trunk joins the first ports of its ends, the second, and so on. The ports of a cage are
+interfaces of their own, so that a splitter is a trunk from them to its legs; a breakout begins at one interface."""
 CABLE_TYPES = {"TP": "cat6", "DAC": "dac-passive", "ACC": "dac-active", "AOC": "aoc"}
 
 
@@ -68,7 +72,7 @@ def netbox_files(
                 continue
             role = Role(fabric.role[node])
             roles[role] = None
-            name, kind = system_name(fabric, node), _type(fabric, node, devices[subnet], catalog)
+            name, kind = _item(system_name(fabric, node)), _type(fabric, node, devices[subnet], catalog)
             if kind not in types:
                 types[kind] = _device_type(fabric, node, kind, fronts[subnet], adapters, catalog)
             maker = MANUFACTURER if fabric.kind[node] == Kind.SWITCH else SERVERS
@@ -78,7 +82,7 @@ def netbox_files(
                 rack = layout.rack_name(int(layout.rack[device]))
                 # Chips of a frame, like what has no height, are put in a rack and at no unit of it.
                 at = layout.devices[device]
-                unit = str(layout.unit[device]) if at.name == name and at.rack_units else ""
+                unit = str(layout.unit[device]) if _item(at.name) == name and at.rack_units else ""
             room, face = ROOM if rack else "", "front" if unit else ""
             rows[name] = (name, role.name.title(), maker, kind, "planned", site, room, rack, unit, face)
     files |= {f"device-types/{_slug(kind)}.yaml": text for kind, text in sorted(types.items())}
@@ -122,7 +126,7 @@ def _adapters(fabrics: Sequence[Fabric]) -> Adapters:
             if fabric.kind[node] == Kind.HCA:
                 server = fabric.server_model_of(node) or "server"
                 device, generation = adapter_parts(fabric, node)[1], SPEEDS[fabric.speed[fabric.port_offset[node]]]
-                found.setdefault(server, {})[device] = fabric.model_of(node), generation
+                found.setdefault(server, {})[_item(device)] = fabric.model_of(node), generation
     return found
 
 
@@ -180,39 +184,58 @@ def _cables(
 ) -> str:
     head = ("side_a_site", "side_a_device", "side_a_type", "side_a_name",
             "side_b_site", "side_b_device", "side_b_type", "side_b_name",
-            "type", "status", "label", "length", "length_unit")  # fmt: skip
+            "type", "status", "profile", "label", "length", "length_unit")  # fmt: skip
     rows = []
     for subnet, fabric in enumerate(fabrics):
         inside = backplane(fabric, catalog)
-        for link, (a, b) in enumerate(fabric.links.tolist()):
-            if inside[link]:
-                continue
+        cables: dict[int, list[list[int]]] = {}
+        for link, ports in enumerate(fabric.links.tolist()):
+            if not inside[link]:
+                number = -1 if cablings is None else int(cablings[subnet].cable[link])
+                cables.setdefault(number if number >= 0 else -1 - link, []).append([link, *ports])
+        for number, links in cables.items():
             kind, length, pieces = "", "", ""
-            if cablings is not None and cablings[subnet].part[link] >= 0:
-                part = cablings[subnet].parts[cablings[subnet].part[link]]
+            if cablings is not None and number >= 0:
+                part = cablings[subnet].parts[cablings[subnet].part[links[0][0]]]
                 kind = CABLE_TYPES.get(part.kind.removesuffix("-splitter"), "")
                 if part.kind.startswith("fibre"):
                     fibre = (catalog.cables[part.item].fibre if part.item in catalog.cables else part.item) or ""
                     kind = "smf-os2" if fibre.startswith("single mode") else "mmf-om4"
                 length = "" if part.length_m is None else f"{part.length_m:g}"
                 pieces = f" ({part.pieces} fibres)" if part.pieces > 1 else ""  # an interface has one cable in NetBox
-            ends = [_side(fabric, port, fronts[subnet]) for port in (a, b)]
-            label = f"{ends[0][0]}:{ends[0][2]} / {ends[1][0]}:{ends[1][2]}"[: 100 - len(pieces)] + pieces
-            rows.append((site, *ends[0], site, *ends[1], kind, "planned", label, length, "m" if length else ""))
+            shared = set.intersection(*(set(fabric.port_node[ports].tolist()) for _, *ports in links))
+            trunk = min(shared, default=-1)  # the node at the undivided end of a splitter
+            ends = [ports if fabric.port_node[ports[0]] == trunk else ports[::-1] for _, *ports in links]
+            sides = [_side(fabric, side, fronts[subnet]) for side in zip(*ends, strict=True)]
+            label = f"{sides[0][0]}:{sides[0][2]} / {sides[1][0]}:{sides[1][2]}"[: 100 - len(pieces)] + pieces
+            profile = PROFILES.get(len(links), "")
+            rows.append(
+                (site, *sides[0], site, *sides[1], kind, "planned", profile, label, length, "m" if length else "")
+            )
     return format_csv(head, sorted(rows))
 
 
-def _side(fabric: Fabric, port: int, front: Panel) -> tuple[str, str, str]:
-    node = int(fabric.port_node[port])
-    at_switch = fabric.kind[node] == Kind.SWITCH
-    name = front.labels[port] if at_switch else adapter_parts(fabric, node)[1]
-    return system_name(fabric, node), "dcim.interface", name
+def _side(fabric: Fabric, ports: Sequence[int], front: Panel) -> tuple[str, str, str]:
+    """Return the device, or a list of one for each port, the type of ports, and their names."""
+    nodes = fabric.port_node[list(ports)].tolist()
+    names = [
+        front.labels[port] if fabric.kind[node] == Kind.SWITCH else _item(adapter_parts(fabric, node)[1])
+        for port, node in zip(ports, nodes, strict=True)
+    ]
+    devices = [_item(system_name(fabric, node)) for node in nodes]
+    return ",".join(devices if len(set(devices)) > 1 else devices[:1]), "dcim.interface", ",".join(names)
+
+
+def _item(name: str) -> str:
+    """Return a name that can stand in a list of names: without commas."""
+    return name.replace(",", "-")
 
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-NETBOX = Export("netbox", "NetBox: device types, racks, devices and cables to import", (*COMPILE, *PLACE),
+NETBOX = Export("netbox", "device types, racks, devices and cables to import", "NetBox 4.7",
+                (*COMPILE, *PLACE),
                 {"exports/netbox/": lambda plan, subnet: netbox_files(
                     plan.fabrics, plan.planned.catalog, plan.name, plan.layout, plan.cablings)})  # fmt: skip

@@ -115,7 +115,8 @@ def _number(device: str) -> int:
     return (device_number(device) or 0) + 1
 
 
-P2P = Export("p2p", "the sheet of UFM's Cable Validation Tool", (*COMPILE, *PLACE),
+P2P = Export("p2p", "the sheet of UFM's Cable Validation Tool", "UFM Cable Validation Tool 1.4 to 1.5",
+             (*COMPILE, *PLACE),
              {"exports/p2p.xlsx": lambda plan, subnet: format_p2p_xlsx(
                  plan.name, plan.fabrics, plan.planned.catalog, plan.layout),
               "exports/hca_mapping.csv": lambda plan, subnet: format_hca_mapping(plan.fabrics)})  # fmt: skip

@@ -47,6 +47,7 @@ def export_files(
     output: str | Path | None = None,
     *,
     hosts: RoleFiles | None = None,
+    subnet: str | None = None,
     step: Progress = silent,
 ) -> Files:
     """Return the files of one of the formats of `plan.build` by their paths, and write them if asked.
@@ -61,6 +62,8 @@ def export_files(
         File to write, or folder where the format has several files.
     hosts : RoleFiles, optional
         Files that say what hosts of a real fabric are for.
+    subnet : str, optional
+        One of several subnets, for which alone the files are.
     step : callable
         Progress callback, called as ``step(message)``.
 
@@ -79,7 +82,7 @@ def export_files(
         hint = did_you_mean(format, EXPORTS)
         raise HeddleError(f"FORMAT: found {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
     step("reading")
-    files = EXPORTS[format].files_of(Path(fabric), step, hosts)
+    files = EXPORTS[format].files_of(Path(fabric), step, hosts, subnet)
     if output is not None and len(files) > 1:
         check_replaceable(Path(output), keep_plan=True)
         top = os.path.commonpath([Path(name).parent for name in files])

@@ -1,145 +1,188 @@
-"""Where compute nodes are, for schedulers: Slurm's ``topology.conf`` and ``topology.yaml``; topograph and Kubernetes.
+"""Where compute nodes are, for schedulers: Slurm's ``topology.conf`` and ``topology.yaml``; topograph, Kubernetes, NFD.
 
-Slurm has leaves, a pseudo switch for each zone, and one root. Its manual advises against real spines: the scheduler
-only asks which leaves are near each other, and its start-up takes time with the cube of the switches. A compute node is
-listed once, under its leaf; where nodes hang on several leaves (rails), the nodes that share all their leaves are one
-leaf. Storage is not listed.
+All say the same tree: `find_units` of the compute network, groups of units, and one root. Slurm's manual advises
+against real spines: the scheduler only asks which leaves are near each other, and its start-up takes time with the cube
+of the switches. A compute node is listed once. Storage is not listed.
 
-Keys of topograph are its own (NVIDIA; its sample models, and ``pkg/engines/k8s`` for labels): ``leaf`` is what shares a
-leaf, ``spine`` what shares a zone, ``core`` the fabric.
+Sources, read in November 2026: ``topology.conf(5)`` and ``topology.yaml(5)`` of Slurm; ``pkg/models/model.go`` and
+``pkg/engines/{k8s,nfd}`` of topograph 0.5.0 and 1.0.0; the custom resources of NFD 0.18. topograph 1.0 declares nodes
+in ``blocks`` and names labels by tiers; before, nodes stood under their switch and at the top, and labels had three
+names. Each passes over the keys of the other, so that one file serves both.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from plan.export.base import Export
 from plan.export.names import slurm_word, yaml_text
+from plan.export.units import Unit, find_units
 from plan.pipeline import COMPILE
-from topo import Fabric, Role, compress
+from topo import Fabric, FormatError, HeddleError, compress, expand
 
-ROOT = "fabric"
-LABEL = "network.topology.nvidia.com"
+SLURM_READS = "Slurm up to 26.05, topology.yaml since 25.05"
+TOPOGRAPH_READS = "topograph 0.5 and 1.0"
+NFD_READS = "Node Feature Discovery 0.18"
+LABELS = "fabric.topograph.run/tier-"
+"""Of topograph 1.0, followed by the number of the tier, 0 for the unit."""
+LABELS_BEFORE = tuple(f"network.topology.nvidia.com/{place}" for place in ("leaf", "spine", "core"))
+"""Of topograph before 1.0, the nearest first."""
 LONGEST_VALUE = 63
 """Characters of the value of a label, which begins and ends with a letter or digit (Kubernetes manual, "Labels")."""
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """A leaf as Slurm sees it."""
+def slurm_units(fabrics: Sequence[Fabric]) -> list[Unit]:
+    """Return the units with names as words of Slurm's files."""
+    return [Unit(slurm_word(unit.name), tuple(map(slurm_word, unit.nodes)), unit.above) for unit in find_units(fabrics)]
 
-    name: str
-    zone: int
-    nodes: tuple[str, ...]
+
+def groups_of(units: Sequence[Unit]) -> Iterator[tuple[str, list[str]]]:
+    """Yield groups of units, the nearest to the nodes first, each with the names of what is in it."""
+    members: dict[str, dict[str, None]] = {}
+    for tier in range(max((len(unit.above) for unit in units), default=0)):
+        for unit in units:
+            path = (unit.name, *unit.above)
+            members.setdefault(path[tier + 1], {})[path[tier]] = None
+    yield from ((name, list(found)) for name, found in members.items())
 
 
 def format_topology_conf(fabrics: Sequence[Fabric]) -> str:
     """Return the tree for the plug-in ``topology/tree``."""
-    leaves = find_leaves(fabrics)
+    units = slurm_units(fabrics)
     lines = [
-        f"# {slurm_word(fabrics[0].name)}: leaves, one pseudo switch a zone, one root. TopologyPlugin=topology/tree"
+        f"# {slurm_word(fabrics[0].name)}, for {SLURM_READS}: units, groups of units, one root. "
+        "TopologyPlugin=topology/tree"
     ]
-    lines += [f"SwitchName={leaf.name} Nodes={compress(leaf.nodes)}" for leaf in leaves]
-    for name, members in group_zones(leaves):
-        lines.append(f"SwitchName={name} Switches={compress(members)}")
-    if len(group_zones(leaves)) > 1:
-        lines.append(f"SwitchName={ROOT} Switches={compress(name for name, _ in group_zones(leaves))}")
+    lines += [f"SwitchName={unit.name} Nodes={compress(unit.nodes)}" for unit in units]
+    lines += [f"SwitchName={name} Switches={compress(members)}" for name, members in groups_of(units)]
     return "\n".join(lines) + "\n"
 
 
+def read_topology_conf(text: str, path: str = "") -> dict[str, str]:
+    """Return the leaf switch of each node of a ``topology.conf``; of a node that is named twice the first.
+
+    FormatError for a line that is none of the format, or a list of nodes that cannot be expanded.
+    """
+    found: dict[str, str] = {}
+    number = 0
+    for line in re.sub(r"\\[ \t]*\n", " ", text).split("\n"):
+        number += 1
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        values = dict(word.lower().split("=", 1)[:1] + word.split("=", 1)[1:] for word in words if "=" in word)
+        if len(values) < len(words) or "switchname" not in values:
+            expected = "such as SwitchName=leaf0 Nodes=gpu[00-07]"
+            raise FormatError(f"found {line.strip()[:60]!r}; expected words {expected}", path, number)
+        try:
+            nodes = expand(values.get("nodes", ""))
+        except HeddleError as error:
+            raise FormatError(f"found a list of nodes that cannot be read: {error}", path, number) from None
+        for node in nodes:
+            found.setdefault(node, values["switchname"])
+    return found
+
+
+def compare_topologies(theirs: Mapping[str, str], ours: Mapping[str, str]) -> list[str]:
+    """Return what a ``topology.conf`` says otherwise than the fabric, a line each, nodes in short form.
+
+    A switch of theirs stands for the unit of most of its nodes, whatever its name.
+    """
+    lines = []
+    for only, words in ((theirs.keys() - ours.keys(), "in the file, and not in the compute network"),
+                        (ours.keys() - theirs.keys(), "in the compute network, and not in the file")):  # fmt: skip
+        lines += [f"{compress(only)}: {words}"] if only else []
+    units: dict[str, Counter[str]] = {}
+    for node in sorted(theirs.keys() & ours.keys()):
+        units.setdefault(theirs[node], Counter())[ours[node]] += 1
+    meant = {switch: min(counts, key=lambda unit: (-counts[unit], unit)) for switch, counts in units.items()}
+    moved: dict[tuple[str, str], list[str]] = {}
+    for node in theirs.keys() & ours.keys():
+        if ours[node] != meant[theirs[node]]:
+            moved.setdefault((theirs[node], ours[node]), []).append(node)
+    for (switch, unit), nodes in sorted(moved.items()):
+        lines.append(f"{compress(nodes)}: under {switch}, which has nodes of {meant[switch]}; its leaves are {unit}'s")
+    split = Counter(meant.values())
+    for unit in sorted(unit for unit in split if split[unit] > 1):
+        lines.append(f"{', '.join(sorted(s for s in meant if meant[s] == unit))}: one unit of the fabric, {unit}")
+    return lines
+
+
 def format_topology_yaml(fabrics: Sequence[Fabric]) -> str:
-    """Return the same tree, and the leaves as blocks, for Slurm 25.05 and later."""
-    leaves = find_leaves(fabrics)
-    zones = group_zones(leaves)
-    lines = ["---", "- topology: default", "  cluster_default: true", "  tree:", "    switches:"]
-    if len(zones) > 1:
-        lines += [f"      - switch: {ROOT}", f"        children: {yaml_text(compress(name for name, _ in zones))}"]
-    for name, members in zones:
+    """Return the same tree, and the units as blocks."""
+    units = slurm_units(fabrics)
+    lines = [f"# For {SLURM_READS}", "---", "- topology: default", "  cluster_default: true"]
+    lines += ["  tree:", "    switches:"]
+    for name, members in reversed(list(groups_of(units))):
         lines += [f"      - switch: {yaml_text(name)}", f"        children: {yaml_text(compress(members))}"]
-    for leaf in leaves:
-        lines += [f"      - switch: {yaml_text(leaf.name)}", f"        nodes: {yaml_text(compress(leaf.nodes))}"]
-    smallest = min((len(leaf.nodes) for leaf in leaves), default=0)
+    for unit in units:
+        lines += [f"      - switch: {yaml_text(unit.name)}", f"        nodes: {yaml_text(compress(unit.nodes))}"]
+    smallest = min((len(unit.nodes) for unit in units), default=0)
     if smallest:
         sizes = [smallest]
-        while sizes[-1] * 2 <= smallest * len(leaves):
+        while sizes[-1] * 2 <= smallest * len(units):
             sizes.append(sizes[-1] * 2)
         lines += ["- topology: blocks", "  cluster_default: false", "  block:", "    block_sizes:"]
         lines += [f"      - {size}" for size in sizes]
         lines.append("    blocks:")
-        for leaf in leaves:
-            lines += [f"      - block: {yaml_text(leaf.name)}", f"        nodes: {yaml_text(compress(leaf.nodes))}"]
+        for unit in units:
+            lines += [f"      - block: {yaml_text(unit.name)}", f"        nodes: {yaml_text(compress(unit.nodes))}"]
     return "\n".join(lines) + "\n"
-
-
-def find_leaves(fabrics: Sequence[Fabric]) -> list[Leaf]:
-    """Group the compute nodes by the leaves that they hang on, in order of their first leaf."""
-    switches: dict[str, list[str]] = {}
-    zone: dict[str, int] = {}
-    for fabric in fabrics:
-        for end in range(fabric.n_switches, fabric.n_end_ports):
-            node, leaf = int(fabric.end_node[end]), int(fabric.end_switch[end])
-            if leaf < 0 or fabric.role[node] != Role.COMPUTE or fabric.host[node] < 0:
-                continue
-            host = fabric.hosts[fabric.host[node]]
-            switches.setdefault(host, []).append(fabric.label(leaf))
-            zone.setdefault(host, int(fabric.zone[leaf]))
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for host, leaves in switches.items():
-        groups.setdefault(tuple(sorted(set(leaves))), []).append(host)
-    found = []
-    for number, (leaves_of, hosts) in enumerate(groups.items()):
-        name = leaves_of[0] if len(leaves_of) == 1 else f"unit{number:0{len(str(len(groups) - 1))}d}"
-        found.append(Leaf(slurm_word(name), zone[hosts[0]], tuple(map(slurm_word, hosts))))
-    return found
-
-
-def group_zones(leaves: Sequence[Leaf]) -> list[tuple[str, list[str]]]:
-    """Return the zones by name, each with the names of its leaves."""
-    members: dict[int, list[str]] = {}
-    for leaf in leaves:
-        members.setdefault(leaf.zone, []).append(leaf.name)
-    if len(members) == 1:
-        return [(ROOT, next(iter(members.values())))]
-    return [(f"zone{zone}", names) for zone, names in sorted(members.items())]
 
 
 def format_topograph_model(fabrics: Sequence[Fabric]) -> str:
     """Return the model that topograph simulates: switches with what hangs on them, then nodes."""
-    leaves = find_leaves(fabrics)
-    zones = group_zones(leaves)
-    lines = ["switches:"]
-    if len(zones) > 1:
-        lines += [f"  {yaml_text(ROOT)}:", "    switches:", *(f"    - {yaml_text(name)}" for name, _ in zones)]
-    for name, members in zones:
+    units = slurm_units(fabrics)
+    lines = [f"# For {TOPOGRAPH_READS}: 1.0 reads blocks, earlier versions read nodes.", "switches:"]
+    for name, members in reversed(list(groups_of(units))):
         lines += [f"  {yaml_text(name)}:", "    switches:", *(f"    - {yaml_text(member)}" for member in members)]
-    for leaf in leaves:
-        lines += [f"  {yaml_text(leaf.name)}:", "    nodes:", *(f"    - {yaml_text(node)}" for node in leaf.nodes)]
+    for unit in units:
+        lines += [f"  {yaml_text(unit.name)}:", "    nodes:", *(f"    - {yaml_text(node)}" for node in unit.nodes)]
     lines.append("nodes:")
-    lines += [f"  {yaml_text(node)}: {{}}" for leaf in leaves for node in leaf.nodes]
+    lines += [f"  {yaml_text(node)}: {{}}" for unit in units for node in unit.nodes]
+    lines.append("blocks:")
+    for unit in units:
+        lines += [f"- switch: {yaml_text(unit.name)}", "  nodes:", *(f"  - {yaml_text(node)}" for node in unit.nodes)]
     return "\n".join(lines) + "\n"
 
 
 def format_node_labels(fabrics: Sequence[Fabric]) -> str:
     """Return the labels of each node, as ``kubectl apply --server-side`` takes them."""
-    leaves = find_leaves(fabrics)
-    zone = {leaf: name for name, members in group_zones(leaves) for leaf in members}
-    lines = []
-    for leaf in leaves:
-        places = {"leaf": leaf.name, "spine": zone[leaf.name], "core": fabrics[0].name}
-        labels = [f"    {LABEL}/{key}: {yaml_text(label_value(value))}" for key, value in places.items()]
-        for node in leaf.nodes:
-            lines += [
-                "---",
-                "apiVersion: v1",
-                "kind: Node",
-                "metadata:",
-                f"  name: {yaml_text(node)}",
-                "  labels:",
-                *labels,
-            ]
+    lines = [f"# Labels of {TOPOGRAPH_READS}: tier-N since 1.0; leaf, spine and core before."]
+    for node, places in _places(fabrics):
+        labels = [
+            *((f"{LABELS}{tier}", place) for tier, place in enumerate(places)),
+            *zip(LABELS_BEFORE, places, strict=False),
+        ]
+        lines += ["---", "apiVersion: v1", "kind: Node", "metadata:", f"  name: {yaml_text(node)}", "  labels:"]
+        lines += [f"    {key}: {yaml_text(place)}" for key, place in labels]
     return "\n".join(lines) + "\n"
+
+
+def format_node_features(fabrics: Sequence[Fabric]) -> str:
+    """Return an object of NFD for each node: labels to make, and features as topograph's own engine for NFD has them.
+
+    They are applied in the namespace of NFD: ``kubectl apply --server-side -n node-feature-discovery -f``.
+    """
+    lines = [f"# For {NFD_READS}"]
+    for node, places in _places(fabrics):
+        lines += ["---", "apiVersion: nfd.k8s-sigs.io/v1alpha1", "kind: NodeFeature", "metadata:"]
+        lines += [f"  name: {yaml_text(f'heddle-{node}')}", "  labels:"]
+        lines += [f"    nfd.node.kubernetes.io/node-name: {yaml_text(node)}", "spec:", "  features:", "    attributes:"]
+        lines += ["      system.name:", "        elements:", f"          nodename: {yaml_text(node)}"]
+        lines += ["      topograph.network:", "        elements:"]
+        lines += [f"          fabric-tier-{tier}: {yaml_text(place)}" for tier, place in enumerate(places)]
+        lines += ["  labels:", *(f"    {LABELS}{tier}: {yaml_text(place)}" for tier, place in enumerate(places))]
+    return "\n".join(lines) + "\n"
+
+
+def _places(fabrics: Sequence[Fabric]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each node with the values of its labels, the nearest first."""
+    for unit in slurm_units(fabrics):
+        places = [label_value(place) for place in (unit.name, *unit.above)]
+        yield from ((node, places) for node in unit.nodes)
 
 
 def label_value(name: str) -> str:
@@ -151,9 +194,11 @@ def label_value(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:LONGEST_VALUE].strip("-_.")
 
 
-SLURM = Export("slurm", "Slurm: which nodes are near each other", COMPILE,
+SLURM = Export("slurm", "which nodes are near each other", SLURM_READS, COMPILE,
                {"exports/topology.conf": lambda plan, subnet: format_topology_conf(plan.fabrics),
                 "exports/topology.yaml": lambda plan, subnet: format_topology_yaml(plan.fabrics)})  # fmt: skip
-TOPOGRAPH = Export("topograph", "topograph and Kubernetes: a model of the tree, labels of nodes", COMPILE,
+TOPOGRAPH = Export("topograph", "which nodes are near each other: a model of the tree, labels of nodes",
+                   f"{TOPOGRAPH_READS}, Kubernetes v1, {NFD_READS}", COMPILE,
                    {"exports/topograph.yaml": lambda plan, subnet: format_topograph_model(plan.fabrics),
-                    "exports/node-labels.yaml": lambda plan, subnet: format_node_labels(plan.fabrics)})  # fmt: skip
+                    "exports/node-labels.yaml": lambda plan, subnet: format_node_labels(plan.fabrics),
+                    "exports/node-features.yaml": lambda plan, subnet: format_node_features(plan.fabrics)})  # fmt: skip

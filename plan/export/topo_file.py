@@ -75,9 +75,11 @@ def ibnl_files(fabric: Fabric, catalog: Catalog | None = None) -> dict[str, str]
     return files
 
 
-TOPO = Export("topo", "the cabling for UFM and ibdiagnet", COMPILE,
+TOPO = Export("topo", "the cabling for UFM and ibdiagnet", "UFM Cable Validation Tool 1.4 to 1.5, ibdiagnet",
+              COMPILE,
               {"exports/fabric.topo": lambda plan, subnet: format_topo(plan.fabrics[subnet])},
               each_subnet=True)  # fmt: skip
-IBDM = Export("ibdm", "the cabling for the open-source ibdm", COMPILE,
+IBDM = Export("ibdm", "the cabling for the open-source ibdm", "ibdm of ibutils 1.5.7",
+              COMPILE,
               {"exports/fabric.ibdm.topo": lambda plan, subnet: format_ibdm_topo(plan.fabrics[subnet]),
                "exports/ibnl/": lambda plan, subnet: ibnl_files(plan.fabrics[subnet])}, each_subnet=True)  # fmt: skip

@@ -105,7 +105,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         if plan.cluster is None and proof.classes:
             yield from _contention(quality)
     for fabric in plan.fabrics[len(plan.subnets) :]:
-        yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; counted, cabled and priced only"
+        yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; `plan simulate` plays hashed paths"
     if plan.bisection is not None and plan.bisection.gbps:
         yield "bisection", plan.bisection.text
     if plan.ports is not None and len(plan.fabrics) == 1:

@@ -145,6 +145,7 @@ def figures_of(task: Task) -> dict[str, Any]:
 
     HeddleError if the spec is refused, a design cannot be built, or a stage cannot do its work.
     """
+    import topo
     from plan import pipeline
 
     figures: dict[str, Any] = {}
@@ -170,7 +171,8 @@ def figures_of(task: Task) -> dict[str, Any]:
         ground = _ground(task)
         failed = ground.failed(task.point, seed)
         routed = ground.degradation.left(failed)
-        plan = replace(ground.plan, fabrics=tuple(one.fabric for one in routed), routed=routed)
+        left = tuple(one.fabric for one in routed) or topo.fail_parts(ground.plan.fabrics, failed)
+        plan = replace(ground.plan, fabrics=left, routed=routed)
     else:
         plan = pipeline.route_subnets(plan_of(task))
     plan = replace(plan, options=replace(plan.options, seed=seed))
@@ -180,8 +182,8 @@ def figures_of(task: Task) -> dict[str, Any]:
         figures |= {f"{part}.{name}": value for part in ("proof", "quality") for name, value in document[part].items()}
         figures["disconnected"] = sum(proof.disconnected for proof in plan.proofs)
         if fails:
-            left = ground.degradation.figures(failed, plan.proofs)
-            figures |= {f"left.{name}": value for name, value in left.items()}
+            found = ground.degradation.figures(failed, plan.proofs)
+            figures |= {f"left.{name}": value for name, value in found.items()}
     if "play" in task.stages:
         figures |= _play(plan, task)
     return figures
@@ -282,15 +284,25 @@ def _ground(task: Task) -> Ground:
 
 
 def _play(plan: Any, task: Task) -> dict[str, Any]:
+    import routing
     from plan.inputs import find_preset
-    from simulate import Network, play, read_workload
+    from simulate import Network, play, play_draws, read_workload
+    from simulate.workload import percentiles
 
     name = str(task.point.get("workload", "allreduce"))
     path = find_preset("workloads", name, "workload")
     path = path if path.is_relative_to(config_root()) else Path(task.place(path))
+    ecmp, seed = task.point.get("ecmp"), int(task.point.get("seed", 0))
+    catalog = plan.cluster.catalog if plan.cluster is not None else None
+    if ecmp is not None or not plan.routed:
+        fabrics = plan.fabrics
+        whole = fabrics[0] if len(fabrics) == 1 else routing.studies.join_fabrics(fabrics, plan.name)
+        hashed = routing.Hashed(whole, 0 if ecmp == "spray" else int(ecmp or 1))
+        workload = read_workload(path, whole, seed, catalog)
+        drawn = percentiles(play_draws(Network.of(hashed, catalog=catalog), workload, seed=seed).makespan_s)
+        return dict(zip(("makespan_s", "makespan_s.p5", "makespan_s.p95"), drawn, strict=True))
     if len(plan.routed) != 1:
         raise HeddleError(f"found {len(plan.routed)} subnets; the stage play takes one")
     (routed,) = plan.routed
-    catalog = plan.cluster.catalog if plan.cluster is not None else None
-    workload = read_workload(path, routed.fabric, int(task.point.get("seed", 0)), catalog)
+    workload = read_workload(path, routed.fabric, seed, catalog)
     return {"makespan_s": float(play(Network.of(routed, catalog=catalog), workload).outcome.makespan_s)}

@@ -27,7 +27,7 @@ from topo import (
 
 FAILED = tuple(f"failed.{kind}" for kind in PART_KINDS)
 """Parameters that say what fails: so many parts, or the name of one."""
-SPECIAL = ("workload", "seed", "tables", *FAILED)
+SPECIAL = ("workload", "seed", "tables", "ecmp", *FAILED)
 """Parameters that are no path in the spec."""
 Stage = Literal["design", "route", "play", "year"]
 Point = dict[str, Any]
@@ -135,6 +135,11 @@ def check_failures(path: Path, sweep: SweepSpec) -> None:
             isinstance(values, list) and set(map(str, values)) <= {"anew", "kept", "repaired"}
         ):
             raise SpecError([Finding(f"{path}: parameters.tables", f"{values}", "some of anew, kept and repaired")])
+        if name == "ecmp":
+            for value in values if isinstance(values, list) else [values]:
+                if value != "spray" and (type(value) is not int or value < 1):
+                    expected = "numbers of queue pairs from 1, and spray"
+                    raise SpecError([Finding(f"{path}: parameters.ecmp", f"{value!r}", expected)])
         if name == "seed" and isinstance(values, list):
             for value in values:
                 if type(value) is not int or value < 0:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +58,8 @@ before any other traffic is looked at is the same under all labels, so this boun
 TRIALS, TRIAL_SIZE, NOISE = 8, 1 << 22, 0.5
 """Orders that are grown with the wishes of plain engines disturbed at random, by a factor of e to the power of this at
 one standard deviation, and destinations times channels of all of them together. Which one serves best cannot be told
-beforehand: the fullest links differ by a third, up and down. Larger fabrics are not lowered again and again, either."""
+beforehand: the fullest links differ by a third, up and down. Where there is no time for all of them, there is none to
+search from the best order twice, before and after all pairs have moved."""
 
 
 class Begin(NamedTuple):
@@ -138,19 +140,19 @@ def _search(start: Start) -> Found:
     apart = int((search.problem.hops[search.problem.samples.switch] < 0).sum())
     worth = [(found.score, begin) for begin in _closed(start) if (found := search.weigh(*begin[:2])).missing == apart]
     turns, detour = (AS_THEY_ARE if start.tree else AMENDED), 0 if worth else MOST_DETOUR
-    if worth:
-        begins = [min(worth, key=lambda one: one[0])[1]]
-    else:  # which order serves best shows once all pairs have moved
-        tried = [(pairs.improve(*begin[:2], detour=detour), begin) for begin in _open(start, pairs)]
+    begins, few = [min(worth, key=lambda one: one[0])[1]] if worth else [], TRIALS * start.size <= TRIAL_SIZE
+    if not worth or (few and not start.tree and begins[0].kept is None):
+        # Which order serves best shows once all pairs have moved.
+        once = partial(pairs.improve, turns=AS_THEY_ARE, detour=MOST_DETOUR, effort=start.size)
+        tried = [(once(*begin[:2]), begin) for begin in _open(start, pairs)]
         moved, begin = min(tried, key=lambda one: (one[0].missing, one[0].score))
-        begins = [begin, Begin(moved.order, moved.next_hop)]
-    kept = begins[0].kept
-    ends = [search.improve(*begin[:2], turns=turns, detour=detour, kept=kept) for begin in begins]
-    for place, end in enumerate(ends):  # and in turn what these end with, as long as that is worth it
-        if place >= len(begins) and start.size > TRIAL_SIZE:
-            break
+        begins += [Begin(moved.order, moved.next_hop), *([begin] if few else [])]
+    kept, ends = begins[0].kept, []
+    for begin in begins:
+        end = search.improve(*begin[:2], turns=turns, detour=detour, kept=kept)
         lower = pairs.improve(end.order, end.next_hop, detour=MOST_DETOUR, kept=kept, high=1.0)
-        if lower.fullest < end.fullest * (1 - GUARD * (place >= len(begins))):
+        ends.append(end)
+        if lower.fullest < end.fullest:
             ends.append(search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=kept))
     most = min(one.fullest for one in ends) * (1 + GUARD)
     return min((one for one in ends if one.fullest <= most), key=lambda one: one.score)

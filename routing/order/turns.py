@@ -62,9 +62,9 @@ def _let_rise(turns: Turns, x: int, y: int) -> bool:
     The order is kept up to date as Pearce and Kelly do (ACM J. Experimental Algorithmics 11, 2006): only channels that
     rank between the two are looked at.
     """
-    after = _collect_after(turns, y, turns.rank[x])
-    total = after if turns.seen[x] else _collect_before(turns, x, turns.rank[y], after)
-    loop = turns.seen[x] and total == after
+    after = _collect_after(turns, y, x)
+    loop = turns.seen[x]
+    total = after if loop else _collect_before(turns, x, turns.rank[y], after)
     rank, queue, size = turns.rank, turns.queue, len(turns.rank)
     for k in range(total):
         turns.seen[queue[k]] = False
@@ -106,20 +106,20 @@ def _sort_by_rank(rank: Int32s, queue: Int32s, begin: int, end: int) -> None:
 
 
 @inner
-def _collect_after(turns: Turns, channel: int, highest: int) -> int:
-    """Queue and mark what follows a channel and ranks no higher; return how many."""
+def _collect_after(turns: Turns, channel: int, last: int) -> int:
+    """Queue and mark what follows a channel and ranks no higher than another, up to that one; return how many."""
     # No index is negative: as unsigned ones they need no test whether they count from the end.
     indptr, receiver = turns.order.indptr.view(np.uint32), turns.order.receiver.view(np.uint32)
     queue, seen, rank, state = turns.queue.view(np.uint32), turns.seen, turns.rank, turns.state
     queue[0] = channel
     seen[channel] = True
     i, total = 0, 1
-    while i < total:
+    while i < total and not seen[last]:
         here = queue[i]
         i += 1
         begin = indptr[receiver[here]]
         for then in range(begin, indptr[receiver[here] + np.uint32(1)]):
-            if state[here, then - begin] == ALLOWED and not seen[then] and rank[then] <= highest:
+            if state[here, then - begin] == ALLOWED and not seen[then] and rank[then] <= rank[last]:
                 seen[then] = True
                 queue[total] = then
                 total += 1

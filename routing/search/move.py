@@ -384,7 +384,7 @@ def _begin(samples: Samples, turns: Turns, bounds: Allowed, state: State, dest: 
     home, first = samples.switch[dest], samples.indptr[dest]
     state.settled[:], state.head[:], state.child[:] = False, -1, -1
     for here in range(len(state.depth)):
-        state.room[here] = bounds.hops[here, home] + bounds.detour - state.depth[here]
+        state.room[here] = bounds.hops[home, here] + bounds.detour - state.depth[here]
         for u in range(len(samples.source)):
             state.dense[u, here] = samples.source[u, here] * samples.weight[u, dest]
     for i in range(samples.indptr[dest + 1] - first):
@@ -477,6 +477,17 @@ def _best(
     home, now = samples.switch[dest], state.onward[here]
     if len(bounds.kept) and bounds.kept[here, home]:
         return -1, 0.0
+    offers = 0
+    for channel in range(indptr[here], indptr[here + 1]):
+        there = receiver[channel]
+        longer = bounds.hops[home, there] + 1 - bounds.hops[home, here]
+        if channel == now or state.depth[there] < 0 or longer > bounds.detour:
+            continue
+        if not _is_barred(turns, bounds, state, here, home, channel):
+            state.offer[offers] = channel
+            offers += 1
+    if not offers:
+        return -1, 0.0
     length, at = 0, here
     state.saved[0] = 0.0
     while at != home:
@@ -486,14 +497,11 @@ def _best(
         length += 1
         at = receiver[via]
     state.position[home] = length
-    offers, last, enough = 0, indptr[here + 1], -terms.least - state.saved[length]
-    if enough <= 0.0:  # whatever is added costs something
-        last = indptr[here]
-    for channel in range(indptr[here], last):
-        there = receiver[channel]
-        least = bounds.hops[there, home] + 1 - bounds.hops[here, home]
-        if channel == now or state.depth[there] < 0 or least > bounds.detour:
-            continue
+    limit = -terms.least
+    enough = limit - state.saved[length]
+    tried = offers if enough > 0.0 else 0  # whatever is added costs something
+    offers = 0
+    for channel in state.offer[:tried]:
         total, via, sender, grows = 0.0, channel, -1, 1
         while True:
             if state.stamp[via] != tick:
@@ -510,9 +518,11 @@ def _best(
         if grows - state.position[there] > max(state.room[here], 0):
             continue
         total += state.saved[state.position[there]]
-        if total < -terms.least:
+        if total < limit:
             state.offer[offers], state.gain[offers] = channel, total
             offers += 1
+            if bounds.turns != AMENDED:  # it can be taken, so others must gain more
+                limit, enough = total, total - state.saved[length]
     at = here
     while at != home:
         state.position[at] = -1
@@ -529,6 +539,25 @@ def _best(
         offers -= 1
         state.offer[best], state.gain[best] = state.offer[offers], state.gain[offers]
     return -1, 0.0
+
+
+@inner
+def _is_barred(turns: Turns, bounds: Allowed, state: State, here: int, home: int, channel: int) -> bool:
+    """Whether a turn that a move brings is known to be illegal."""
+    there = turns.order.receiver[channel]
+    barred = there != home and _cannot_rise(turns, bounds, channel, state.onward[there])
+    child = state.child[here]
+    while child >= 0 and not barred:
+        barred = _cannot_rise(turns, bounds, state.onward[child], channel)
+        child = state.sibling[child]
+    return bool(barred)
+
+
+@inner
+def _cannot_rise(turns: Turns, bounds: Allowed, x: int, y: int) -> bool:
+    if bounds.turns == AMENDED:
+        return bool(turns.state[x, y - turns.order.indptr[turns.order.sender[y]]] == CLOSED)
+    return bool(bounds.turns == AS_THEY_ARE and turns.rank[x] > turns.rank[y])
 
 
 @inner
@@ -554,9 +583,7 @@ def _is_legal(turns: Turns, bounds: Allowed, state: State, here: int, home: int,
 @inner
 def _may_rise(turns: Turns, bounds: Allowed, x: int, y: int) -> bool:
     """Whether a turn is legal; one for which the order of channels is amended is so from now on."""
-    if bounds.turns == AMENDED:
-        return allow_turn(turns, x, y)
-    return bool(bounds.turns == ANY or turns.rank[x] < turns.rank[y])
+    return bool(bounds.turns != AMENDED or allow_turn(turns, x, y))
 
 
 @inner

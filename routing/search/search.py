@@ -45,13 +45,13 @@ NOTHING = 1e-9
 """Stands for what is nothing but for rounding."""
 
 ENOUGH, SWEEPS = 2.5e-3, 8
-"""A sweep that gains less, a quarter of a per cent of the loads, is the last one; and there are so many at most."""
+"""A sweep that gains less, a quarter of a per cent of the loads, is the last one; and there are so many at most. A move
+that would not add up to that, were there one for each switch and destination, is left."""
 
 EFFORT = 1 << 29
 """Destinations times channels that a search looks at, in all its sweeps: some ten seconds, since one takes about 20 ns
-in a tree (8,000 hosts, 1 % of the cables missing). That is eight sweeps for 3,800 hosts and one for 8,000; where it is
-fewer than eight, moves that gain nothing but for rounding are left. Where it is not one for all destinations, those
-come first that are reached over the fullest channels."""
+in a tree (8,000 hosts, 1 % of the cables missing). That is eight sweeps for 3,800 hosts and one for 8,000. Where it is
+not one for all destinations, those come first that are reached over the fullest channels."""
 
 GOLDEN = (5**0.5 - 1) / 2
 """Destinations are visited in steps of the golden ratio, which spreads any number of them evenly (Weyl)."""
@@ -176,15 +176,15 @@ class TableSearch:
         allow_used(growing, used)
         keeps = np.zeros((0, 0), bool) if kept is None else kept
         bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
+        least = max(least, ENOUGH / max(len(self.turn) * len(self.problem.hops), 1))
         best = self._judged(order, next_hop.copy(), sums, high)
-        visited, crowd, sweeps = self.turn, np.empty(len(samples.lid)), SWEEPS
+        visited, crowd = self.turn, np.empty(len(samples.lid))
         left = effort // max(len(order.sender), 1)
         if full or left < len(visited):
             find_crowds(samples, growing, self.state, next_hop, crowd)
         if full:
             visited = visited[crowd[visited] >= full]
-        if left < len(visited) * sweeps:
-            sweeps, least = max(left // max(len(visited), 1), 1), max(least, NOTHING)
+        sweeps = min(max(left // max(len(visited), 1), 1), SWEEPS)
         if left < len(visited):
             visited = visited[np.argsort(-crowd[visited], kind="stable")[:left]]
         for _ in range(sweeps):

@@ -12,8 +12,12 @@ Links and what is lost without them
 
 Adaptive routing, several LIDs, planes
     ``adaptive``  groups of ports: those of live switches, and those that tables allow
+    ``measure_hashed``  what flows get on hashed paths, over seeds of the hash
+    ``HashedShares``  its result
+    ``hashed_rates``  what the flows of one phase get on them
     ``measure_lids``  what paths to several LIDs of a port share
     ``Multipath``  what paths to the LIDs of a port share
+    ``join_fabrics``  several fabrics as one, without links between them
     ``side_by_side``  several routed subnets as one network, to simulate planes
 
 Multicast

@@ -42,7 +42,7 @@ def side_by_side(subnets: Sequence[Routed], name: str) -> Routed:
     (30, 60, 2)
     """
     first = subnets[0]
-    fabric = _fabric([subnet.fabric for subnet in subnets], name)
+    fabric = join_fabrics([subnet.fabric for subnet in subnets], name)
     tables = [subnet.tables for subnet in subnets]
     lids = sum(each.lft.shape[1] for each in tables)
     if any(subnet.lanes != first.lanes or subnet.tables.lmc != first.tables.lmc for subnet in subnets):
@@ -79,8 +79,17 @@ def _together(arrays: Iterable[NDArray[Any]], n_switches: Sequence[int]) -> NDAr
     return np.concatenate([*(array[:n] for array, n in parts), *(array[n:] for array, n in parts)])
 
 
-def _fabric(fabrics: Sequence[Fabric], name: str) -> Fabric:
-    """Put fabrics side by side: the switches of all of them, then the adapters of all."""
+def join_fabrics(fabrics: Sequence[Fabric], name: str) -> Fabric:
+    """Put fabrics side by side: the switches of all of them, then the adapters of all.
+
+    Examples
+    --------
+    >>> import routing, topo
+    >>> planes = topo.parse({"name": "two", "nodes": {"gpu": {"model": "storage-3fs", "count": 30}},
+    ...     "network": {"shape": "planes", "planes": 2, "tree": {"switch": "QM8700"}}}).fabrics
+    >>> routing.studies.join_fabrics(planes, "two").n_switches
+    2
+    """
 
     def nodes(of: Callable[[Fabric], NDArray[Any]]) -> NDArray[Any]:
         return _together(map(of, fabrics), [fabric.n_switches for fabric in fabrics])

@@ -203,15 +203,18 @@ class Outcome(Shown):
         """(R,) bytes that crossed each resource (times their use of it)."""
         if self.rounds is not None:
             return frozen(self.rounds.resource_bytes)
-        on_route = np.bincount(self.routes.route, self.flows.size_bytes, minlength=self.routes.n_routes)
-        weight = np.repeat(on_route, np.diff(self.routes.offset)).astype(np.float64)
-        if len(self.routes.use):
-            weight *= self.routes.use
-        total = np.bincount(self.routes.resource, weight, minlength=len(self.network.capacity_bytes_s))
+        total = np.bincount(self.routes.resource, self._crossed_bytes(), minlength=len(self.network.capacity_bytes_s))
         if self.congestion is not None:  # packets may have taken other ports than those of the tables
             n = self.network.fabric.n_ports
             total[:n] = self.congestion.sent_bytes[:, :n].sum(axis=0)
         return frozen(total)
+
+    def _crossed_bytes(self) -> NDArray[np.float64]:
+        """Return the bytes over each resource of each route, times the route's use of it."""
+        routes = self.routes
+        on_route = np.bincount(routes.route, self.flows.size_bytes, minlength=routes.n_routes)
+        crossed = np.repeat(on_route, np.diff(routes.offset)).astype(np.float64)
+        return crossed * routes.use if len(routes.use) else crossed
 
     @cached_property
     def utilisation(self) -> NDArray[np.float64]:
@@ -277,11 +280,9 @@ class Outcome(Shown):
         n_lanes = len(self.network.lane_weight)
         if self.rounds is not None:  # all on one lane
             return frozen((np.arange(n_lanes)[:, None] == routes.lane[0]) * self.rounds.resource_bytes[:n])
-        on_route = np.bincount(routes.route, self.flows.size_bytes, minlength=routes.n_routes)
-        hops = np.diff(routes.offset)
         in_fabric = routes.resource < n  # the others belong to devices inside hosts
-        place = np.repeat(routes.lane.astype(np.int64) * n, hops) + routes.resource
-        total = np.bincount(place[in_fabric], np.repeat(on_route, hops)[in_fabric], minlength=n_lanes * n)
+        place = np.repeat(routes.lane.astype(np.int64) * n, np.diff(routes.offset)) + routes.resource
+        total = np.bincount(place[in_fabric], self._crossed_bytes()[in_fabric], minlength=n_lanes * n)
         return frozen(np.asarray(total, np.float64).reshape(n_lanes, n))
 
     @cached_property

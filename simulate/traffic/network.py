@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from routing.hashed import Hashed
 from routing.lanes.policy import ASK, QosPolicy, levels_of_pairs
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, RoutingTables
@@ -98,7 +99,8 @@ class RouteTable:
     overhead_s: NDArray[np.float64]
     """(Q,) what the ends of a message take before it is sent."""
     latency_s: NDArray[np.float64]
-    """(Q,) from the begin of a flow until its bytes move: `overhead_s`, and the latencies of the links."""
+    """(Q,) from the begin of a flow until its bytes move: `overhead_s`, and the latencies of the links; over several
+    paths their mean."""
     lane: NDArray[np.uint8]
     """(Q,) virtual lane, 0 when the network has one lane for all."""
 
@@ -117,7 +119,8 @@ class Network(Brief):
     """A fabric with tables, as flows see it: R resources, the P channels of the fabric first."""
 
     fabric: Fabric
-    tables: RoutingTables
+    tables: RoutingTables | Hashed
+    """What gives a flow its path: forwarding tables, or the hashes of Ethernet switches."""
     capacity_bytes_s: NDArray[np.float64]
     """(R,) bytes a second of each resource."""
     latency_s: Latencies
@@ -135,7 +138,7 @@ class Network(Brief):
     @classmethod
     def of(
         cls,
-        routed: Routed,
+        routed: Routed | Hashed,
         *,
         latency_s: float | Latencies | None = None,
         hop_latency_s: ArrayLike | None = None,
@@ -180,7 +183,7 @@ class Network(Brief):
         >>> float(network.capacity_bytes_s[port]) * 8e-9, network.lane_weight.tolist()
         (50.0, [64.0, 64.0])
         """
-        fabric, lanes = Routed.given(routed).fabric, routed.lanes
+        fabric, lanes = (routed if isinstance(routed, Hashed) else Routed.given(routed)).fabric, routed.lanes
         if lane_weights is None:
             weight_of = dict(lanes.arbitration)
             used = [lane for lane in lanes.sl2vl if lane < MAX_DATA_VLS]
@@ -201,6 +204,8 @@ class Network(Brief):
         if not host_gbps > 0:
             raise HeddleError(f"found host_gbps {host_gbps}; expected Gb/s above 0")
         weight = np.atleast_1d(np.asarray(lane_weights, np.float64))
+        if isinstance(routed, Hashed) and len(weight) > 1:
+            raise HeddleError(f"found {len(weight)} lane weights; expected one: hashed paths have one lane")
         if not (np.all(np.isfinite(weight) & (weight > 0)) and 1 <= len(weight) <= 15):
             raise HeddleError(f"found lane weights {weight.tolist()}; expected 1 to 15 numbers above 0")
         channel = fabric.rate_gbps * GBPS
@@ -212,7 +217,7 @@ class Network(Brief):
         channel = np.where(plugged, np.minimum(channel, channel[fabric.peer]), channel)
         return cls(
             fabric=fabric,
-            tables=replace(routed.tables, sl2vl=lanes.sl2vl),
+            tables=routed if isinstance(routed, Hashed) else replace(routed.tables, sl2vl=lanes.sl2vl),
             capacity_bytes_s=frozen(np.concatenate([channel, devices.capacity_bytes_s])),
             latency_s=latencies,
             hop_latency_s=frozen(hop_latency),
@@ -232,6 +237,11 @@ class Network(Brief):
         """Return a network without devices with these."""
         capacity = frozen(np.concatenate([self.capacity_bytes_s, devices.capacity_bytes_s]))
         return replace(self, devices=devices, capacity_bytes_s=capacity)
+
+    @property
+    def has_uses(self) -> bool:
+        """Whether a byte may take other than one byte of capacity on what it crosses."""
+        return bool(len(self.devices.end_port)) or isinstance(self.tables, Hashed)
 
     @property
     def instant(self) -> bool:
@@ -285,7 +295,6 @@ class Network(Brief):
             if len(ends) and not 0 <= ends.min() <= ends.max() < self.n_ends:
                 flow = int(np.argmax((ends < 0) | (ends >= self.n_ends)))
                 raise FlowError(flow, f"has {name} {ends[flow]}; end ports are 0 to {self.n_ends - 1}")
-        fabric, tables, end_of = self.fabric, self.tables, self._end_of
         lane = self._lanes(src, dst, sl)
         keys = src.astype(np.int64)
         keys *= self.n_ends
@@ -294,19 +303,16 @@ class Network(Brief):
             keys += lane * np.int64(self.n_ends) ** 2
         route, first = number_keys(keys)
         src, dst = src[first], dst[first]
-        offset, resource = walk(
-            fabric.port_offset, fabric.peer, fabric.peer_node, tables.lid, tables.lft, end_of[src], end_of[dst]
-        )
+        offset, resource, use = self._paths(self._end_of[src], self._end_of[dst])
         if len(offset) <= len(first):
             bad = len(offset) - 1
-            why = trace(Routed(fabric, tables), int(end_of[src[bad]]), int(end_of[dst[bad]])).describe()
-            raise FlowError(int(first[bad]), f"has no path: {why}")
+            raise FlowError(int(first[bad]), f"has no path: {self._why_not(int(src[bad]), int(dst[bad]))}")
         of_route = np.repeat(np.arange(len(first)), np.diff(offset))
-        latency = np.bincount(of_route, self.hop_latency_s[resource], minlength=len(first))
+        hop_latency = self.hop_latency_s[resource] * (use if len(use) else 1.0)
+        latency = np.bincount(of_route, hop_latency, minlength=len(first))
         overhead = np.where(src == dst, 0.0, self._overhead_s(src, dst, np.diff(offset) > 0))
-        use = np.zeros(0)
         if len(self.devices.end_port):
-            offset, resource, use = self._with_devices(src, dst, offset, resource)
+            offset, resource, use = self._with_devices(src, dst, offset, resource, use)
         return RouteTable(
             route=route,
             offset=offset,
@@ -317,12 +323,39 @@ class Network(Brief):
             lane=lane[first],
         )
 
+    def _paths(
+        self, src: NDArray[np.int32], dst: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """Return the channels between end ports, up to the first pair without a path, and the use of each, as routes.
+
+        Offsets and channels are as in `simulate.traffic.walks.walk`; no uses where they are all 1.
+        """
+        fabric, tables = self.fabric, self.tables
+        if isinstance(tables, Hashed):
+            return tables.paths(src, dst)
+        walked = walk(fabric.port_offset, fabric.peer, fabric.peer_node, tables.lid, tables.lft, src, dst)
+        return *walked, np.zeros(0)
+
+    def _why_not(self, src: int, dst: int) -> str:
+        """Return why there is no path between two ends."""
+        near, far = int(self._end_of[src]), int(self._end_of[dst])
+        if isinstance(self.tables, Hashed):
+            names = (self.fabric.label(int(self.fabric.end_node[end])) for end in (near, far))
+            return "no links lead from {} to {}".format(*names)
+        return trace(Routed(self.fabric, self.tables), near, far).describe()
+
     def _with_devices(
-        self, src: NDArray[np.int32], dst: NDArray[np.int32], offset: NDArray[np.int64], resource: NDArray[np.int32]
+        self,
+        src: NDArray[np.int32],
+        dst: NDArray[np.int32],
+        offset: NDArray[np.int64],
+        resource: NDArray[np.int32],
+        own: NDArray[np.float64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         """Put what the senders use before the paths, and what the receivers use behind them.
 
-        A resource that a route crosses twice is named once, with the sum of its uses.
+        A resource that a route crosses twice is named once, with the sum of its uses; `own` are those of the paths,
+        none where they are all 1.
         """
         devices, n_ports, n_routes = self.devices, self.fabric.n_ports, len(src)
         sent = rows_of(devices.send_offset, src - self.fabric.n_end_ports)
@@ -332,7 +365,8 @@ class Network(Brief):
         crossed = np.concatenate(
             [devices.send_resource[sent[1]] + n_ports, resource, devices.receive_resource[received[1]] + n_ports]
         )
-        use = np.concatenate([devices.send_use[sent[1]], np.ones(len(resource)), devices.receive_use[received[1]]])
+        own = own if len(own) else np.ones(len(resource))
+        use = np.concatenate([devices.send_use[sent[1]], own, devices.receive_use[received[1]]])
         order = np.argsort(of_route, kind="stable")
         keys = of_route[order] * np.int64(len(self.capacity_bytes_s)) + crossed[order]
         number, first = number_keys(keys)
@@ -367,7 +401,7 @@ class Network(Brief):
         near, far = self._end_of[src], self._end_of[dst]
         if asked.any() and self.policy.rules:
             level[asked] = levels_of_pairs(self.fabric, self.policy, near[asked], far[asked])
-        if self.tables.path_sl is not None:
+        if isinstance(self.tables, RoutingTables) and self.tables.path_sl is not None:
             of_path = self.tables.path_sl[self.fabric.end_switch[near], self.tables.lid[far]]
             level = np.where(level == 0, of_path, level)
         return level
@@ -375,6 +409,7 @@ class Network(Brief):
     def _lanes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> NDArray[np.uint8]:
         if len(self.lane_weight) == 1:
             return np.zeros(len(src), np.uint8)
+        assert isinstance(self.tables, RoutingTables)  # hashed paths have one lane
         level = self.levels(src, dst, sl)
         lane = np.asarray(self.tables.sl2vl, np.uint8)[level]
         if len(lane) and lane.max() >= len(self.lane_weight):

@@ -4,6 +4,9 @@ Jobs
     ``WorkloadSpec``  what a workload's YAML may say
     ``JobResult``  time and bandwidth of a job that was played
     ``Bottlenecks``  the result of `simulate.find_bottlenecks`
+    ``DRAWS``  seeds of a hash by default
+    ``Draws``  the result of `simulate.play_draws`
+    ``percentiles``  median, fifth and 95th percentile of draws
     ``bare_flows``  flows as a workload of one job
 
 Storage

@@ -5,6 +5,7 @@ from .calibration import (
     calibrate as calibrate,
     read_benchmark_log as read_benchmark_log,
 )
+from .draws import DRAWS as DRAWS, Draws as Draws, percentiles as percentiles
 from .formats.flow_trace import (
     check_parquet as check_parquet,
     format_trace_csv as format_trace_csv,

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.hashed import Hashed
 from routing.lanes.policy import ASK
 from simulate.engines.outcome import Rounds
 from simulate.traffic.collectives.algorithms import Collective
@@ -75,15 +76,18 @@ def _ring_loads(network: Network, first: Flows, chunks: int) -> Loads:
     if routes.lane.min() < routes.lane.max():
         raise HeddleError("its messages travel on several lanes")
     hops = np.diff(routes.offset)
-    alone = np.minimum.reduceat(network.capacity_bytes_s[routes.resource], routes.offset[:-1])
+    use = routes.use if len(routes.use) else np.ones(len(routes.resource))
+    alone = np.minimum.reduceat(network.capacity_bytes_s[routes.resource] / use, routes.offset[:-1])
     n = len(network.capacity_bytes_s)
-    wanted = np.asarray(np.bincount(routes.resource, np.repeat(alone, hops), minlength=n), np.float64)
-    return np.bincount(routes.resource, minlength=n).astype(np.float64), wanted
+    wanted = np.asarray(np.bincount(routes.resource, np.repeat(alone, hops) * use, minlength=n), np.float64)
+    return np.bincount(routes.resource, use, minlength=n).astype(np.float64), wanted
 
 
 def _shift_loads(network: Network, task: Collective, first: Flows) -> Loads:
     """Return the messages of all rounds."""
     fabric, tables, capacity = network.fabric, network.tables, network.capacity_bytes_s
+    if isinstance(tables, Hashed):
+        raise HeddleError("hashes give each round other collisions")
     asked = bool(network.policy.rules) and first.sl[0] == ASK
     if len(network.lane_weight) > 1 and (asked or tables.path_sl is not None):
         raise HeddleError("its messages may travel on several lanes: give the job an `sl`")

@@ -97,7 +97,7 @@ def bound_shifts(
     for switch in range(n_switches):
         start = np.zeros(257, np.int32)
         for rank in range(n):
-            start[lft[switch, lid[rank]] + 1] += crossed[switch, rank]
+            start[int(lft[switch, lid[rank]]) + 1] += crossed[switch, rank]
         start = np.cumsum(start)
         fill = start.copy()
         for rank in range(n):

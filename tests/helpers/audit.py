@@ -94,6 +94,7 @@ def _check_shapes(state: State, room: Room, network: Network, used: tuple[int, i
         aggregate_from=0,
         n_bins=n_bins,
         bin_s=1.0,
+        has_uses=network.has_uses,
     )
     for name in State._fields:
         array, wanted = getattr(state, name), getattr(expected, name)

@@ -80,6 +80,17 @@ def test_help_imports_nothing_heavy() -> None:
     assert heavy & set(done.stderr.split()) == set()
 
 
+def test_a_small_check_imports_no_solver(repository: Path) -> None:
+    heavy = {"scipy", "pulp", "numba", "networkx", "matplotlib", "simpy", "pandas"}
+    code = (
+        "import sys; from plan.cli import run\n"
+        "assert run(['check', 'configs/lab-20.yaml']) == 0\n"
+        "print(*sorted({m.partition('.')[0] for m in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True)
+    assert heavy & set(done.stderr.split()) == set()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

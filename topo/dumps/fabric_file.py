@@ -11,6 +11,7 @@ from pathlib import Path
 from topo.dumps import cabling_sheet, db_csv, edge_list, iblinkinfo, ibnetdiscover, net_dump, ns3_topology, subnet_lst
 from topo.dumps.discovery import Discovery
 from topo.dumps.fabric_json import FORMAT, read_fabric_json
+from topo.dumps.infragraph import read_infragraph
 from topo.dumps.levels import find_levels
 from topo.errors import FormatError
 from topo.fabric import Fabric
@@ -42,11 +43,11 @@ FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]]
 def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
     """Read a fabric that `write_fabric` wrote, or a real one that a tool of the field prints.
 
-    A file that ends in ``.json`` is one of Heddle's, and holds everything. Any other, packed or not, is what a tool of
-    the field wrote: ``ibnetdiscover``, ``iblinkinfo``, ibdiagnet (``.lst``, ``.db_csv``, ``.net_dump``), OpenSM
-    (``opensm-subnet.lst``); a sheet of planned cabling (NDT, P2P, ``.topo``), of P2P as a workbook (``.xlsx``), too; a
-    list of links (``from,to,gbps``); or a topology of SimAI, HPCC or ASTRA-sim. Which it is shows in its text. Levels
-    and roles of the switches and zones are found from the cabling.
+    A file that ends in ``.json`` is one of Heddle's, which holds everything, or a description of InfraGraph. Any
+    other, packed or not, is what a tool of the field wrote: ``ibnetdiscover``, ``iblinkinfo``, ibdiagnet (``.lst``,
+    ``.db_csv``, ``.net_dump``), OpenSM (``opensm-subnet.lst``); a sheet of planned cabling (NDT, P2P, ``.topo``), of
+    P2P as a workbook (``.xlsx``), too; a list of links (``from,to,gbps``); or a topology of SimAI, HPCC or ASTRA-sim.
+    Which it is shows in its text. Levels and roles of the switches and zones are found from the cabling.
 
     Parameters
     ----------
@@ -77,9 +78,9 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
     >>> fabric.n_switches, fabric.notes
     (4, ())
     """
-    if Path(path).suffix == ".json":
+    if Path(path).suffix == ".json" and not _is_infragraph(path):
         return read_fabric_json(path)
-    discovery = read_dump(path)
+    discovery = read_infragraph(path) if Path(path).suffix == ".json" else read_dump(path)
     if merged and discovery.merged:
         discovery = discovery.merged
     skipped = discovery.skipped
@@ -113,6 +114,12 @@ def is_fabric(path: str | Path) -> bool:
     except FormatError:
         return False
     return _parser(head) is not None or any(f'"{FORMAT}"' in line for line in head[:3])
+
+
+def _is_infragraph(path: str | Path) -> bool:
+    """Whether the first key of a file of JSON is none of ours, and keys of InfraGraph are in it."""
+    head = "".join(islice(read_lines(path), 3))
+    return f'"{FORMAT}"' not in head and '"devices"' in head
 
 
 def _lines(path: str | Path) -> Iterator[str]:

@@ -76,6 +76,7 @@ class Fluid(FlowBook):
             self.network.lane_weight,
             self._room,
             n_channels=self.network.fabric.n_ports,
+            has_uses=self.network.has_uses,
             aggregate_from=self._aggregate_from,
             n_bins=self._n_bins,
             bin_s=FIRST_BIN_S,

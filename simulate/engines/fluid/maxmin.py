@@ -266,7 +266,7 @@ def _freeze(state: State, link: int, level: float, n_freed: int) -> tuple[int, i
             rates[slot].rate = level
             rates[slot].limit = link
             n_frozen += 1
-            n_alone += 1
+            n_alone += slot != link  # the aggregate of the link has gathered its classes
         at += 1
     is_aggregate = n_alone >= now[0].aggregate_from or (
         n_alone > 0 and now[0].aggregated > 0 and state.classes[link].flows > 0

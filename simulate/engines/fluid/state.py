@@ -300,6 +300,7 @@ def allocate(
     aggregate_from: int,
     n_bins: int,
     bin_s: float,
+    has_uses: bool = False,
 ) -> State:
     """Return the state of a network on which nothing moves yet.
 
@@ -310,9 +311,11 @@ def allocate(
     lane_weight
         (L,) arbitration weight of each lane.
     n_channels
-        The first so many resources are channels, which lanes share by weight; flows use those behind them by a factor.
+        The first so many resources are channels, which lanes share by weight.
     aggregate_from
         Classes with one bottleneck from which they form an aggregate, 0 for never.
+    has_uses
+        Whether flows use resources by a factor.
     """
     n_lanes, n_flows = len(lane_weight), max(room.flows, 1)
     n_links = len(capacity) * n_lanes
@@ -341,7 +344,7 @@ def allocate(
         members=aligned(FIRST_MEMBERS * n_links + 4 * room.links, MEMBER),
         routes=np.zeros(room.routes, ROUTE),
         route_link=np.zeros(room.links, np.int32),
-        route_use=np.zeros(room.links if n_channels < len(capacity) else 0),
+        route_use=np.zeros(room.links if has_uses else 0),
         rates=aligned(k, RATE),
         classes=aligned(k, CLASS),
         hops=aligned(n_hops, HOP),
@@ -392,7 +395,8 @@ def enlarge(state: State, room: Room) -> State:
         state.capacity,
         state.lane_weight,
         room,
-        n_channels=0 if len(state.route_use) else len(state.capacity),  # links are copied, with what lanes share
+        n_channels=0,  # links are copied, with what lanes share
+        has_uses=len(state.route_use) > 0,
         aggregate_from=int(old_now["aggregate_from"]),
         n_bins=state.bins.shape[1],
         bin_s=float(old_now["bin_s"]),

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.hashed import Hashed
 from routing.routed import Routed
 from routing.studies.adaptive.study import legal_ports
 from simulate.engines.base import CONNECTION, FIRST_BIN_S, UNUSED, WAIT, Finished, FlowBook, Progress
@@ -70,21 +71,22 @@ Inputs = Literal["fifo", "voq"]
 
 @dataclass(frozen=True)
 class PacketModel(Brief):
-    """What packets meet. The defaults are those of a plain InfiniBand switch as its specification describes it.
+    """What packets meet. The defaults are those of the InfiniBand switch that Mellanox modelled.
 
     Examples
     --------
     >>> import simulate
-    >>> simulate.PacketModel(inputs="voq").label.split(", ")[1:3]
+    >>> simulate.PacketModel().label.split(", ")[1:3]
     ['inputs voq', 'buffers that fill a link']
     """
 
     packet_bytes: int = MTU
     """The MTU, or a multiple of it: trains of packets are fewer events, and each hop takes longer."""
-    inputs: Inputs = "fifo"
-    """Whether the packets of an input and lane leave in order (``fifo``), or wait for each output by themselves
-    (``voq``). What switches do inside is not published; uniform traffic saturates at 59 % with one and 100 % with the
-    other."""
+    inputs: Inputs = "voq"
+    """Whether the packets of an input and lane wait for each output by themselves (``voq``), or leave in order
+    (``fifo``). All queues of an input and lane share its credits. So does the input buffer of the model that Mellanox
+    contributed to OMNeT++ (``ib_flit_sim``, ``ibuf.h``: a queue per lane and output, credits per lane). Uniform traffic
+    saturates at 100 % with one and 59 % with the other."""
     buffer_bytes: int | None = None
     """Bytes of the buffer of a port on each lane; whole packets of `packet_bytes` in it are the credits of its sender.
     By default 32 KiB, or more where a link needs more to be full (`Packets` has the formula). No maker publishes it."""
@@ -209,7 +211,12 @@ class Packets(FlowBook):
 
     def _start(self) -> None:
         """Make the state of a network without flows."""
-        network, model, fabric = self.network, self.model, self.network.fabric
+        network, model, fabric, tables = self.network, self.model, self.network.fabric, self.network.tables
+        if isinstance(tables, Hashed):
+            raise HeddleError(
+                f"found packets on {fabric.name}, whose switches hash; expected forwarding tables, or fluid flows: "
+                "pauses and congestion control of Ethernet are not simulated"
+            )
         n, n_ports, n_lanes = len(network.capacity_bytes_s), fabric.n_ports, len(network.lane_weight)
         n_links = n * n_lanes
         plugged = fabric.peer >= 0
@@ -223,8 +230,8 @@ class Packets(FlowBook):
         channels["node"], channels["limit_left"] = -1, self._limit_bytes
         channels["node"][:n_ports] = np.where(fabric.peer_node < fabric.n_switches, fabric.peer_node, -1)
         low = [(lane, weight) for lane, weight in enumerate(network.lane_weight) if lane not in dict(model.high)]
-        tables = [self._arbitration(entries) for entries in (low, model.high)]
-        channels["low_left"], channels["high_left"] = (table[0, 1] if len(table) else 0 for table in tables)
+        weights = [self._arbitration(entries) for entries in (low, model.high)]
+        channels["low_left"], channels["high_left"] = (table[0, 1] if len(table) else 0 for table in weights)
         links = np.zeros(n_links, LINK)
         credit_ticks = round(model.credit_s / self.tick_s)
         if model.buffer_bytes is not None:
@@ -255,7 +262,7 @@ class Packets(FlowBook):
         now["free"], now["random"], now["n_kept"] = -1, model.seed, -1
         legal = None
         if model.adaptive:
-            legal = legal_ports(Routed(fabric, network.tables))
+            legal = legal_ports(Routed(fabric, tables))
         self._rules = Rules(
             packet_bytes=model.packet_bytes,
             n_lanes=n_lanes,
@@ -300,11 +307,12 @@ class Packets(FlowBook):
             route_link=np.zeros(0, np.int32),
             route_queue=np.zeros(0, np.int32),
             route_use=np.zeros(0),
-            low=tables[0],
-            high=tables[1],
+            low=weights[0],
+            high=weights[1],
             row_of=legal.row_of.copy() if legal else np.zeros(0, np.int32),
             group_offset=legal.offset.copy() if legal else np.zeros(1, np.int64),
             group_port=legal.port.copy() if legal else np.zeros(0, np.int32),
+            load=np.zeros(n_links, np.int32),
             queue_of=queue_of[:-1].astype(np.int32),
             port_number=port_number,
             flowlets=np.full((FLOWLETS if model.flowlet_s else 1, 3), -1, np.int64),

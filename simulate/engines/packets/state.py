@@ -81,7 +81,6 @@ LINK = np.dtype(
         ("last", "i4"),  # of those who request, the last; -1 for none
         ("channel", "i4"),
         ("requesting", "i4"),  # how many request
-        ("load", "i4"),  # packets that chose it and have not left the buffer behind it, where routing is adaptive
         ("blocked", "i2"),  # whether somebody requests and no credit is there
         ("waking", "i2"),  # whether the event of a credit is scheduled
         ("since", "i8"),  # tick since which it is blocked
@@ -245,6 +244,8 @@ class PacketState(NamedTuple):
     group_offset: NDArray[np.int64]
     """(T * S + 1,) ports that lead from switch s to target t: those from ``[t * S + s]`` on in `group_port`."""
     group_port: NDArray[np.int32]
+    load: NDArray[np.int32]
+    """(C * L,) packets that chose a link and have not left the buffer behind it, where routing is adaptive."""
     queue_of: NDArray[np.int32]
     """(C * L,) with virtual output queues, the first queue of each buffer; one a port of the switch follows."""
     port_number: NDArray[np.int32]

@@ -112,7 +112,8 @@ def _request(state: PacketState, who: int, link: int) -> None:
 def _leave_buffer(rules: Rules, state: PacketState, link: int) -> None:
     """Give back a credit of a link, as the tail of a packet leaves the buffer behind it."""
     links, channel = state.links, state.links[link].channel
-    links[link].load -= 1
+    if rules.adaptive:
+        state.load[link] -= 1
     if channel >= rules.n_limited:
         links[link].credits += 1
         return
@@ -166,7 +167,7 @@ def _turn(
 @inlined
 def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
     """Return the link that a packet takes out of a switch where it may choose: the least loaded, any of several."""
-    now, links, flowlets = state.now, state.links, state.flowlets
+    now, load, flowlets = state.now, state.load, state.flowlets
     flow = state.packets[packet].flow
     lane = state.packets[packet].link % rules.n_lanes
     key = flow * rules.n_switches + node
@@ -184,9 +185,9 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
     least = np.int64(FOREVER)
     for _ in range(n):
         link = np.int64(state.group_port[begin + at]) * rules.n_lanes + lane
-        if links[link].load < least:
+        if load[link] < least:
             best = link
-            least = links[link].load
+            least = np.int64(load[link])
             if least == 0:
                 break
         at = at + 1 if at + 1 < n else 0
@@ -421,7 +422,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                         queue = np.int64(here)
                         if rules.voq:
                             out = _aim(rules, state, packet, node)
-                            links[out].load += 1
+                            state.load[out] += 1
                             queue = np.int64(state.queue_of[here] + state.port_number[links[out].channel])
                     else:
                         chose = rules.adaptive and node >= 0 and flows[flow].exit >= 0
@@ -433,7 +434,8 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                             queue = np.int64(state.queue_of[here])
                             if rules.voq:
                                 queue += state.port_number[links[out].channel]
-                        links[out].load += 1
+                        if rules.adaptive:
+                            state.load[out] += 1
                     packets[packet].out = out
                     packets[packet].next = -1
                     if requesters[queue].head >= 0:
@@ -449,7 +451,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 if packets[packet].out < 0:
                     node = channels[links[packets[packet].link].channel].node
                     packets[packet].out = _aim(rules, state, packet, node)
-                    links[packets[packet].out].load += 1
+                    state.load[packets[packet].out] += 1
                 _request(state, requests, packets[packet].out)
             while resumed >= 0 and route_link[flows[resumed].first] < 0:  # it crosses nothing
                 _end(rules, state, resumed, tick)
@@ -515,7 +517,8 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 on_dequeue(rules.control, now, packets, packet, links[link].requesting)
             else:
                 packet = _begin_packet(rules, state, who - n_queues, tick, channel)
-                links[link].load += 1
+                if rules.adaptive:
+                    state.load[link] += 1
             size = packets[packet].size
             ticks = np.int64(channels[channel].full)
             if size < rules.packet_bytes:

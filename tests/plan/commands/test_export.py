@@ -22,7 +22,7 @@ HOSTS = '''
 from plan.export.base import Export
 from plan.pipeline import COMPILE
 
-HOSTS = Export("hosts", "every host by name", COMPILE,
+HOSTS = Export("hosts", "every host by name", "people", COMPILE,
                {"exports/hosts.txt": lambda plan, subnet: "".join(f"{name}\\n" for name in plan.fabrics[0].hosts)})
 '''
 PLANES = """
@@ -126,9 +126,13 @@ def test_refuses_what_it_does_not_know(
 
 def test_lists_the_formats(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["export", "--list"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(EXPORTS)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[::2]] == list(EXPORTS)
+    assert [line.strip() for line in lines[1::2]] == [f"for {export.consumer}" for export in EXPORTS.values()]
     assert run(["export", "--list", "--json"]) == 0
-    assert list(json.load(io.StringIO(capsys.readouterr().out))["formats"]) == list(EXPORTS)
+    listed = json.load(io.StringIO(capsys.readouterr().out))["formats"]
+    assert list(listed) == list(EXPORTS)
+    assert all(one["consumer"] for one in listed.values())
 
 
 def test_a_file_that_was_changed_is_not_handed_on(

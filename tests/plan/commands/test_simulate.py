@@ -532,12 +532,12 @@ def test_a_dump_does_not_know_its_servers(lab: Path, tmp_path: Path, capsys: Cap
 
 def test_packets_say_what_they_met(tmp_path: Path, capsys: Captured) -> None:
     flows = written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,gpu00,gpu15,{MIB}\n0,gpu01,gpu15,{MIB}\n")
-    options = (LAB, "--flows", flows, "--engine", "packets", "--inputs", "voq", "--buffer-bytes", "65536")
+    options = (LAB, "--flows", flows, "--engine", "packets", "--inputs", "fifo", "--buffer-bytes", "65536")
     found = simulate(capsys, *options, "--hop-latency-ns", "150")
     assert found["makespan_s"] == pytest.approx(2 * MIB / RATE, rel=0.01)
-    label = "packets of 4096 bytes, inputs voq, 65536 bytes of buffer a port and lane, windows that fill a path"
+    label = "packets of 4096 bytes, inputs fifo, 65536 bytes of buffer a port and lane, windows that fill a path"
     assert found["packets"]["model"] == label
-    assert "--engine packets" in refused(capsys, LAB, "--flows", flows, "--inputs", "voq")
+    assert "--engine packets" in refused(capsys, LAB, "--flows", flows, "--inputs", "fifo")
 
 
 @pytest.mark.slow

@@ -20,11 +20,11 @@ from plan.export.names import system_type, word_of, yaml_text
 from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
 from plan.export.scheduling import (
-    find_leaves,
     format_node_labels,
     format_topograph_model,
     format_topology_conf,
     format_topology_yaml,
+    slurm_units,
 )
 from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
 from plan.ranking import rank_files
@@ -112,7 +112,7 @@ def test_slurm_and_ibdm(fabric):
         words = re.fullmatch(r"SwitchName=([^\s\"'#=,\\]+) (Nodes|Switches)=([^\s\"'#=\\]+)", line)
         assert words, line
         listed += topo.expand(words[3]) if words[2] == "Nodes" else []
-    assert sorted(listed) == sorted(node for leaf in find_leaves([fabric]) for node in leaf.nodes)
+    assert sorted(listed) == sorted(node for leaf in slurm_units([fabric]) for node in leaf.nodes)
     assert len(listed) == len(fabric.hosts) - 4  # without storage
     for file, text in ibnl_files(fabric).items():
         assert "/" not in file and not file.startswith(".")
@@ -128,7 +128,7 @@ def test_slurm_and_ibdm(fabric):
 @pytest.mark.parametrize("name", NAMES[:-1])  # a key of YAML has 1,024 characters at most
 def test_topograph(name):
     fabric = hostile(name)
-    leaves = find_leaves([fabric])
+    leaves = slurm_units([fabric])
     load = YAML(typ="safe", pure=True).load_all
     (model,) = load(format_topograph_model([fabric]))
     assert list(model["nodes"]) == [node for leaf in leaves for node in leaf.nodes]

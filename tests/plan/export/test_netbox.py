@@ -15,7 +15,8 @@ from ruamel.yaml import YAML
 
 import topo
 from helpers.clusters import CATALOG, tree
-from plan.export.netbox import netbox_files
+from plan.export.netbox import _side, netbox_files
+from topo import panels
 from topo.floor.cables import choose_cables
 from topo.floor.racks import FloorPlan, place_devices
 
@@ -101,9 +102,22 @@ class Box:
 
     def cables(self, row: dict) -> None:
         for side in ("side_a", "side_b"):
-            end = (row[f"{side}_site"], row[f"{side}_device"], row[f"{side}_name"])
-            self.has("interfaces", *end)
-            self.add("ends of cables", *end)
+            ports = ports_of(row, side)
+            assert len(ports) <= CONNECTORS[row["profile"]]
+            for end in ports:
+                self.has("interfaces", *end)
+                self.add("ends of cables", *end)
+
+
+CONNECTORS = {"single-1c1p": 1, "trunk-2c1p": 2, "trunk-4c1p": 4}
+"""Ports at each end, by profile (``netbox/dcim/cable_profiles.py`` of 4.7.3)."""
+
+
+def ports_of(row: dict, side: str) -> list[tuple[str, str, str]]:
+    """Site, device and name of each port of a side, by the rules of NetBox 4.7: one device for all, or one for each."""
+    names, devices = row[f"{side}_name"].split(","), row[f"{side}_device"].split(",")
+    devices = devices * len(names) if len(devices) == 1 else devices
+    return [(row[f"{side}_site"], device, name) for device, name in zip(devices, names, strict=True)]
 
 
 def exported(rng: random.Random, name: str) -> dict[str, str]:
@@ -130,7 +144,8 @@ def test_clusters_stand_beside_one_another_and_a_second_import_changes_nothing(s
         rows = list(csv.DictReader(io.StringIO(files["devices.csv"])))
         assert sum(key[0] == site for key in box.held["devices"]) == len(rows)
         ends = sum(key[0] == site for key in box.held["ends of cables"])
-        assert ends == 2 * len(files["cables.csv"].splitlines()) - 2
+        cables = csv.DictReader(io.StringIO(files["cables.csv"]))
+        assert ends == sum(2 * CONNECTORS[row["profile"]] for row in cables)
     before = {table: dict(rows) for table, rows in box.held.items()}
     for files in (first, second, first):
         assert sorted(box.load(files)) == sorted(name for name in files if name != "README.md")
@@ -145,8 +160,20 @@ def test_the_backplane_of_a_frame_is_no_cable_and_the_legs_of_a_splitter_have_a_
     (cabling,) = cablings = choose_cables(split.fabrics, layout, split.catalog)
     kinds = Counter(cabling.parts[part].kind.partition("-")[0] for part in cabling.part.tolist())
     files = netbox_files(split.fabrics, split.catalog, split.name, layout, cablings)
-    types = Counter(row["type"] for row in csv.DictReader(io.StringIO(files["cables.csv"])))
+    rows = list(csv.DictReader(io.StringIO(files["cables.csv"])))
+    types = Counter[str]()
+    for row in rows:
+        types[row["type"]] += CONNECTORS[row["profile"]]
     assert types == {"aoc": kinds["AOC"], "dac-passive": kinds["DAC"], "": kinds["unknown"]}
+    assert len(rows) == len(set(cabling.cable.tolist())), "a splitter is one cable, as in the bill"
+    (fabric,), (front,) = split.fabrics, panels(split.fabrics, split.catalog)
+    links = {
+        frozenset(ends) for row in rows for ends in zip(ports_of(row, "side_a"), ports_of(row, "side_b"), strict=True)
+    }
+    assert links == {
+        frozenset((split.name, *(text for text in _side(fabric, [port], front) if "." not in text)) for port in ports)
+        for ports in fabric.links.tolist()
+    }
 
 
 def test_servers_of_one_model_have_the_adapters_of_all_of_them_and_ethernet_its_types() -> None:

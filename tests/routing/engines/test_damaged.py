@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import routing
 from helpers.clusters import zoned
 from helpers.presets import subnets
-from helpers.strategies import seeds
+from helpers.strategies import nightly, seeds
 from helpers.trees import damage, grow_tree
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
@@ -45,7 +45,7 @@ def test_a_three_level_tree_with_dead_links_and_a_dead_core_or_spine(dead: Role,
     assert_routed(damage(subnets("dgx-a100-superpod")[0], np.random.default_rng(seed), 0.03, dead))
 
 
-@pytest.mark.parametrize("placement", ["border", "spread"])
+@pytest.mark.parametrize("placement", [nightly("border"), "spread"])
 @pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.slow
 def test_three_zones_without_some_links_and_a_spine(placement: str, seed: int) -> None:

@@ -163,8 +163,9 @@ def test_zones_of_any_spec_are_as_good_as_plain_shortest_paths(seed: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("placement", PLACEMENTS)
-@pytest.mark.parametrize("stored", [0, 54])
+@pytest.mark.parametrize(
+    ("placement", "stored"), [("border", 54), nightly("spread", 54), nightly("border", 0), ("spread", 0)]
+)
 def test_three_zones_of_36_port_switches_and_three_joints(placement, stored):
     fabric = zoned(placement, zones=3, leaves=36, spines=18, switch="SB7800", n_storage=stored, joints=3, ports=36)
     proof = prove(Routed(fabric, route(fabric)))

@@ -108,7 +108,7 @@ def test_what_is_connected_arrives_without_loops_on_many_fabrics(seed: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [nightly(seed) if seed == 13 else seed for seed in range(15)])
+@pytest.mark.parametrize("seed", [nightly(seed) if seed in (0, 2, 7, 13) else seed for seed in range(15)])
 def test_a_link_changes_only_entries_that_have_to(seed: int) -> None:
     basis, rng = basis_of(seed), np.random.default_rng(seed)
     changed = least = 0
@@ -226,7 +226,7 @@ def behind(basis: RepairBasis, seed: int) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "most"), [(1, 1.02), (5, 1.02), (8, 1.1), (9, 1.05), pytest.param(54, 1.1, marks=WORSE)]
+    ("seed", "most"), [(1, 1.02), nightly(5, 1.02), (8, 1.1), (9, 1.05), pytest.param(54, 1.1, marks=WORSE)]
 )
 def test_the_fullest_link_is_hardly_fuller_than_anew(seed: int, most: float) -> None:
     assert behind(basis_of(seed), seed) <= most

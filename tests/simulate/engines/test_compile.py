@@ -28,7 +28,7 @@ def interpret(kernel: Kernel, *given: object) -> object:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 3])
-@pytest.mark.parametrize("engine", [None, PacketModel(), PacketModel(adaptive=True, inputs="voq")], ids=str)
+@pytest.mark.parametrize("engine", [None, PacketModel(), PacketModel(adaptive=True)], ids=str)
 def test_what_is_interpreted_is_what_is_compiled(
     seed: int, engine: PacketModel | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

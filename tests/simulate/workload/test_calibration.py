@@ -38,6 +38,7 @@ def test_a_line_is_found_again() -> None:
     assert found.scatter == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_intervals_hold_in_95_of_100_cases() -> None:
     rng = np.random.default_rng(1)
     held = np.zeros(2)

@@ -13,7 +13,7 @@ from simulate.engines import CongestionControl
 from topo.cluster import preset
 from topo.errors import RoutingError
 
-ADAPTIVE = PacketModel(adaptive=True, inputs="voq")
+ADAPTIVE = PacketModel(adaptive=True)
 
 
 @pytest.fixture(scope="module")

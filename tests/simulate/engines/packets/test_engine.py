@@ -9,7 +9,7 @@ from helpers.packets import RATE, SLOT_S, line, network, steady
 from simulate import Flows, PacketModel, Packets
 
 LONG = 1e9
-FIFO, VOQ = PacketModel(), PacketModel(inputs="voq")
+FIFO, VOQ = PacketModel(inputs="fifo"), PacketModel()
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_one_queue_for_each_input_saturates_where_karol_hluchyj_and_morgan_found
     rng = np.random.default_rng(n)
     src = np.repeat(first + np.arange(n), packets)
     flows = Flows.of(src, first + n + rng.integers(0, n, len(src)), 4096)
-    finish = Packets(net).play(flows).finish_s.reshape(n, packets)
+    finish = Packets(net, FIFO).play(flows).finish_s.reshape(n, packets)
     until = finish.max(axis=1).min()
     assert np.count_nonzero(finish <= until) * SLOT_S / (n * until) == pytest.approx(expected, rel=0.01)
 
@@ -62,10 +62,21 @@ def test_parking_lot() -> None:
     assert rates == pytest.approx([1 / 12] * 4 + [1 / 3] * 2, rel=1e-3)
 
 
-def test_a_victim_behind_a_hot_spot_gets_no_more_than_those_who_cause_it() -> None:
+@pytest.mark.parametrize(
+    ("model", "victim", "near"), [(FIFO, 1 / 10, 0.35), (replace(VOQ, window_packets=0), 1 / 9, 1 / 3)]
+)
+def test_a_victim_behind_a_hot_spot_gets_no_more_than_those_who_cause_it(
+    model: PacketModel, victim: float, near: float
+) -> None:
     flows = Flows.of([2, 3, 4, 5, 6, 7], [8, 8, 8, 9, 8, 8], LONG)
-    rates = steady(network(line(4, 4)), FIFO, flows, 24_000)
-    assert rates == pytest.approx([0.1] * 4 + [0.35] * 2, rel=1e-3)
+    rates = steady(network(line(4, 4)), model, flows, 24_000)
+    assert rates == pytest.approx([victim] * 4 + [near] * 2, rel=1e-3)
+
+
+def test_windows_leave_a_victim_more_than_those_who_cause_it() -> None:
+    flows = Flows.of([2, 3, 4, 5, 6, 7], [8, 8, 8, 9, 8, 8], LONG)
+    rates = steady(network(line(4, 4)), VOQ, flows, 24_000)
+    assert rates == pytest.approx([1 / 9] * 3 + [1 / 6] + [1 / 3] * 2, rel=1e-3)
 
 
 def test_a_lane_of_its_own_frees_the_victim() -> None:

@@ -20,7 +20,7 @@ def test_packets_beside_fluid_flows_on_any_fabric(seed: int) -> None:
     fluid = play(network, flows)
     least_s = (fluid.resource_bytes / network.capacity_bytes_s).max()
     model = PacketModel(buffer_bytes=int(rng.integers(2, 9)) * 4096)
-    for options in ({}, {"inputs": "voq"}, {"inputs": "voq", "window_packets": 16}):
+    for options in ({"inputs": "fifo"}, {}, {"window_packets": 16}):
         outcome = play(network, flows, engine=replace(model, **options))
         assert outcome.makespan_s > 0.999 * least_s
         assert outcome.resource_bytes == pytest.approx(fluid.resource_bytes)
@@ -28,7 +28,7 @@ def test_packets_beside_fluid_flows_on_any_fabric(seed: int) -> None:
         own_s = flows.size_bytes / network.capacity_bytes_s[: fabric.n_ports][fabric.peer >= 0].max()
         assert np.all(outcome.duration_s[flows.src != flows.dst] > 0.999 * own_s[flows.src != flows.dst])
     # With room for all who pass, output queues come near to fair rates.
-    roomy = play(network, flows, engine=PacketModel(inputs="voq", buffer_bytes=64 * 4096))
+    roomy = play(network, flows, engine=PacketModel(buffer_bytes=64 * 4096))
     assert roomy.makespan_s < 1.2 * fluid.makespan_s
     for inputs in ("fifo", "voq"):
         outcome = play(network, flows, engine=replace(model, adaptive=True, inputs=inputs))

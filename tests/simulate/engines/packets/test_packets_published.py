@@ -33,7 +33,8 @@ def test_uniform_traffic_saturates_a_tree_of_two_levels_where_booksim_does(k: in
     first, n = net.fabric.n_switches, k * k
     src = np.repeat(np.arange(n), packets)
     dst = (src + np.random.default_rng(k).integers(1, n, len(src))) % n
-    finish = Packets(net).play(Flows.of(first + src, first + dst, 4096)).finish_s.reshape(n, packets)
+    flows = Flows.of(first + src, first + dst, 4096)
+    finish = Packets(net, PacketModel(inputs="fifo")).play(flows).finish_s.reshape(n, packets)
     until = finish.max(axis=1).min()
     counted = np.count_nonzero((finish <= until) & (finish > until / 5))
     assert counted * SLOT_S / (n * 0.8 * until) == pytest.approx(booksim, rel=0.05)
@@ -44,7 +45,7 @@ def test_a_permutation_takes_as_long_as_its_fullest_link(seed: int) -> None:
     net = network(grow_tree((4, 4), (1, 4), (1, 1)), hop_s=1e-9)
     ends = net.fabric.ends()
     flows = Flows.of(ends, np.random.default_rng(seed).permutation(ends), 2000 * 4096)
-    outcome = Packets(net, PacketModel(inputs="voq")).play(flows)
+    outcome = Packets(net).play(flows)
     assert outcome.makespan_s == pytest.approx(outcome.resource_bytes.max() / RATE, rel=5e-3)
 
 
@@ -81,7 +82,7 @@ def test_adaptive_routing_widens_the_effective_bisection() -> None:
         mixed = np.random.default_rng(seed).permutation(ends)
         flows = Flows.of(mixed, np.roll(mixed, half), LONG)
         for adaptive in part:
-            model = PacketModel(inputs="voq", adaptive=adaptive)
+            model = PacketModel(adaptive=adaptive)
             part[adaptive] += spread(net, model, flows, mixed, 1500) / 3
     assert part[False] < 0.75
     assert part[True] > 1.25 * part[False]

@@ -50,7 +50,7 @@ def least_time(paths: JobPaths, pattern: Pattern, size_bytes: float) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", PATTERNS)
-@pytest.mark.parametrize("seed", [nightly(seed) if seed == 13 else seed for seed in range(15)])
+@pytest.mark.parametrize("seed", [nightly(seed) if seed in (7, 9, 13) else seed for seed in range(15)])
 def test_as_good_as_trying_all_orders(seed: int, algorithm: str) -> None:
     fabric = draw(seed)
     routed = routing.route(fabric, "balanced")
@@ -80,7 +80,7 @@ def test_as_good_as_trying_all_orders_of_eight(name: str, algorithm: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(0, 30, 4))
+@pytest.mark.parametrize("seed", [*range(0, 28, 4), nightly(28)])
 def test_loads_are_those_that_the_judge_of_routings_counts(seed: int) -> None:
     fabric = draw(seed)
     routed = routing.route(fabric, "balanced")

@@ -1,0 +1,115 @@
+"""Hashed paths beside static and adaptive tables on the same cables, and beside published figures: docs/ethernet.md.
+
+    python benchmarks/published/ethernet.py
+
+Rates are max-min fair and static: the flows of a phase all at once, as shares of what their own links allow. Each draw
+has a random phase and a seed of the hash of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import routing
+import topo
+from routing.quality.figures import fair_rates
+from routing.studies import adaptive, hashed_rates
+
+DRAWS = 20
+QUEUE_PAIRS = (1, 4, 16, 0)
+
+
+def tree(hosts: int, leaves: int, spines: int, parallel: int) -> topo.Fabric:
+    """Return a two-level tree of switches with 40 ports."""
+    network = {"shape": "fat-tree", "switch": "QM8700", "levels": 2, "leaves": leaves, "spines": spines,
+               "parallel": parallel}  # fmt: skip
+    nodes = {"gpu": {"model": "pcie-a100", "count": hosts}}
+    return topo.parse({"name": "tree", "nodes": nodes, "network": network}).fabric
+
+
+def three_levels() -> topo.Fabric:
+    """Return a tree of three levels, 512 hosts, 8 next hops on the way up at each."""
+    return topo.parse({"name": "three-levels", "nodes": {"gpu": {"model": "pcie-a100", "count": 512}},
+                       "network": {"shape": "k-ary-n-tree", "switch": "QM8700", "k": 8, "n": 3}}).fabric  # fmt: skip
+
+
+def middle(values: list[float]) -> tuple[float, float, float]:
+    """Return the median, the fifth and the 95th percentile, each of them one of the values."""
+    found = np.percentile(values, (50, 5, 95), method="inverted_cdf").tolist()
+    return found[0], found[1], found[2]
+
+
+def permuted(fabric: topo.Fabric, queue_pairs: int, of: Callable[[np.ndarray], float], **more: bool) -> list[float]:  # type: ignore[type-arg]
+    """Return a figure of the rates of random permutations, draw by draw."""
+    ends, hashed = fabric.ends(role="compute"), routing.Hashed(fabric, queue_pairs, **more)
+    phases = routing.quality.permutations(len(ends), DRAWS, np.random.default_rng(0))
+    return [float(of(hashed_rates(hashed.drawn(seed), ends, partners))) for seed, partners in enumerate(phases)]
+
+
+def same_cables(names: list[str]) -> None:
+    """Print what random permutations get on the cables of presets."""
+    print("| cables | paths | mean | p5 to p95 | slowest flow | p5 to p95 |")
+    print("|---|---|--:|--:|--:|--:|")
+    for name in names:
+        fabric = topo.preset(name).fabrics[0] if name != "three levels" else three_levels()
+        ends = fabric.ends(role="compute")
+        phases = routing.quality.permutations(len(ends), DRAWS, np.random.default_rng(0))
+        routed = routing.route(fabric, lanes=1)
+        mean, least = fair_rates(routed, ends, phases)
+        rows = [("InfiniBand, static tables", mean.tolist(), least.tolist())]
+        _, proof = adaptive.choose_roots(routed)
+        groups = proof.tables if proof.holds else adaptive.legal_tables(routed)
+        spread = [adaptive.spread_rates(fabric, groups, ends, partners) for partners in phases]
+        rows.append(("InfiniBand, adaptive (even split)", [r.mean() for r in spread], [r.min() for r in spread]))
+        for queue_pairs in QUEUE_PAIRS:
+            said = routing.Hashed(fabric, queue_pairs).engine
+            rows.append((said, permuted(fabric, queue_pairs, np.mean), permuted(fabric, queue_pairs, np.min)))
+        rows.append(("ECMP, 4 queue pairs, one hash on all switches", permuted(fabric, 4, np.mean, one_hash=True),
+                     permuted(fabric, 4, np.min, one_hash=True)))  # fmt: skip
+        for paths, means, leasts in rows:
+            figures = [f"{median:.2f} | {low:.2f} to {high:.2f}" for median, low, high in map(middle, (means, leasts))]
+            print(f"| {name} | {paths} |", " | ".join(figures), "|", flush=True)
+
+
+def ring_times(fabric: topo.Fabric, queue_pairs: int, *, mixed: bool) -> list[float]:
+    """Return times of rings of all hosts in a random order, or along the tree, by that of an idle network."""
+    ends = fabric.ends(role="compute")
+    times = []
+    for seed in range(DRAWS):
+        order = np.random.default_rng(seed).permutation(len(ends)) if mixed else np.arange(len(ends))
+        hashed = routing.Hashed(fabric, queue_pairs, seed)
+        times.append(1 / hashed_rates(hashed, ends[order], np.roll(np.arange(len(ends)), -1).astype(np.int32)).min())
+    return times
+
+
+def published() -> None:
+    """Print published figures, and the same computed."""
+    three, full, double = three_levels(), tree(160, 8, 4, 5), tree(80, 8, 4, 5)
+    print("| published | figure | computed, median (p5 to p95) |")
+    print("|---|--:|--:|")
+    for said, figure, values in (
+        ("NVIDIA, 2024-10-28: data throughput of standard Ethernet, three tiers", "60 %", permuted(three, 1, np.mean)),
+        ("the same: of Spectrum-X, which sprays", "95 %", permuted(three, 0, np.mean)),
+        ("Raiciu et al., SIGCOMM 2011: utilisation of trees with ECMP", "below 50 %", permuted(three, 1, np.mean)),
+        ("the same: some flows, of what they might expect", "10 %", permuted(three, 1, np.min)),
+    ):
+        a, b, c = (100 * value for value in middle(values))
+        print(f"| {said} | {figure} | {a:.0f} % ({b:.0f} to {c:.0f}) |")
+    along, mixed = (ring_times(full, 1, mixed=mixed) for mixed in (False, True))
+    lost = [1 - few / many for few, many in zip(along, mixed, strict=True)]
+    one, many = (ring_times(double, queue_pairs, mixed=True) for queue_pairs in (1, 16))
+    gained = [before / after - 1 for before, after in zip(one, many, strict=True)]
+    for said, figure, shares in (
+        ("Meta, 2024-08-05: loss by fragmented jobs, ECMP", "above 30 %", lost),
+        ("the same: gain of an allreduce by queue pairs, twice the uplinks", "up to 40 %", gained),
+    ):
+        a, b, c = (100 * value for value in middle(shares))
+        print(f"| {said} | {figure} | {a:.0f} % ({b:.0f} to {c:.0f}) |")
+
+
+if __name__ == "__main__":
+    same_cables(["lab-20", "dgx-h100-48", "three levels"])
+    print()
+    published()

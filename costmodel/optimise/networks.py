@@ -1,0 +1,200 @@
+"""Several networks at once: each is the cheapest of its own, since they share no switch and no cable.
+
+The least price of all is the sum of the least prices, so the certificates of all are one of the whole. What they share
+is what a buyer has: budgets, stock and floor. These are compared with the cheapest networks together. Where one is
+exceeded, dearer networks may still keep it, and the verdict says that it cannot tell, except for a price that is proven
+to be the least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from costmodel.bills import make_bill
+from costmodel.optimise.design import PRICE_CHECKS, check_floor, check_limits
+from costmodel.optimise.needs import FurtherNetwork, Needs, grown, with_quotes
+from costmodel.optimise.search import Search
+from costmodel.parts import NETWORK
+from topo.amounts import Check, Sum, Verdict, listed, sums_to_dict
+from topo.catalog.load import Catalog, load_catalog
+from topo.cluster import Cluster
+from topo.cluster_spec import ClusterBudget, ClusterSpec, Network
+from topo.errors import HeddleError
+from topo.fabric import Role
+from topo.table import Column, Shown, Table, plain
+
+SearchOne = Callable[[Needs, Catalog], Search]
+"""Searches the cheapest design of one network, as `costmodel.optimise` does."""
+
+
+@dataclass(frozen=True)
+class Networks(Shown):
+    """The cheapest design of each network of needs with several, and what they are together."""
+
+    needs: Needs
+    searches: dict[str, Search]
+    """By network; the first has the name of the needs."""
+    spec: ClusterSpec | None
+    """The cluster with the winners; None where a network has none."""
+    cost: Sum
+    """Price of switches, cables and optics of all networks, on a floor each cable at its length."""
+    checks: tuple[Check, ...]
+    """Each limit that the networks share."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether each network is proven to meet its needs, and all of them what they share.
+
+        Cannot tell where a part has no price, as for one network.
+        """
+        found = [*(each.verdict for each in self.searches.values()), *(check.verdict for check in self.checks)]
+        unpriced = any(each.unpriced for each in self.searches.values())
+        return Verdict.all_of([*found, *[Verdict.CANNOT_TELL] * unpriced])
+
+    @property
+    def proven(self) -> bool:
+        """Whether the networks are known to be the cheapest."""
+        return all(found.proven for found in self.searches.values())
+
+    @property
+    def certificate(self) -> str:
+        """What is proven, in one sentence."""
+        lacking = [name for name, found in self.searches.items() if found.winner is None]
+        if lacking:
+            return f"no design was found for {listed(lacking)}"
+        known = [f"{self.cost} {self.needs.currency} for {len(self.searches)} networks"]
+        if not any(found.unpriced for found in self.searches.values()):
+            least = sum(found.bound for found in self.searches.values())
+            known.append(f"none of these families cost less than {least:,.0f}, with cables at the price of their speed")
+        known += (f"{name}: {found.winner.proof}" for name, found in self.searches.items() if found.winner is not None)
+        return "; ".join([*known, *(check.text for check in self.checks if check.verdict is not Verdict.HOLDS)])
+
+    def _brief(self) -> str:
+        return self.certificate
+
+    @property
+    def table(self) -> Table:
+        """The cheapest design of each network."""
+        found = list(self.searches.values())
+        winners = [each.winner for each in found]
+        return Table(
+            f"{self.needs.name}: the cheapest design of each network",
+            (
+                Column("network", list(self.searches)),
+                Column("design", [winner.name if winner else "none meets the needs" for winner in winners]),
+                Column("price", [str(winner.total) if winner else None for winner in winners], self.needs.currency),
+                Column("switches", [winner.switches if winner else None for winner in winners]),
+                Column("needs", [str(each.verdict) for each in found]),
+                Column("no price", [", ".join(each.unpriced) or "none" for each in found]),
+            ),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, ready for JSON."""
+        return {
+            "networks": {name: found.to_dict() for name, found in self.searches.items()},
+            "verdict": str(self.verdict),
+            "certificate": self.certificate,
+            "proven": self.proven,
+            "currency": self.needs.currency,
+            **sums_to_dict({"price": self.cost}),
+            "checks": plain(self.checks),
+            "spec": None if self.spec is None else self.spec.model_dump(mode="json", exclude_unset=True),
+        }
+
+
+def optimise_networks(needs: Needs, search: SearchOne, catalog: Catalog | None = None) -> Networks:
+    """Find the cheapest design of each network of needs with `Needs.networks`.
+
+    Parameters
+    ----------
+    needs : Needs
+        The requirements: see `costmodel.read_needs`.
+    search : callable
+        ``search(needs, catalog)`` searches one network, as `costmodel.optimise` does.
+    catalog : topo.Catalog, optional
+        Hardware and prices; by default the catalog that ships with Heddle, with the tables of the needs.
+
+    Raises
+    ------
+    topo.HeddleError
+        When a network names a group that there is not.
+
+    Examples
+    --------
+    >>> import costmodel
+    >>> needs = costmodel.Needs.model_validate({
+    ...     "name": "pod", "nodes": {"gpu": {"model": "pcie-a100", "count": 60}}, "job": {"nodes": 60},
+    ...     "switches": ["QM8700"], "networks": {"storage": {"adapters": {"gpu": 1}}},
+    ... })
+    >>> found = costmodel.optimise_networks(needs, costmodel.optimise)
+    >>> list(found.searches), found.proven, list(found.spec.networks)
+    (['pod', 'storage'], True, ['storage'])
+    """
+    catalog = catalog or load_catalog([Path(needs.catalog)] if needs.catalog else [])
+    unknown = sorted({group for network in needs.networks.values() for group in network.adapters} - set(needs.nodes))
+    if unknown:
+        raise HeddleError(f"networks: found {listed(unknown)}; expected groups of `nodes`: {listed(needs.nodes)}")
+    searches = {needs.name: search(_alone(needs, nodes=needs.first_network(catalog)), catalog)}
+    for name, network in needs.networks.items():
+        searches[name] = search(*_further(needs, name, network, catalog))
+    winners = [found.winner for found in searches.values()]
+    if None in winners:
+        return Networks(needs, searches, None, Sum(), ())
+    first, *others = (winner.spec.network for winner in winners if winner is not None)
+    stated = {key: value for key in ("floor", "terms", "exclude") if (value := getattr(needs, key))}
+    networks = {
+        name: Network(network=shape, **network.model_dump(include={"adapters", "adapter"}, exclude_unset=True))
+        for (name, network), shape in zip(needs.networks.items(), others, strict=True)
+    }
+    spec = ClusterSpec(name=needs.name, nodes=needs.nodes, network=first, networks=networks, **stated)
+    quoted = with_quotes(needs, catalog)
+    bought = Cluster(spec, quoted)
+    full = bought
+    if needs.growth:
+        later = {name: grown(group, needs.growth) for name, group in needs.nodes.items()}
+        full = Cluster(spec.model_copy(update={"nodes": later}), quoted)
+    bill = make_bill(bought.fabrics, quoted, bought.layout, bought.cablings)
+    power = make_bill(full.fabrics, quoted).power
+    cost = bill.of(*NETWORK).price(needs.currency).network
+    switches = sum(fabric.n_switches for fabric in bought.fabrics)
+    checks = [*check_limits(needs, cost, power, switches, bill), *check_floor(full, needs)]
+    least = needs.floor is None and all(found.proven for found in searches.values())
+    return Networks(needs, searches, spec, cost, tuple(_judged(checks, least)))
+
+
+def _alone(needs: Needs, **update: object) -> Needs:
+    """Return needs of one network, without what all networks share."""
+    shared = {"budget": ClusterBudget(), "network_price": None, "floor": None, "reach": None}
+    return needs.model_copy(update={**shared, "networks": {}, **update})
+
+
+def _further(needs: Needs, name: str, network: FurtherNetwork, catalog: Catalog) -> tuple[Needs, Catalog]:
+    """Return the needs of a further network, and the catalog in which its servers have its adapters."""
+    nodes, models = {}, dict(catalog.nodes)
+    for group, adapters in network.adapters.items():
+        node = needs.nodes[group]
+        model = catalog.node(node.model)
+        further = model.storage_adapter_model if (node.role or model.role) is Role.COMPUTE else None
+        adapter = network.adapter or further or model.adapter_model
+        alias = f"{node.model} of {group}"  # two groups of a model may have different adapters here
+        models[alias] = replace(model, name=alias, adapters=adapters, adapter_model=adapter, cages=None)
+        nodes[group] = node.model_copy(update={"model": alias})
+    asked = {key: getattr(network, key) for key in ("job", "bandwidth", "survives_a_switch", "families")}
+    switches = network.switches or needs.switches
+    alone = _alone(needs, name=f"{needs.name}-{name}", nodes=nodes, switches=switches, **asked)
+    return alone, replace(catalog, nodes=MappingProxyType(models))
+
+
+def _judged(checks: list[Check], least: bool) -> Iterator[Check]:
+    """Yield checks of the cheapest networks as checks of all: dearer ones may keep a limit that is no price."""
+    for check in checks:
+        if check.verdict is Verdict.EXCEEDED and not (least and check.what in PRICE_CHECKS):
+            text = f"{check.text}: the cheapest networks exceed it, others may not"
+            yield replace(check, verdict=Verdict.CANNOT_TELL, text=text)
+        else:
+            yield check

@@ -1,0 +1,368 @@
+"""Paths that Ethernet switches choose: by a hash of the flow, or packet by packet, over all shortest next hops (ECMP).
+
+A switch forwards to the neighbours that are one hop nearer to the destination, each cable to them alike. Which it
+takes, a hash of the flow's addresses and ports says, so that the packets of a queue pair stay in order. A message that
+is divided over k queue pairs takes k such paths, a k-th of it on each: all go at the pace of the slowest, since a
+sender has few messages under way. With spraying each packet takes a port of its own, and every switch divides a flow
+evenly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.lanes.classes import LanePlan
+from routing.lanes.policy import QosPolicy
+from routing.machine_code import inner, kernel
+from routing.order.legal import breadth_first
+from topo.budget import PATH_LINKS
+from topo.errors import HeddleError, plural
+from topo.fabric import Fabric, frozen
+from topo.hostlist import natural_order
+from topo.table import Column, Shown, Table
+
+Int32s = NDArray[np.int32]
+
+SPRAY = 0
+"""Queue pairs, where each packet takes a path of its own."""
+
+MAX_QUEUE_PAIRS = 128
+"""As many as NCCL divides a connection over (``NCCL_IB_QPS_PER_CONNECTION``, NVIDIA's NCCL user guide)."""
+
+UNREACHED = 2**15 - 1
+"""Hops from a switch that does not reach a destination."""
+
+ONE_LANE = LanePlan((0,) * 16, ((0, 1),))
+
+
+class Paths(NamedTuple):
+    """Paths of n pairs of end ports."""
+
+    offset: NDArray[np.int64]
+    """(n + 1,) pair i uses ``channel[offset[i]:offset[i + 1]]``, each channel once."""
+    channel: Int32s
+    share: NDArray[np.float64]
+    """Beside it: the part of the pair's bytes that goes over the channel."""
+
+
+class Bonds(NamedTuple):
+    """Which ports serve an end port: its own, or all those of its bond."""
+
+    offset: Int32s
+    """(E + 1,) end port e has ``port[offset[e]:offset[e + 1]]``, none where it has no cable."""
+    port: Int32s
+    row: Int32s
+    """Beside it: the row of the port's switch in `Hashed.hops`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hashed(Shown):
+    """A fabric whose switches choose among all shortest next hops: what `routing.Routed` is to forwarding tables.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> hashed = routing.Hashed(fabric, queue_pairs=4)
+    >>> hashed
+    <Hashed lab-20: ECMP, 4 queue pairs a connection, hash seed 0>
+    >>> float(hashed.paths(fabric.ends()[:1], fabric.ends()[-1:]).share.sum())  # four hops
+    4.0
+    """
+
+    _made_by = "`routing.Hashed(fabric)`"
+
+    fabric: Fabric
+    queue_pairs: int = 1
+    """Paths that the bytes from one end port to another are divided over; 0 (`SPRAY`) for a path for each packet."""
+    seed: int = 0
+    """Of the hash: what addresses and ports the flows happen to have."""
+    one_hash: bool = False
+    """Whether all switches use one hash, so that the flows that a switch gets choose alike there (polarisation)."""
+    bond: int = 1
+    """Adapter ports of a server, one after another, that are one port to flows: two for a bond to two leaves."""
+    hops: NDArray[np.int16] = field(default_factory=lambda: np.zeros((0, 0), np.int16))
+    """(T, S) hops from each switch to each switch with hosts, `UNREACHED` for none; found when left out."""
+    lanes: LanePlan = ONE_LANE
+    """One for all: classes of service are not in it."""
+    policy: QosPolicy = field(default_factory=QosPolicy)
+
+    def __post_init__(self) -> None:
+        if not SPRAY <= self.queue_pairs <= MAX_QUEUE_PAIRS:
+            expected = f"{SPRAY} for spraying, or 1 to {MAX_QUEUE_PAIRS}"
+            raise HeddleError(f"found {self.queue_pairs} queue pairs; expected {expected}")
+        if self.bond < 1:
+            raise HeddleError(f"found bonds of {self.bond} ports; expected 1 or more")
+        if not self.hops.size:
+            fabric = self.fabric
+            sender = fabric.port_node[fabric.inner]
+            order = np.argsort(sender, kind="stable")
+            indptr = np.append(0, np.cumsum(np.bincount(sender, minlength=fabric.n_switches))).astype(np.int32)
+            found = count_hops(frozen(indptr), frozen(fabric.peer_node[fabric.inner][order]), self._homes)
+            object.__setattr__(self, "hops", frozen(found))
+
+    @cached_property
+    def _homes(self) -> Int32s:
+        """(T,) switches that hosts hang on."""
+        homes = np.unique(self.fabric.end_switch[self.fabric.n_switches :])
+        return frozen(homes[homes >= 0].astype(np.int32))
+
+    @cached_property
+    def _bonds(self) -> Bonds:
+        """Return the ports of each end port that have a cable to a switch."""
+        fabric = self.fabric
+        ends = np.arange(fabric.n_switches, fabric.n_end_ports)
+        host = fabric.host[fabric.end_node[ends]].astype(np.int64)
+        host = np.where(host < 0, len(fabric.hosts) + ends, host)  # an adapter without a server stands alone
+        order = np.argsort(host, kind="stable")
+        if self.bond > 1:  # planes side by side have the adapters of a server apart
+            names = [natural_order(fabric.names[node]) for node in fabric.end_node[ends].tolist()]
+            order = np.array(sorted(range(len(ends)), key=lambda end: (host[end], names[end])), np.int64)
+        first = np.searchsorted(host[order], host[order])
+        group = np.empty(len(ends), np.int64)
+        group[order] = first + (np.arange(len(ends)) - first) // self.bond * self.bond
+        by_group = np.argsort(group, kind="stable")
+        by_group = by_group[fabric.end_switch[ends[by_group]] >= 0]
+        low, high = (np.searchsorted(group[by_group], group, side) for side in ("left", "right"))
+        count = np.append(np.zeros(fabric.n_switches, np.int64), high - low)
+        offset = np.append(0, np.cumsum(count))
+        place = np.arange(offset[-1]) - np.repeat(offset[:-1], count)
+        member = ends[by_group[np.repeat(np.append(np.zeros(fabric.n_switches, np.int64), low), count) + place]]
+        row = np.searchsorted(self._homes, fabric.end_switch[member]).astype(np.int32)
+        return Bonds(frozen(offset.astype(np.int32)), frozen(fabric.port_of(member)), frozen(row))
+
+    def _brief(self) -> str:
+        return f"{self.fabric.name}: {self.maker}, hash seed {self.seed}"
+
+    @property
+    def engine(self) -> str:
+        """What chooses the paths, as results call it."""
+        if self.queue_pairs == SPRAY:
+            return "spraying" if self.bond == 1 else f"spraying, bonds of {self.bond} ports"
+        said = f"ECMP, {plural(self.queue_pairs, 'queue pair')} a connection"
+        said += f", bonds of {self.bond} ports" if self.bond > 1 else ""
+        return f"{said}, one hash on all switches" if self.one_hash else said
+
+    maker = engine
+
+    @property
+    def is_random(self) -> bool:
+        """Whether another seed gives other paths."""
+        return self.queue_pairs != SPRAY
+
+    def drawn(self, seed: int) -> Hashed:
+        """Return the same with another seed of the hash."""
+        return replace(self, seed=seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is known of the paths as plain values, ready for JSON."""
+        return {
+            "name": self.fabric.name,
+            "engine": self.engine,
+            **{name: getattr(self, name) for name in ("queue_pairs", "seed", "one_hash", "bond")},
+        }
+
+    @property
+    def table(self) -> Table:
+        """What chooses the paths."""
+        figures = {name.replace("_", " "): value for name, value in self.to_dict().items()}
+        return Table("hashed paths", (Column("of", list(figures)), Column("value", list(figures.values()))))
+
+    def paths(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> Paths:
+        """Return the channels from end ports to others, those of adapters included.
+
+        Parameters
+        ----------
+        src, dst : (n,) int
+            End ports. Two pairs with the same ends take the same paths.
+
+        Returns
+        -------
+        Paths
+            They stop before the first pair that no path connects: there are fewer offsets then. A port to itself has
+            no channel.
+
+        Raises
+        ------
+        HeddleError
+            When paths have more channels in all than the budget ``path-links``.
+        """
+        fabric, rng = self.fabric, np.random.default_rng(self.seed)
+        key = int(rng.integers(2**32))
+        salt = rng.integers(2**32, size=fabric.n_switches + 1)  # the last is that of all adapters
+        salt[:-1] *= not self.one_hash
+        found = hash_paths(
+            fabric.port_offset, fabric.peer, fabric.peer_node, self.hops, self._bonds,
+            frozen(src.astype(np.int32)), frozen(dst.astype(np.int32)),
+            self.queue_pairs, key, frozen(salt), PATH_LINKS.limit,
+        )  # fmt: skip
+        if len(found[1]) > PATH_LINKS.limit:
+            raise HeddleError(
+                f"paths of {len(src):,} pairs of {fabric.name} by {self.engine} have too many channels; expected "
+                f"{PATH_LINKS}: take queue pairs, fewer of them, or a smaller job"
+            )
+        return Paths(*found)
+
+
+@kernel
+def count_hops(indptr: Int32s, neighbour: Int32s, targets: Int32s) -> NDArray[np.int16]:
+    """Return (T, S) hops to each target switch, `UNREACHED` for none, in a graph of switches in CSR form."""
+    n = len(indptr) - 1
+    found = np.empty((len(targets), n), np.int16)
+    hops, nearest = np.empty(n, np.int32), np.empty(n, np.int32)
+    for t in range(len(targets)):
+        breadth_first(targets[t], indptr, neighbour, hops, nearest)
+        for here in range(n):
+            found[t, here] = hops[here] if 0 <= hops[here] < UNREACHED else UNREACHED
+    return found
+
+
+@inner
+def _mix(value: int) -> int:
+    """Return 32 bits, of which each depends on all 32 bits of a value (T. Mueller's integer hash, public domain)."""
+    for _ in range(2):
+        value = ((value >> 16) ^ value) * 0x45D9F3B & 0xFFFFFFFF
+    return (value >> 16) ^ value
+
+
+@inner
+def _near(node: int, bonds: Bonds, dest: int, hops: NDArray[np.int16]) -> int:
+    """Return the hops from a node to the nearest switch of a destination, `UNREACHED` from an adapter."""
+    nearest = UNREACHED
+    if 0 <= node < hops.shape[1]:
+        for member in range(bonds.offset[dest], bonds.offset[dest + 1]):
+            nearest = min(nearest, hops[bonds.row[member], node])
+    return nearest
+
+
+@inner
+def _add(
+    port: int, share: float, first: int, n: int, place: Int32s, channel: Int32s, shares: NDArray[np.float64]
+) -> int:
+    """Add a share to a channel of the pair whose entries begin at `first`; return the number of entries."""
+    at = place[port]
+    if first <= at < n and channel[at] == port:
+        shares[at] += share
+        return n
+    place[port] = n
+    channel[n], shares[n] = port, share
+    return n + 1
+
+
+@kernel
+def hash_paths(
+    port_offset: Int32s, peer: Int32s, peer_node: Int32s, hops: NDArray[np.int16], bonds: Bonds, src: Int32s,
+    dst: Int32s, queue_pairs: int, key: int, salt: NDArray[np.int64], most: int,
+) -> tuple[NDArray[np.int64], Int32s, NDArray[np.float64]]:  # fmt: skip
+    """Follow shortest next hops from end port to end port, at each switch by a hash, or over all of them evenly.
+
+    All shortest paths of a pair have one length, so the switches at each distance from the destination are left before
+    those that are nearer: a flow that is divided need not be followed twice.
+
+    Parameters
+    ----------
+    port_offset, peer, peer_node
+        As in `topo.fabric.Fabric`.
+    hops, bonds
+        As in `Hashed`.
+    src, dst : (n,) int32
+        End ports.
+    queue_pairs : int
+        Paths of each pair; `SPRAY` for all of them.
+    key : int
+        32 bits that decide the hash of a flow.
+    salt : (S + 1,) int64
+        32 bits that decide what each switch, and last an adapter, makes of it.
+    most : int
+        Entries after which it stops.
+
+    Returns
+    -------
+    tuple
+        As `Paths`; with more than `most` entries where it has stopped for that.
+    """
+    n_switches = len(salt) - 1
+    offset = np.zeros(len(src) + 1, np.int64)
+    place = np.full(len(peer), -1, np.int32)
+    part, current, following = np.zeros(n_switches), np.empty(n_switches, np.int32), np.empty(n_switches, np.int32)
+    channel, shares = np.empty(64, np.int32), np.empty(64)
+    n = 0
+    for at in range(len(src)):
+        first, source, dest = n, int(src[at]), int(dst[at])
+        if source == dest:
+            offset[at + 1] = n
+            continue
+        flow = _mix(_mix(key ^ source) ^ dest)
+        for path in range(max(queue_pairs, 1)):
+            own = _mix(flow ^ path)
+            share = 1.0 / max(queue_pairs, 1)
+            distance, width = UNREACHED, 0
+            for member in range(bonds.offset[source], bonds.offset[source + 1]):
+                near = _near(peer_node[bonds.port[member]], bonds, dest, hops)
+                if near < distance:
+                    distance, width = near, 0
+                if near == distance:
+                    width += 1
+            if distance == UNREACHED:
+                return offset[: at + 1].copy(), channel[:n].copy(), shares[:n].copy()
+            count, turn = 0, -1 if queue_pairs == SPRAY else _mix(own ^ salt[n_switches]) % width
+            for step in range(distance + 2):  # out of the adapter, from switch to switch, and to the adapter
+                then = 0
+                for place_of in range(1 if step == 0 else count):
+                    here = -1 if step == 0 else current[place_of]
+                    begin = bonds.offset[source] if step == 0 else port_offset[here]
+                    end = bonds.offset[source + 1] if step == 0 else port_offset[here + 1]
+                    if step > 0:
+                        width = 0
+                        for port in range(begin, end):
+                            if _leads(port, peer, peer_node, distance + 1 - step, bonds, dest, hops):
+                                width += 1
+                        turn = -1 if queue_pairs == SPRAY else _mix(own ^ salt[here]) % width
+                        share = part[here]
+                        part[here] = 0.0
+                    for numbered in range(begin, end):
+                        port = bonds.port[numbered] if step == 0 else numbered
+                        if step == 0 and _near(peer_node[port], bonds, dest, hops) != distance:
+                            continue
+                        if step > 0 and not _leads(port, peer, peer_node, distance + 1 - step, bonds, dest, hops):
+                            continue
+                        turn -= 1
+                        if queue_pairs != SPRAY and turn != -1:
+                            continue
+                        if n == len(channel):
+                            if n > most:
+                                return offset[: at + 1].copy(), channel, shares
+                            wider, larger = np.empty(2 * n, np.int32), np.empty(2 * n)
+                            for i in range(n):
+                                wider[i], larger[i] = channel[i], shares[i]
+                            channel, shares = wider, larger
+                        moved = share / width if queue_pairs == SPRAY else share
+                        n = _add(port, moved, first, n, place, channel, shares)
+                        there = peer_node[port]
+                        if there < n_switches:
+                            if part[there] == 0.0:
+                                following[then] = there
+                                then += 1
+                            part[there] += moved
+                current, following = following, current
+                count = then
+        offset[at + 1] = n
+    return offset, channel[:n].copy(), shares[:n].copy()
+
+
+@inner
+def _leads(
+    port: int, peer: Int32s, peer_node: Int32s, distance: int, bonds: Bonds, dest: int, hops: NDArray[np.int16]
+) -> bool:
+    """Whether a port of a switch leads to a destination that is so many hops away, 0 for its last link."""
+    if distance > 0:
+        return _near(peer_node[port], bonds, dest, hops) == distance - 1
+    for member in range(bonds.offset[dest], bonds.offset[dest + 1]):  # noqa: SIM110 - Numba takes no generator
+        if peer[port] == bonds.port[member]:
+            return True
+    return False

@@ -1,0 +1,130 @@
+"""What flows get on hashed paths, pattern by pattern: the figures of quality of an Ethernet, over seeds of the hash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.hashed import Hashed
+from routing.quality.figures import bisections, permutations, shifts
+from routing.studies.adaptive.shares import fill
+from routing.tables import tree_order
+from topo.errors import HeddleError
+from topo.table import Column, Shown, Table
+
+DRAWS = 20
+"""Phases of a random pattern, each with a seed of its own; of so few the fifth percentile is the least."""
+
+PERCENTILES = (50, 5, 95)
+
+
+@dataclass(frozen=True)
+class HashedShare:
+    """Rates of the flows of a pattern as shares of what their own two links allow: over draws, each of one seed."""
+
+    pattern: str
+    mean: float
+    """Of all flows: the median over draws, as what follows."""
+    mean_p5: float
+    mean_p95: float
+    least: float
+    """Of the slowest flow, at whose pace a collective goes."""
+    least_p5: float
+    least_p95: float
+
+
+@dataclass(frozen=True)
+class HashedShares(Shown):
+    """What flows get on hashed paths."""
+
+    engine: str
+    rows: tuple[HashedShare, ...]
+
+    @property
+    def table(self) -> Table:
+        """The rates, as shares."""
+        names = {"mean": "mean", "p5": "mean_p5", "p95": "mean_p95"}
+        names |= {"slowest": "least", "slowest p5": "least_p5", "slowest p95": "least_p95"}
+        columns = (Column(title, [getattr(row, of) for row in self.rows], digits=".2f") for title, of in names.items())
+        title = f"share of its own link that a flow gets by {self.engine}: median over {DRAWS} draws, p5 and p95"
+        return Table(title, (Column("flows", [row.pattern for row in self.rows]), *columns))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rates by pattern as plain values, ready for JSON."""
+        rows = [asdict(row) for row in self.rows]
+        return {"engine": self.engine, **{row.pop("pattern"): row for row in rows}}
+
+
+def measure_hashed(hashed: Hashed, *, draws: int = DRAWS) -> HashedShares:
+    """Measure what flows get on hashed paths in random halves, random permutations and shifts.
+
+    Each draw has a phase of its own and a seed of its own, from that of ``hashed`` on. Hosts are ranked along the tree.
+
+    Raises
+    ------
+    HeddleError
+        When fewer than two hosts have a cable.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> found = routing.studies.measure_hashed(routing.Hashed(topo.preset("lab-20").fabric))
+    >>> [row.pattern for row in found.rows]
+    ['random halves', 'random permutations', 'shifts']
+    >>> all(row.mean_p5 <= row.mean <= row.mean_p95 <= 1 for row in found.rows)
+    True
+    """
+    fabric = hashed.fabric
+    ends = fabric.ends()
+    ranks = tree_order(fabric, ends[fabric.end_switch[ends] >= 0])
+    if len(ranks) < 2:
+        raise HeddleError(f"found {len(ranks)} hosts with a cable; expected at least two, for flows between them")
+    patterns: dict[str, Callable[[], NDArray[np.int32]]] = {
+        "random halves": lambda: bisections(len(ranks), draws, np.random.default_rng(hashed.seed)),
+        "random permutations": lambda: permutations(len(ranks), draws, np.random.default_rng(hashed.seed)),
+        "shifts": lambda: shifts(len(ranks), draws),
+    }
+    rows = []
+    for name, phases in patterns.items():
+        rates = [
+            hashed_rates(hashed.drawn(hashed.seed + number), ranks, partners)
+            for number, partners in enumerate(phases())
+            if (partners >= 0).any()
+        ]
+        figures = [[float(rate.mean()) for rate in rates], [float(rate.min()) for rate in rates]]
+        told = [np.percentile(values, PERCENTILES, method="inverted_cdf").tolist() for values in figures]
+        rows.append(HashedShare(name, *told[0], *told[1]))
+    return HashedShares(hashed.engine, tuple(rows))
+
+
+def hashed_rates(hashed: Hashed, ranks: NDArray[np.int32], partners: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return the max-min fair rate of each flow on hashed paths, as a share of its own two links.
+
+    Parameters
+    ----------
+    hashed : Hashed
+    ranks : (n,) int32
+        End ports.
+    partners : (n,) int32
+        The rank that each sends to; -1 nobody. Its flow is left out.
+
+    Raises
+    ------
+    HeddleError
+        When two ranks have no path.
+    """
+    fabric = hashed.fabric
+    sends = np.flatnonzero(partners >= 0)
+    source, dest = ranks[sends], ranks[partners[sends]]
+    offset, channel, share = hashed.paths(source, dest)
+    if len(offset) <= len(sends):
+        names = [fabric.label(int(fabric.end_node[end[len(offset) - 1]])) for end in (source, dest)]
+        raise HeddleError(f"no links lead from {names[0]} to {names[1]}")
+    flow = np.repeat(np.arange(len(sends)), np.diff(offset))
+    limit = np.minimum(fabric.rate_gbps[fabric.port_of(source)], fabric.rate_gbps[fabric.port_of(dest)])
+    rate: NDArray[np.float64] = fill(flow, channel, share, fabric.rate_gbps, len(sends)) / (limit * hashed.bond)
+    return rate

@@ -1,0 +1,145 @@
+"""Exports beside the programs that read them, as the Python registry has them: InfraGraph, and NetBox's forms.
+
+NetBox needs a database to run. What it takes is declared in its forms and choices, which are read here as they are, so
+that a column or a value that a version drops is seen. `make consumers` unpacks the version that the export names.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+import topo
+from plan.export.infragraph import format_infragraph
+from plan.export.netbox import ETHERNET, PROFILES, netbox_files
+from plan.export.registry import EXPORTS
+
+CONSUMERS = NETBOX = Path(__file__).parents[2] / "out" / "consumers"
+pytestmark = pytest.mark.peer(str(NETBOX / "dcim" / "choices.py"))
+FORMS = {"manufacturers": "ManufacturerImportForm", "sites": "SiteImportForm", "locations": "LocationImportForm",
+         "racks": "RackImportForm", "devices": "DeviceImportForm", "cables": "CableImportForm",
+         "roles": "DeviceRoleImportForm"}  # fmt: skip
+
+
+@cache
+def body_of(path: str, name: str) -> str:
+    """Return the text of a class of a module of NetBox, whose Python is newer than ours may be."""
+    text = (NETBOX / path).read_text(encoding="utf-8")
+    return re.split(r"^class ", text.partition(f"\nclass {name}(")[2], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def columns(form: str, path: str = "dcim/forms/bulk_import.py") -> set[str]:
+    """Return the fields that a form of bulk import takes."""
+    listed = re.search(r"^        fields = ([\[(].*?[\])])$", body_of(path, form), re.MULTILINE | re.DOTALL)
+    assert listed, form
+    return set(ast.literal_eval(listed[1]))
+
+
+@cache
+def choices(name: str) -> frozenset[str]:
+    """Return the values of a set of choices."""
+    return frozenset(
+        re.findall(r"^    [A-Z0-9_]+ = '(.*?)'(?:\s+#.*)?$", body_of("dcim/choices.py", name), re.MULTILINE)
+    )
+
+
+@cache
+def files() -> dict[str, str]:
+    """Return the files of a cluster with rails, splitters, storage and a floor."""
+    cluster = topo.preset("dgx-h100-48")
+    return netbox_files(cluster.fabrics, cluster.catalog, cluster.name, cluster.layout, cluster.cablings)
+
+
+def faults(written: dict[str, str]) -> set[str]:
+    """Return what NetBox does not know in files for it."""
+    found = set()
+    interfaces = columns("InterfaceTemplateImportForm", "dcim/forms/object_import.py")
+    for name, text in written.items():
+        if name.endswith(".csv"):
+            rows = csv.DictReader(io.StringIO(text))
+            known = columns(FORMS[re.split(r"[/.]", name)[0]])
+            found |= {f"{name}: {column}" for column in set(rows.fieldnames or ()) - known}
+            for row in rows if name == "cables.csv" else ():
+                found |= {f"{name}: {row.get('profile')}"} - {
+                    f"{name}: {one}" for one in choices("CableProfileChoices")
+                }
+                found |= {f"{name}: {row.get('type')}"} - {
+                    f"{name}: {one}" for one in choices("CableTypeChoices") | {""}
+                }
+        elif name.endswith(".yaml"):
+            kind = YAML(typ="safe", pure=True).load(text)
+            listed = kind.pop("interfaces")
+            found |= {f"{name}: {key}" for key in kind.keys() - columns("DeviceTypeImportForm")}
+            found |= {f"{name}: {key}" for one in listed for key in one.keys() - interfaces}
+            found |= {f"{name}: {one.get('type')}" for one in listed} - {
+                f"{name}: {one}" for one in choices("InterfaceTypeChoices")
+            }
+    return found
+
+
+def test_netbox_knows_every_column_and_value() -> None:
+    assert faults(files()) == set()
+    assert set(ETHERNET.values()) <= choices("InterfaceTypeChoices")
+    assert set(PROFILES.values()) <= choices("CableProfileChoices")
+
+
+@pytest.mark.parametrize("name", ["cables.csv", "devices.csv", "racks.csv", "device-types/dgx-h100.yaml"])
+def test_a_renamed_key_is_noticed(name: str) -> None:
+    text = files()[name]
+    keys = re.findall(r"^\s*(?:- )?([a-z_]+):", text, re.MULTILINE) if name.endswith(".yaml") else []
+    for key in set(keys) - {"interfaces"} or text.splitlines()[0].split(","):
+        broken = re.sub(rf"\b{key}\b(?=:)" if keys else rf"\b{key}\b", f"{key}x", text, count=0 if keys else 1)
+        assert faults(files() | {name: broken}), key
+
+
+def test_the_version_is_the_one_that_is_named() -> None:
+    version = YAML(typ="safe", pure=True).load(
+        (NETBOX / "netbox" / "_data" / "release.yaml").read_text(encoding="utf-8")
+    )
+    assert EXPORTS["netbox"].consumer == f"NetBox {'.'.join(version['version'].split('.')[:2])}"
+
+
+def cables_of_infragraph(text: str, folder: Path) -> int:
+    """Return how many edges between instances InfraGraph's own service makes of a description; -1 if it refuses it."""
+    path = folder / "infragraph.json"
+    path.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", SERVICE, str(path)],
+        env={**os.environ, "PYTHONPATH": str(CONSUMERS)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return int(done.stdout) if done.returncode == 0 else -1
+
+
+SERVICE = """
+import sys
+from infragraph.infragraph_service import InfraGraphService
+service = InfraGraphService()
+service.set_graph(open(sys.argv[1]).read())
+print(sum(a.split(".")[0] != b.split(".")[0] for a, b in service.get_networkx_graph().edges))
+"""
+
+
+@pytest.mark.parametrize("preset", ["lab-20", "dgx-h100-48"])
+def test_infragraph_has_every_cable(preset: str, tmp_path: Path) -> None:
+    cluster = topo.preset(preset)
+    text = format_infragraph(cluster.fabrics, cluster.catalog)
+    assert cables_of_infragraph(text, tmp_path) == sum(len(fabric.links) for fabric in cluster.fabrics)
+
+
+@pytest.mark.parametrize(
+    "key", ["devices", "instances", "edges", "components", "ep1", "instance", "component", "count"]
+)
+def test_infragraph_notices_a_renamed_key(key: str, tmp_path: Path) -> None:
+    cluster = topo.preset("lab-20")
+    text = format_infragraph(cluster.fabrics, cluster.catalog).replace(f'"{key}":', f'"{key}x":')
+    assert cables_of_infragraph(text, tmp_path) != len(cluster.fabric.links)
