@@ -69,6 +69,30 @@ def test_an_adapter_is_counted_with_its_switches_only_if_all_are_absent(seed: in
     assert {one.nodes[0] for one in found} == told
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_not_planned_is_told_once_with_the_ports_that_it_holds(seed: int) -> None:
+    """Nodes that the plan lacks, perhaps with a cable to one another: each with its first cable, and how many more."""
+    rng = np.random.default_rng(seed)
+    there = two_planes(rng)
+    extra = sorted(set(rng.choice(there.n_nodes, int(rng.integers(1, 6)), replace=False).tolist()) - {0})
+    plan = without_nodes(there, set(extra))
+    own = {plan.port_label(port): port for port in range(plan.n_ports)}
+    told = {}
+    for node in extra:
+        cables = [port for port in there.ports_of(node) if there.peer[port] >= 0]
+        fars = sorted(there.port_label(int(there.peer[port])) for port in cables)
+        known = [far for far in fars if far in own]
+        if cables:
+            name, more = there.label(node), len(cables) - 1
+            counted = f" and {more} cable{'s' * (more > 1)} more" if more else ""
+            ports = tuple(sorted(own[far] for far in known))
+            told[name] = (f"{(known or fars)[0]} - {name}", f"{name}{counted}", ports)
+    found = find_differences(plan, there).found
+    assert {one.kind for one in found} <= {"unplanned"}
+    assert sorted((one.where, one.found, tuple(sorted(one.ports))) for one in found) == sorted(told.values())
+    assert all(one.planned == "nothing" for one in found)
+
+
 def without_nodes(fabric: Fabric, gone: set[int]) -> Fabric:
     """The fabric as a tool lists it that does not see some nodes."""
     build, speed = FabricBuilder(fabric.name), parse_link_speed("4xHDR")
