@@ -94,9 +94,12 @@ kernels: .venv/installed-dev ## make a wheel of compiled kernels for this versio
 tools: ## install the Debian packages that the tests use as judges
 	@scripts/install-test-tools
 
-consumers: .venv/bin/python ## unpack the programs that read our exports, of the versions that they name, for tests: out/consumers
-	@rm -rf out/consumers; $(PIP) install --require-hashes --no-deps --no-compile --ignore-requires-python \
-	  --target out/consumers -r requirements-consumers.lock || echo "consumers: SKIPPED, pip could not install them"
+consumers: out/consumers/installed ## unpack the programs that read our exports, of the versions that they name, for tests: out/consumers
+
+out/consumers/installed: requirements-consumers.lock .venv/bin/python
+	@rm -rf out/consumers; if $(PIP) install --require-hashes --no-deps --no-compile --ignore-requires-python \
+	  --target out/consumers -r requirements-consumers.lock; then touch $@; \
+	  else echo "consumers: pip cannot install them here, for the reason above; their tests are skipped"; fi
 
 clean: ## remove .venv, results and caches
 	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -53,7 +53,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose real tool is missing; under CI `helpers.skips` lets it fail, since nobody would notice."""
     missing = sorted({tool for mark in item.iter_markers("peer") for tool in mark.args if not _is_there(tool)})
     if missing:
-        pytest.skip(f"needs {', '.join(missing)}: run scripts/install-test-tools as root, and make consumers")
+        pytest.skip(f"needs {', '.join(missing)}: run scripts/install-test-tools as root")
 
 
 @pytest.fixture(scope="session")

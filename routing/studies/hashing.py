@@ -116,6 +116,16 @@ def hashed_rates(hashed: Hashed, ranks: NDArray[np.int32], partners: NDArray[np.
     ------
     HeddleError
         When two ranks have no path.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> ranks = fabric.ends(role="compute")
+    >>> sprayed = routing.Hashed(fabric, queue_pairs=0)
+    >>> rates = routing.studies.hashed_rates(sprayed, ranks, routing.quality.shifts(len(ranks), 1)[0])
+    >>> f"{rates.min():.2f}"
+    '1.00'
     """
     fabric = hashed.fabric
     sends = np.flatnonzero(partners >= 0)

@@ -12,6 +12,7 @@ UNDER_CI = os.environ.get("CI", "").lower() == "true"
 ALLOWED = {
     "LogGOPSim": "no distribution has it; build it, and put LogGOPSim, txt2bin and schedgen on the PATH",
     "ASTRA-sim": "no distribution has it; put AstraSim_Analytical_Congestion_Aware and ..._Unaware on the PATH",
+    "consumers": "the programs that read our exports could not be installed; `make consumers` says why",
     "real dumps": "they are not ours to ship; set HEDDLE_FABRICS to the folder that holds them",
 }
 """What tests may do without under CI, with the reason."""

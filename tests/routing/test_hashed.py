@@ -163,6 +163,19 @@ def test_flows_over_equal_links_are_balls_in_bins() -> None:
                      [*binomial[:4], 1000 - sum(binomial[:4])]).pvalue > 0.001  # fmt: skip
 
 
+def test_queue_pairs_of_one_connection_are_balls_in_bins_too() -> None:
+    """Two queue pairs over 10 spines meet on one with probability 1/10: of 400 seeds 40, give or take 18 (3 sigma)."""
+    fabric = tree(16, 2, 10)
+    leaf = fabric.end_switch[fabric.ends()]
+    src, dst = fabric.ends()[leaf == 0][:1], fabric.ends()[leaf == 1][:1]
+    met = 0
+    for seed in range(400):
+        (used,) = by_pair(Hashed(fabric, 2, seed), src, dst)
+        spines = {int(fabric.peer_node[c]) for c in used if levels(fabric, c) == (1, 2)}
+        met += len(spines) == 1
+    assert 22 <= met <= 58
+
+
 def test_the_exact_distribution_is_that_of_all_ways_to_throw() -> None:
     thrown = Counter(max(Counter(way).values()) for way in product(range(3), repeat=5))
     assert {most: Fraction(n, 3**5) for most, n in thrown.items()} == fullest(5, 3)

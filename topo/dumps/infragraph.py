@@ -26,7 +26,7 @@ ENDPOINT = re.compile(r"([^\[\].]{1,200})(?:\[(-?\d{0,7}(?::-?\d{0,7}){0,2})\])?
 SERVER = {"xpu", "nic", "device"}
 """What only servers have: a switch may have a processor of its own."""
 SPEED = re.compile(r"\d{1,2}x[A-Z]{2,4}\d{0,2}")
-End = tuple[str, int, str, int]
+DeviceEnd = tuple[str, int, str, int]
 """Instance and its number, component and its number."""
 
 
@@ -49,7 +49,7 @@ def parse_infragraph(text: str, path: str = "") -> Discovery:
         ]
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise records.refuse(f"is no description of InfraGraph ({type(error).__name__}: {error!s:.80})") from None
-    cables: list[tuple[End, End, str]] = []
+    cables: list[tuple[DeviceEnd, DeviceEnd, str]] = []
     for first, second, scheme, link in edges:
         if scheme not in ("one2one", "many2many"):
             raise records.refuse(f"found an edge of the scheme {scheme!r:.40}; expected one2one or many2many")
@@ -89,7 +89,7 @@ class _Described:
         if sum(count for _, count in self.instances.values()) > DUMP_NODES.limit:
             raise DUMP_NODES.exceeded(records.path)
 
-    def expand(self, endpoint: dict[str, str]) -> list[End]:
+    def expand(self, endpoint: dict[str, str]) -> list[DeviceEnd]:
         """Return the ends that an endpoint stands for."""
         try:
             instance, at = self._numbers(endpoint["instance"], {name: one[1] for name, one in self.instances.items()})
@@ -119,7 +119,7 @@ class _Described:
         at = everything[bounds[0] or 0]
         return match[1], range(at, at + 1)
 
-    def node(self, end: End) -> tuple[str, int]:
+    def node(self, end: DeviceEnd) -> tuple[str, int]:
         """Return the name of the node of an end, and its ports if it is a switch, 0 for an adapter."""
         instance, at, component, number = end
         device, count = self.instances[instance]
@@ -129,7 +129,7 @@ class _Described:
             return f"{name.replace(' ', '-')} {component.replace(' ', '-')}_{number}", 0
         return name, sum(size for size, choice in parts.values() if choice == "port")
 
-    def port(self, end: End) -> int:
+    def port(self, end: DeviceEnd) -> int:
         """Return the number of the port of a switch, from 1, over all of its components that are ports."""
         _, _, component, number = end
         parts = self.parts[self.instances[end[0]][0]]

@@ -166,7 +166,7 @@ def _turn(
 
 @inlined
 def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
-    """Return the link that a packet takes out of a switch where it may choose: the least loaded, any of several."""
+    """Return the link that a packet takes where it may choose, and count it there: the least loaded, any of several."""
     now, load, flowlets = state.now, state.load, state.flowlets
     flow = state.packets[packet].flow
     lane = state.packets[packet].link % rules.n_lanes
@@ -175,6 +175,7 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
     known = rules.flowlet_ticks > 0 and flowlets[place, 0] == key
     if known and now[0].tick - flowlets[place, 2] < rules.flowlet_ticks:
         flowlets[place, 2] = now[0].tick
+        load[flowlets[place, 1]] += 1
         return flowlets[place, 1]  # type: ignore[no-any-return]
     row = state.row_of[state.flows[flow].home] * rules.n_switches + node
     begin = state.group_offset[row]
@@ -182,15 +183,14 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
     now[0].random = now[0].random * 6364136223846793005 + 1442695040888963407  # Knuth, volume 2, 3.3.4
     at = ((now[0].random >> 33) & 0x7FFFFFFF) * n >> 31
     best = np.int64(-1)
-    least = np.int64(FOREVER)
     for _ in range(n):
         link = np.int64(state.group_port[begin + at]) * rules.n_lanes + lane
-        if load[link] < least:
+        if best < 0 or load[link] < load[best]:
             best = link
-            least = np.int64(load[link])
-            if least == 0:
+            if load[best] == 0:
                 break
         at = at + 1 if at + 1 < n else 0
+    load[best] += 1
     if rules.flowlet_ticks > 0:
         flowlets[place, 0] = key
         flowlets[place, 1] = best
@@ -413,29 +413,23 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 node = channels[links[here].channel].node
                 at = packets[packet].at
                 flow = packets[packet].flow
-                aims = rules.adaptive and node >= 0 and flows[flow].exit >= 0 and node != flows[flow].home
+                chooses = rules.adaptive and node >= 0 and flows[flow].exit >= 0
+                aims = chooses and node != flows[flow].home
                 if packets[packet].out == ACK or (not aims and route_link[at + 1] < 0):
                     resumed = _arrive(rules, state, packet, tick)
                 else:
                     if aims:
-                        out = np.int64(-1)
-                        queue = np.int64(here)
-                        if rules.voq:
-                            out = _aim(rules, state, packet, node)
-                            state.load[out] += 1
-                            queue = np.int64(state.queue_of[here] + state.port_number[links[out].channel])
+                        out = np.int64(_aim(rules, state, packet, node)) if rules.voq else np.int64(-1)
                     else:
-                        chose = rules.adaptive and node >= 0 and flows[flow].exit >= 0
-                        at = flows[flow].exit if chose else at + 1
+                        at = flows[flow].exit if chooses else at + 1
                         packets[packet].at = at
                         out = np.int64(route_link[at])
-                        queue = np.int64(route_queue[at])
-                        if chose:  # it may have come another way than that of its route
-                            queue = np.int64(state.queue_of[here])
-                            if rules.voq:
-                                queue += state.port_number[links[out].channel]
                         if rules.adaptive:
                             state.load[out] += 1
+                    # Where it may choose, it may have come another way than that of its route.
+                    queue = np.int64(state.queue_of[here] if chooses else route_queue[at])
+                    if chooses and rules.voq:
+                        queue += state.port_number[links[out].channel]
                     packets[packet].out = out
                     packets[packet].next = -1
                     if requesters[queue].head >= 0:
@@ -451,7 +445,6 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 if packets[packet].out < 0:
                     node = channels[links[packets[packet].link].channel].node
                     packets[packet].out = _aim(rules, state, packet, node)
-                    state.load[packets[packet].out] += 1
                 _request(state, requests, packets[packet].out)
             while resumed >= 0 and route_link[flows[resumed].first] < 0:  # it crosses nothing
                 _end(rules, state, resumed, tick)
