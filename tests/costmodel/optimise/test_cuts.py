@@ -347,3 +347,14 @@ def test_a_pass_of_single_moves_is_that_of_a_plain_search(seed: int, job: int | 
         now = flipped[moved]
         best = now if left(now) < left(best) else best
     assert search._improve(side).tolist() == best.tolist()
+
+
+def test_the_worst_share_and_the_worst_total_are_of_different_sets() -> None:
+    """Below a switch: 4 servers on one cable, 12 on six, 16 on sixteen. One leaf has a quarter; two lack 9 of 16."""
+    leaves = ((0, 4, 1), (1, 12, 6), (2, 16, 16))
+    network = Plain(4, tuple((leaf, 3, HDR) for leaf, _, cables in leaves for _ in range(cables)), (4, 12, 16, 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts.CutSearch, "_descend", lambda *_: None)
+        patch.setattr(cuts.Subnet, "containers", [])
+        found = bisection([network.fabric()])
+    assert (found.share, found.least, found.total) == (1 / 4, 1 / 4, pytest.approx(7 / 16))

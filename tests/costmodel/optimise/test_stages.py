@@ -10,6 +10,7 @@ from costmodel.optimise.search import Search, optimise
 from costmodel.optimise.stages import _installed, _temporary_links, _with_links
 from helpers.clusters import CATALOG
 from helpers.needs import needs
+from helpers.networks import HDR, Plain
 from helpers.strategies import fabrics
 from topo.amounts import Verdict
 from topo.cluster import Cluster
@@ -139,3 +140,12 @@ def test_each_temporary_cable_joins_the_switches_with_fewest_cables_between_them
         for node, port in ((a, pair[0]), (b, pair[1])):
             free[node].remove(port)
     assert sum(bool(ports) for ports in free.values()) < 2
+
+
+def test_temporary_cables_count_those_that_are_there() -> None:
+    """Switch 3 comes later, and each of the others has a port for it: two have three cables already, the third one."""
+    cables = ((0, 1), (0, 1), (0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+    fabric = Plain(4, tuple((a, b, HDR) for a, b in cables), (1, 1, 1, 1)).fabric()
+    _, part = first_part(fabric, set(fabric.hosts[:3]))
+    (pair,) = fabric.port_node[_temporary_links(fabric, part)].tolist()
+    assert 2 in pair
