@@ -4,6 +4,8 @@ import base64
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,8 +18,9 @@ from topo.catalog.load import load_catalog
 from topo.drawing import HEAD, HEADLINE, MARGIN
 from topo.drawing.charts import Axes, chart
 from topo.drawing.floor import draw_floor, draw_racks
-from topo.drawing.scene import longest_label, short, text_width
-from topo.drawing.svg import MARK, WIDER, _mark
+from topo.drawing.scene import Area, Scene, Stroke, longest_label, short, text_width
+from topo.drawing.shades import Shades
+from topo.drawing.svg import MARK, WIDER, _labels, _mark
 from topo.fabric import Kind
 from topo.floor.racks import FloorPlan, place_devices
 
@@ -214,3 +217,43 @@ def test_cells_have_two_pixels_for_each_unit() -> None:
         width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
         assert (width >= 90, height >= 60) == (True, True)
         assert (width % shape[1], height % shape[0]) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["bigraph", "fire-flyer-2"])
+def test_each_link_of_a_bundle_leaves_and_enters_it_at_its_own_boxes(name: str) -> None:
+    fabric = BIGRAPH if name == "bigraph" else topo.preset(name).fabric
+    scene = topo.lay_out(fabric)
+    spans = {switch: (cell.x, cell.x + cell.width) for cell in scene.cells for switch in cell.switches}
+    assert scene.fans
+    for fan in scene.fans:
+        low, high = fan.corners[0][1], fan.corners[2][1]
+        for links, (x, y), (to_x, to_y) in fan.spokes:
+            assert (y, to_y) == (low, high)
+            for a, b in fabric.port_node[fabric.links[list(links)]].tolist():
+                both = [[left <= at <= right for left, right in (spans[a], spans[b])] for at in (x, to_x)]
+                assert (both[0][0] and both[1][1]) or (both[0][1] and both[1][0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_label_is_left_out_where_it_would_lie_on_another_and_only_there(seed: int) -> None:
+    """Labels and areas at random: those that are shown are apart, and each other one would touch a shown one."""
+    rng = np.random.default_rng(seed)
+    places = [(float(x), float(y), "w" * int(rng.integers(1, 12))) for x, y in rng.uniform(0, 300, (25, 2))]
+    strokes = [Stroke("M0 0", (0,), words, (x, y - 4)) for x, y, words in places]
+    areas = [Area(float(x), float(y), 50.0, 50.0, "an area") for x, y in rng.uniform(0, 250, (3, 2))]
+    unloaded = cast(Shades, SimpleNamespace(load=None))
+    svg = "".join(_labels(Scene(strokes=strokes, areas=areas), unloaded))
+    found = re.findall(r'x="([^"]*)" y="([^"]*)"[^>]*>(w+)<', svg)
+    shown = {(round(float(x), 1), round(float(y), 1)) for x, y, _ in found}
+
+    def box(x: float, y: float, words: str) -> tuple[float, float, float, float]:
+        half = WIDER * text_width(words) / 2
+        return x - half, y - 9, x + half, y + 3
+
+    taken = [(a.x + 7, a.y + 3, a.x + 7 + WIDER * text_width(a.text, 12), a.y + 18) for a in areas]
+    for x, y, words in places:
+        mine = box(x, y, words)
+        apart = all(mine[2] <= o[0] or o[2] <= mine[0] or mine[3] <= o[1] or o[3] <= mine[1] for o in taken)
+        assert apart == ((round(x, 1), round(y, 1)) in shown)
+        taken += [mine] if apart else []
+    assert 0 < len(shown) < len(places)
