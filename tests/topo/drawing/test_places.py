@@ -17,7 +17,7 @@ from topo import palette
 from topo.catalog.load import load_catalog
 from topo.drawing import HEAD, HEADLINE, MARGIN
 from topo.drawing.charts import Axes, chart
-from topo.drawing.floor import draw_floor, draw_racks
+from topo.drawing.floor import THICK, _fitted, draw_floor, draw_racks
 from topo.drawing.scene import Area, Scene, Stroke, longest_label, short, text_width
 from topo.drawing.shades import Shades
 from topo.drawing.svg import MARK, WIDER, _labels, _mark
@@ -187,7 +187,7 @@ def test_trays_are_as_wide_as_the_root_of_what_lies_in_them() -> None:
         if found := re.search(r": ([\d,]+) cables?", group.findtext(f"{SVG}title") or ""):
             wide[int(found[1].replace(",", ""))] = float(group.findall(f"{SVG}path")[0].get("stroke-width", 0))
     fullest = max(wide)
-    assert len(wide) > 2
+    assert len(wide) > 2 and wide[fullest] == THICK
     for cables, width in wide.items():
         assert width == pytest.approx(max(wide[fullest] * (cables / fullest) ** 0.5, 0.8), abs=0.06)
 
@@ -257,3 +257,21 @@ def test_a_label_is_left_out_where_it_would_lie_on_another_and_only_there(seed: 
         assert apart == ((round(x, 1), round(y, 1)) in shown)
         taken += [mine] if apart else []
     assert 0 < len(shown) < len(places)
+
+
+@pytest.mark.parametrize("room", [0.0, 5.0, 10.0, 31.0, 60.0, 200.0])
+@pytest.mark.parametrize("words", ["", "i", "leaf0", "WWWWWW", "a-long-name-of-a-device"])
+def test_a_name_is_cut_no_shorter_than_the_room_asks(words: str, room: float) -> None:
+    cut = [words[:most] + "…" for most in range(len(words), -1, -1)]
+    fits = [words] if text_width(words) <= room else [one for one in cut if text_width(one) <= room]
+    assert _fitted(words, room) == next(iter(fits), "…")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_links_have_the_shade_of_their_speed_and_the_slowest_share_the_last(count: int) -> None:
+    own = float(BIGRAPH.rate_gbps[BIGRAPH.inner_links[0]].min())
+    link = int(np.flatnonzero((BIGRAPH.links == BIGRAPH.inner_links[0]).all(axis=1))[0])
+    for place in range(count):
+        speeds = [own + place - at for at in range(count)]
+        expected = palette.SPEED_SHADES[min(place, len(palette.SPEED_SHADES) - 1)]
+        assert Shades(BIGRAPH, None, speeds, "pairs").of((link,)) == expected
