@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import networkx as nx
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.optimise.search import Search, optimise
-from costmodel.optimise.stages import _installed, _temporary_links, _with_links
+from costmodel.optimise.stages import _installed, _items, _temporary_links, _with_links
 from helpers.clusters import CATALOG
 from helpers.needs import needs
 from helpers.networks import HDR, Plain
@@ -15,6 +16,7 @@ from helpers.strategies import fabrics
 from topo.amounts import Verdict
 from topo.cluster import Cluster
 from topo.fabric import Fabric, Kind
+from topo.speeds import SPEEDS
 
 
 @pytest.mark.slow
@@ -149,3 +151,13 @@ def test_temporary_cables_count_those_that_are_there() -> None:
     _, part = first_part(fabric, set(fabric.hosts[:3]))
     (pair,) = fabric.port_node[_temporary_links(fabric, part)].tolist()
     assert 2 in pair
+
+
+@given(fabrics(), st.integers(0, 1_000_000))
+def test_a_cable_has_the_speed_of_its_slower_end(fabric: Fabric, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    width, speed = rng.choice([1, 2, 4], fabric.n_ports), rng.integers(2, len(SPEEDS), fabric.n_ports)
+    fabric = replace(fabric, width=width.astype(fabric.width.dtype), speed=speed.astype(fabric.speed.dtype))
+    assert list(_items(fabric, fabric.links)) == [
+        f"{min(width[a], width[b])}x{SPEEDS[min(speed[a], speed[b])]}" for a, b in fabric.links.tolist()
+    ]

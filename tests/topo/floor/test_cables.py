@@ -275,3 +275,35 @@ def test_transceivers_reach_as_far_as_the_best_choice_of_one_for_each_cage(data:
     for offer in offers:
         assert set(offer.optics) == set(cages)
         assert offer.reach_m == min(CATALOG.cables[name].reach_m for name in offer.optics.values())
+
+
+@pytest.mark.parametrize("pitch", ["2.4 m", "60 m"])
+def test_the_table_of_cables_counts_each_part_and_cage_once(pitch: str) -> None:
+    """Near and far racks: cables, and fibres with a transceiver in each cage, counted one by one from the links."""
+    fabric = tree(60)
+    cabling = cable(fabric, row_pitch=pitch, rack_units=12, racks_per_row=1)
+    links, pieces, cages = Counter[int](), {}, {}
+    for index, number in zip(cabling.part.tolist(), cabling.cable.tolist(), strict=True):
+        links[index] += 1
+        pieces.setdefault(index, set()).add(number)
+    for port, cage in enumerate(cabling.cage.tolist()):
+        if cabling.optic_of(port):
+            cages.setdefault(cabling.optic_of(port), set()).add(cage)
+    assert bool(cages) == (pitch == "60 m")
+    expected = [
+        (part.kind, part.item, part.length_m, part.pieces * len(pieces[index]), links[index])
+        for index, part in enumerate(cabling.parts)
+    ]
+    expected += [("optic", item, None, len(cages[item]), None) for item in cabling.optics]
+    assert list(zip(*(column.values for column in cabling.table.columns), strict=True)) == expected
+
+
+def test_what_passes_between_stages_cannot_be_written_to() -> None:
+    fabric = tree(20)
+    layout = place_devices([fabric], CATALOG, FloorPlan())
+    cablings = choose_cables([fabric], layout, CATALOG)
+    trays = fill_trays([fabric], layout, cablings)
+    arrays = [
+        each for one in (trays, cablings[0], layout) for each in vars(one).values() if isinstance(each, np.ndarray)
+    ]
+    assert len(arrays) >= 8 and not any(each.flags.writeable for each in arrays)

@@ -413,3 +413,20 @@ def test_at_most_half_of_those_that_stand_in_for_one_another_share_a_rack(count:
     assert layout.n_racks > 1
     spines = layout.node_device[0][np.flatnonzero(fabric.role == Role.SPINE)]
     assert np.bincount(layout.rack[spines]).max() <= 2
+
+
+@pytest.mark.parametrize("known", [("typical", "max"), ("typical",), ("max",), ()])
+def test_a_check_of_power_names_the_models_of_which_a_figure_is_unknown(known: tuple[str, ...]) -> None:
+    watts = {
+        "power_typical_w": 2_000.0 if "typical" in known else None,
+        "power_max_w": 2_500.0 if "max" in known else None,
+    }
+    catalog = replace(CATALOG, nodes={**CATALOG.nodes, "pcie-a100": replace(CATALOG.node("pcie-a100"), **watts)})
+    layout = place_devices([tree(4)], catalog, floor(rack_power="9 kW", rack_typical_power="8 kW"))
+    assert [check.what for check in layout.checks] == ["rack power", "typical rack power"]
+    for check, text, own in zip(layout.checks, ("at maximum power", "typically"), ("max", "typical"), strict=True):
+        assert text in check.text
+        assert ("power of pcie-a100 unknown" in check.text) == (not known)
+        assert ("typical power where the maximum is unknown: pcie-a100" in check.text) == (
+            own == "max" and known == ("typical",)
+        )
