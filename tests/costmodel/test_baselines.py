@@ -1,5 +1,9 @@
+from dataclasses import replace
+from types import MappingProxyType
+
 import pytest
 
+import costmodel
 from costmodel.baselines import (
     Published,
     parse_published,
@@ -7,6 +11,7 @@ from costmodel.baselines import (
     table_ii,
     table_iii,
 )
+from costmodel.price import UNITS
 from topo.catalog.load import Catalog
 from topo.errors import SpecError
 from topo.shapes.fat_tree import FatTree
@@ -113,3 +118,17 @@ def test_only_what_does_not_rest_on_the_printed_figure_is_called_computed(
     moved = {cell.figure: cell for cell in table_ii(catalog, Published({**published.values, key: 1.2}))[:6]}
     assert moved["node_relative_price"].value == 1.2
     assert moved["relative_performance"].value == cells(catalog, published)["fire-flyer", "relative_performance"]
+
+
+def test_a_catalog_of_ones_own_has_its_own_prices(catalog: Catalog) -> None:
+    """Twice the price of the switch is twice the network, and nothing else but the total."""
+    price = catalog.price("QM8700", UNITS)
+    assert price is not None
+    twice = replace(price, points=tuple(replace(one, low=2 * one.low, high=2 * one.high) for one in price.points))
+    ours = replace(catalog, prices=MappingProxyType({**catalog.prices, "QM8700": {UNITS: twice}}))
+    for one, other in zip(costmodel.baselines().cells, costmodel.baselines(ours).cells, strict=True):
+        network = 0.0 if one.figure not in ("network", "total") else one.value
+        if one.figure == "total":
+            (network,) = (cell.value for cell in costmodel.baselines().cells
+                          if (cell.system, cell.figure) == (one.system, "network"))  # fmt: skip
+        assert other == replace(one, value=one.value + network, note=other.note)

@@ -33,6 +33,16 @@ def test_fire_flyer_2(catalog: Catalog) -> None:
     assert power.gaps == tuple(f"{part}: maximum power unknown" for part in power.by_typical)
 
 
+@pytest.mark.parametrize("models", [(), ("dgx-a100",), ("pcie-a100",), ("dgx-a100", "pcie-a100", "storage-3fs")])
+def test_the_basis_of_planned_power_names_what_counts_its_typical_power(models: tuple[str, ...]) -> None:
+    power = Bill(tuple(Line("node", model, 2, "compute") for model in models), CATALOG).power
+    nodes = [CATALOG.node(model) for model in models]
+    named = [one.name for one in nodes if one.power_max_w is None and one.power_typical_w is not None]
+    assert power.basis.startswith("at maximum power")
+    assert (power.basis == "at maximum power") == (not named)
+    assert all((f"2 x {model} (node" in power.basis) == (model in named) for model in models)
+
+
 @pytest.mark.parametrize(("part", "watts"), [("MCP1650-H002E26", 0.2), ("MFS1S00-H030V", 9.0)])
 def test_a_known_cable_draws_what_its_ends_draw(part: str, watts: float, catalog: Catalog) -> None:
     between = Line("cable", part, 10, "leaf - spine", ("SB7800", "SB7800"))

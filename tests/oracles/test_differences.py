@@ -9,6 +9,7 @@ from helpers.random_fabrics import draw
 from helpers.strategies import nightly
 from topo.builder import FabricBuilder
 from topo.changes.differences import find_differences
+from topo.cluster import preset
 from topo.fabric import Fabric, Kind, Role
 from topo.speeds import SPEEDS, parse_link_speed
 
@@ -67,6 +68,60 @@ def test_an_adapter_is_counted_with_its_switches_only_if_all_are_absent(seed: in
             told.add(node)
     found = [one for one in find_differences(plan, there).found if one.kind == "absent"]
     assert {one.nodes[0] for one in found} == told
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_not_planned_is_told_once_with_the_ports_that_it_holds(seed: int) -> None:
+    """Nodes that the plan lacks, perhaps with a cable to one another: each with its first cable, and how many more."""
+    rng = np.random.default_rng(seed)
+    there = two_planes(rng)
+    extra = sorted(set(rng.choice(there.n_nodes, int(rng.integers(1, 6)), replace=False).tolist()) - {0})
+    plan = without_nodes(there, set(extra))
+    own = {plan.port_label(port): port for port in range(plan.n_ports)}
+    told = {}
+    for node in extra:
+        cables = [port for port in there.ports_of(node) if there.peer[port] >= 0]
+        fars = sorted(there.port_label(int(there.peer[port])) for port in cables)
+        known = [far for far in fars if far in own]
+        if cables:
+            name, more = there.label(node), len(cables) - 1
+            counted = f" and {more} cable{'s' * (more > 1)} more" if more else ""
+            ports = tuple(sorted(own[far] for far in known))
+            told[name] = (f"{(known or fars)[0]} - {name}", f"{name}{counted}", ports)
+    found = find_differences(plan, there).found
+    assert {one.kind for one in found} <= {"unplanned"}
+    assert sorted((one.where, one.found, tuple(sorted(one.ports))) for one in found) == sorted(told.values())
+    assert all(one.planned == "nothing" for one in found)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_difference_names_the_cables_that_are_planned_and_those_that_are_there(seed: int) -> None:
+    """Plugs are pulled and exchanged at random: of the cables that only one of the two has each is named once."""
+    rng, plan = np.random.default_rng(seed), preset("lab-20").fabric
+    peer = plan.peer.copy()
+    chosen = rng.choice(plan.links, 9, replace=False)
+    peer[chosen.ravel()] = -1
+    free = [port for port in np.flatnonzero(peer[: plan.first_adapter_port] < 0).tolist() if rng.random() < 0.3]
+    loose = rng.permutation(np.concatenate([chosen.ravel(), [port for port in free if port not in chosen]])).tolist()
+    for a, b in zip(loose[0:12:2], loose[1:12:2], strict=True):
+        if plan.port_node[a] != plan.port_node[b] and min(a, b) < plan.first_adapter_port:
+            peer[a], peer[b] = b, a
+    there = replace(plan, peer=peer)
+    sides = [{frozenset(map(plan.port_label, link)) for link in one.links.tolist()} for one in (plan, there)]
+    named: tuple[list[frozenset[str]], list[frozenset[str]]] = ([], [])
+    for one in find_differences(plan, there).found:
+        ports = [plan.port_label(port) for port in one.ports]
+        if one.kind in ("missing", "extra"):
+            named[one.kind == "extra"].append(frozenset(ports))
+            continue
+        assert one.kind in ("swapped", "rotated", "moved", "tangled")
+        both = [[frozenset(cable.split(" to ")) for cable in text.split(", ")] for text in (one.planned, one.found)]
+        assert {*ports} == set().union(*both[0], *both[1])
+        assert abs(len(both[0]) - len(both[1])) == (len(ports) % 2 == 0 and one.kind == "tangled")
+        for mine, cables in zip(named, both, strict=True):
+            mine += cables
+    for mine, own, other in ((named[0], *sides), (named[1], *sides[::-1])):
+        assert sorted(map(sorted, mine)) == sorted(map(sorted, own - other))
 
 
 def without_nodes(fabric: Fabric, gone: set[int]) -> Fabric:

@@ -299,7 +299,7 @@ class _Comparison:
         for link in seen:
             strangers = [port for port in link if self.node_of(port) < 0]
             for port in strangers:
-                (far,) = link - {port} or {port}
+                (far,) = link - {port}
                 ends[self.far_owner[port - self.plan.n_ports]].append((port, far))
             if not strangers:
                 rest.add(link)

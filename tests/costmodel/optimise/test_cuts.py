@@ -322,3 +322,39 @@ def test_the_worst_of_all_sets_of_switches_is_enumerated(seed: int, job: int | N
     assert search.total == pytest.approx(total)
     if share < 1:
         assert net.leaving(search.side) / float(search.jobs.asked(search.jobs.inside(search.side))) == search.share
+
+
+@given(SEEDS, st.sampled_from([None, 2]))
+def test_a_pass_of_single_moves_is_that_of_a_plain_search(seed: int, job: int | None) -> None:
+    """Each switch moves once, always the one that leaves least; the whole objective is computed for each."""
+    network, draw = plain(seed, most_switches=7), np.random.default_rng(seed)
+    fabric = network.fabric()
+    net = cuts.Subnet(fabric, {host: number for number, host in enumerate(fabric.hosts)})
+    servers = len(fabric.hosts)
+    search = cuts.CutSearch(net, net.jobs(costmodel.job_windows(servers, job or servers), with_storage=False))
+    if not len(search.jobs.half):
+        return
+    side = draw.random(net.n) < 0.5
+
+    def left(side: np.ndarray) -> float:
+        return net.leaving(side) - float(search.jobs.asked(search.jobs.inside(side)))
+
+    now, free, best = side.copy(), list(range(net.n)), side
+    while free:
+        flipped = {switch: now ^ (np.arange(net.n) == switch) for switch in free}
+        moved = min(free, key=lambda switch: left(flipped[switch]))
+        free.remove(moved)
+        now = flipped[moved]
+        best = now if left(now) < left(best) else best
+    assert search._improve(side).tolist() == best.tolist()
+
+
+def test_the_worst_share_and_the_worst_total_are_of_different_sets() -> None:
+    """Below a switch: 4 servers on one cable, 12 on six, 16 on sixteen. One leaf has a quarter; two lack 9 of 16."""
+    leaves = ((0, 4, 1), (1, 12, 6), (2, 16, 16))
+    network = Plain(4, tuple((leaf, 3, HDR) for leaf, _, cables in leaves for _ in range(cables)), (4, 12, 16, 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts.CutSearch, "_descend", lambda *_: None)
+        patch.setattr(cuts.Subnet, "containers", [])
+        found = bisection([network.fabric()])
+    assert (found.share, found.least, found.total) == (1 / 4, 1 / 4, pytest.approx(7 / 16))

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import networkx as nx
@@ -7,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.optimise.search import Search, optimise
-from costmodel.optimise.stages import _installed, _temporary_links, _with_links
+from costmodel.optimise.stages import _installed, _items, _temporary_links, _with_links
 from helpers.clusters import CATALOG
 from helpers.needs import needs
+from helpers.networks import HDR, Plain
 from helpers.strategies import fabrics
 from topo.amounts import Verdict
 from topo.cluster import Cluster
 from topo.fabric import Fabric, Kind
+from topo.speeds import SPEEDS
 
 
 @pytest.mark.slow
@@ -139,3 +142,22 @@ def test_each_temporary_cable_joins_the_switches_with_fewest_cables_between_them
         for node, port in ((a, pair[0]), (b, pair[1])):
             free[node].remove(port)
     assert sum(bool(ports) for ports in free.values()) < 2
+
+
+def test_temporary_cables_count_those_that_are_there() -> None:
+    """Switch 3 comes later, and each of the others has a port for it: two have three cables already, the third one."""
+    cables = ((0, 1), (0, 1), (0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+    fabric = Plain(4, tuple((a, b, HDR) for a, b in cables), (1, 1, 1, 1)).fabric()
+    _, part = first_part(fabric, set(fabric.hosts[:3]))
+    (pair,) = fabric.port_node[_temporary_links(fabric, part)].tolist()
+    assert 2 in pair
+
+
+@given(fabrics(), st.integers(0, 1_000_000))
+def test_a_cable_has_the_speed_of_its_slower_end(fabric: Fabric, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    width, speed = rng.choice([1, 2, 4], fabric.n_ports), rng.integers(2, len(SPEEDS), fabric.n_ports)
+    fabric = replace(fabric, width=width.astype(fabric.width.dtype), speed=speed.astype(fabric.speed.dtype))
+    assert list(_items(fabric, fabric.links)) == [
+        f"{min(width[a], width[b])}x{SPEEDS[min(speed[a], speed[b])]}" for a, b in fabric.links.tolist()
+    ]

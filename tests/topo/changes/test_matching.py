@@ -12,7 +12,7 @@ from helpers.strategies import fabrics
 from helpers.twins import twin
 from topo.changes.differences import find_differences
 from topo.changes.matching import Match, find_missing, match_keys, match_nodes
-from topo.cluster import preset
+from topo.cluster import parse, preset
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Kind
 
@@ -236,3 +236,11 @@ def test_a_nameless_server_in_a_wrong_port_is_known_where_it_is_the_only_one(see
             assert match.node[node] == place[node]
         elif within:
             assert match.node[node] == -1
+
+
+def test_named_servers_hold_the_place_of_their_only_switch() -> None:
+    """No other switch can say where a nameless one stands: the servers do, in the last word too."""
+    network = {"shape": "fat-tree", "switch": "QM8700", "levels": 1}
+    plan = parse({"name": "t", "nodes": {"gpu": {"model": "pcie-a100", "count": 5}}, "network": network}).fabric
+    found, place = stripped(plan, 0, switches=False, adapters=True)
+    assert match_nodes(plan, found).node.tolist() == place.tolist()

@@ -1,6 +1,7 @@
 """Which cable each link takes; cables in trays are as long together as the cables run there."""
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,7 +15,17 @@ from plan.export.cable_schedule import format_cable_schedule
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.floor.cables import ROUND_TO_M, CablePart, Cabling, _Offer, backplane, choose_cables, fill_trays
+from topo.floor.cables import (
+    ROUND_TO_M,
+    CablePart,
+    Cabling,
+    _Offer,
+    _offers,
+    _Signature,
+    backplane,
+    choose_cables,
+    fill_trays,
+)
 from topo.floor.panels import panels
 from topo.floor.racks import FloorPlan, place_devices
 from topo.shapes.base import HostGroup
@@ -240,3 +251,59 @@ def test_fibre_that_the_catalog_does_not_list_is_ordered_in_steps(route_m: float
     steps = next(step for step in range(0, 10_000, ROUND_TO_M) if step >= route_m)
     assert found.length_m == min(steps, reach_m)
     assert (found.kind, found.item, found.pieces) == ("fibre", "OM4", max(width // 4, 1))
+
+
+@given(st.data())
+def test_transceivers_reach_as_far_as_the_best_choice_of_one_for_each_cage(data: st.DataObject) -> None:
+    """All choices of transceivers of one fibre are tried: an offer reaches a length if and only if a choice does."""
+    speed = data.draw(st.sampled_from([LinkSpeed(4, "HDR"), LinkSpeed(4, "NDR"), LinkSpeed(4, "EDR")]))
+    optics = [one for one in CATALOG.cables.values() if one.kind == "optic" and one.speed == speed and one.reach_m]
+    of_cage = st.sampled_from([*sorted({(one.connector or "", one.ports or 1) for one in optics}), ("", 1)])
+    cages = data.draw(st.frozensets(of_cage, min_size=1, max_size=2))
+    wanted = _Signature(frozenset([speed]), cages, (), splitter=False, halves=False, crossed=False)
+    made = [one for one in optics if one.protocol in (None, "infiniband")]
+    best = 0.0
+    for medium in {one.fibre for one in made}:
+        fits = [
+            [one.reach_m for one in made if one.fibre == medium and one.ports == held and name in ("", one.connector)]
+            for name, held in cages
+        ]
+        best = max([best, *(min(chosen) for chosen in product(*fits))])
+    offers = [offer for offer in _offers(CATALOG, wanted, "infiniband") if offer.optics]
+    assert [offer.reach_m for offer in offers] == sorted(offer.reach_m for offer in offers)
+    assert max((offer.reach_m for offer in offers), default=0.0) == best
+    for offer in offers:
+        assert set(offer.optics) == set(cages)
+        assert offer.reach_m == min(CATALOG.cables[name].reach_m for name in offer.optics.values())
+
+
+@pytest.mark.parametrize("pitch", ["2.4 m", "60 m"])
+def test_the_table_of_cables_counts_each_part_and_cage_once(pitch: str) -> None:
+    """Near and far racks: cables, and fibres with a transceiver in each cage, counted one by one from the links."""
+    fabric = tree(60)
+    cabling = cable(fabric, row_pitch=pitch, rack_units=12, racks_per_row=1)
+    links, pieces, cages = Counter[int](), {}, {}
+    for index, number in zip(cabling.part.tolist(), cabling.cable.tolist(), strict=True):
+        links[index] += 1
+        pieces.setdefault(index, set()).add(number)
+    for port, cage in enumerate(cabling.cage.tolist()):
+        if cabling.optic_of(port):
+            cages.setdefault(cabling.optic_of(port), set()).add(cage)
+    assert bool(cages) == (pitch == "60 m")
+    expected = [
+        (part.kind, part.item, part.length_m, part.pieces * len(pieces[index]), links[index])
+        for index, part in enumerate(cabling.parts)
+    ]
+    expected += [("optic", item, None, len(cages[item]), None) for item in cabling.optics]
+    assert list(zip(*(column.values for column in cabling.table.columns), strict=True)) == expected
+
+
+def test_what_passes_between_stages_cannot_be_written_to() -> None:
+    fabric = tree(20)
+    layout = place_devices([fabric], CATALOG, FloorPlan())
+    cablings = choose_cables([fabric], layout, CATALOG)
+    trays = fill_trays([fabric], layout, cablings)
+    arrays = [
+        each for one in (trays, cablings[0], layout) for each in vars(one).values() if isinstance(each, np.ndarray)
+    ]
+    assert len(arrays) >= 8 and not any(each.flags.writeable for each in arrays)

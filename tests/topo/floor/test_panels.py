@@ -1,6 +1,7 @@
 """What is printed at ports: by hand for each kind of switch, and a cage and a plug for every port."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from helpers.clusters import CATALOG, tree
 from topo.builder import FabricBuilder
 from topo.fabric import Role
 from topo.floor.panels import panels
+from topo.speeds import LinkSpeed
 
 
 def switch(model: str, ports: int) -> topo.Panel:
@@ -47,6 +49,25 @@ def test_ports_of_two_kinds_have_cages_of_their_own_behind_one_another() -> None
     assert panel.connector == ("RJ45",) * 48 + ("QSFP28",) * 4
     assert len(set(panel.cage.tolist())) == len(set(panel.plug.tolist())) == 52
     assert set(panel.ports.tolist()) == {1}
+
+
+@pytest.mark.parametrize(("model", "ports"), [("nobody", 5), ("nobody", 1), ("SN2201", 40)])
+def test_a_switch_of_which_no_uplink_is_known_has_a_cage_a_port(model: str, ports: int) -> None:
+    panel = switch(model, ports)
+    assert panel.labels == tuple(map(str, range(1, ports + 1)))
+    assert panel.cage.tolist() == panel.plug.tolist() == list(range(ports))
+    assert set(panel.connector) == {CATALOG.switches[model].connector if model in CATALOG.switches else ""}
+
+
+def test_an_uplink_of_eight_lanes_takes_two_fibres() -> None:
+    """Whatever the other ports take, which have one each."""
+    wide = replace(CATALOG.switches["SN2201"], uplink_speed=LinkSpeed(8, "NDR"))
+    builder = FabricBuilder("x")
+    builder.switch("leaf", model="SN2201", radix=52, role=Role.LEAF, level=1)
+    (panel,) = panels([builder.build()], replace(CATALOG, switches={**CATALOG.switches, "SN2201": wide}))
+    assert panel.plugs.tolist() == [1] * 48 + [2] * 4
+    assert panel.plug.tolist() == [*range(48), 48, 50, 52, 54]
+    assert panel.cage.tolist() == list(range(52))
 
 
 def test_adapters_of_a_server_share_cages_even_in_different_subnets() -> None:

@@ -1,4 +1,5 @@
 import re
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +13,13 @@ import topo
 from costmodel.bills import make_bill
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.presets import EACH
+from helpers.strategies import fabrics
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
+from topo.floor import racks
 from topo.floor.cables import choose_cables
-from topo.floor.racks import RACK_UNIT_M, FloorPlan, Layout, place_devices, route_lengths
+from topo.floor.racks import RACK_UNIT_M, Device, FloorPlan, Layout, place_devices, route_lengths
 from topo.speeds import LinkSpeed
 
 
@@ -298,3 +301,132 @@ def test_devices_of_unknown_power_stand_alone_once_there_is_a_limit_and_it_is_sa
         assert np.count_nonzero(layout.rack == layout.rack[number]) == 1
     parts = make_bill([fabric], catalog, layout, choose_cables([fabric], layout, catalog))
     assert all(("at most" in line.place) == bool(alone) for line in parts.of("rack").lines)
+
+
+def stood(fabric: Fabric) -> np.ndarray:
+    """The device of each node where every server and every switch is one."""
+    return np.where(fabric.host >= 0, fabric.n_switches + fabric.host, np.arange(fabric.n_nodes)).astype(np.int32)
+
+
+@given(fabrics(), fabrics(), st.integers(0, 1_000_000))
+def test_servers_stand_in_the_order_of_their_ports_and_by_turns_in_their_zones(
+    one: Fabric, other: Fabric, seed: int
+) -> None:
+    """In the first of two subnets that they have a cable in; those without any cable come last."""
+    rng, subnets, at = np.random.default_rng(seed), [], {}
+    for subnet, fabric in enumerate((one, other)):
+        subnets.append(replace(fabric, zone=rng.integers(0, 3, fabric.n_nodes).astype(fabric.zone.dtype)))
+        for port in range(fabric.first_adapter_port, fabric.n_ports):
+            node, peer = int(fabric.port_node[port]), int(fabric.peer[port])
+            mine = at.setdefault(int(fabric.host[node]), ({}, {}))[subnet]
+            zone = int(subnets[subnet].zone[node])
+            if peer >= 0:
+                mine[zone] = min(peer, mine.get(zone, peer))
+    order = racks._servers_in_order(subnets, [fabric.host for fabric in subnets])
+    assert sorted(order) == sorted(at)
+    found, turns = {}, Counter[tuple[int, ...]]()
+    for server, both in at.items():
+        subnet = 0 if both[0] else 1
+        if zones := tuple(sorted(both[subnet])):
+            found[server] = (subnet, both[subnet][zones[turns[zones] % len(zones)]])
+            turns[zones] += 1
+    assert order == sorted(at, key=lambda server: found.get(server, (2, server)))
+
+
+@given(fabrics(), st.integers(0, 1_000_000))
+def test_a_switch_stands_at_the_median_of_its_neighbours(fabric: Fabric, seed: int) -> None:
+    """Breadth first from the servers, cable by cable; what no server reaches comes last."""
+    rng, mine = np.random.default_rng(seed), stood(fabric)
+    heights = rng.integers(0, 5, fabric.n_switches + len(fabric.hosts)).tolist()
+    devices = [Device(str(number), "", height, None, None) for number, height in enumerate(heights)]
+    place, above = {}, 0.0
+    for server in racks._servers_in_order([fabric], [mine]):
+        place[server], above = above + heights[server] / 2, above + heights[server]
+    links = [(int(mine[a]), int(mine[b])) for a, b in fabric.port_node[fabric.links].tolist()]
+    while True:
+        near: dict[int, list[float]] = {}
+        for one, other in [*links, *(link[::-1] for link in links)]:
+            if one not in place and other in place:
+                near.setdefault(one, []).append(place[other])
+        if not near:
+            break
+        place |= {device: sorted(found)[len(found) // 2] for device, found in near.items()}
+    expected = sorted(range(len(devices)), key=lambda device: place.get(device, np.inf))
+    assert racks._order([fabric], devices, [mine]).tolist() == expected
+
+
+@given(st.data())
+def test_a_device_takes_the_lowest_free_units_that_hold_it(data: st.DataObject) -> None:
+    """Unit by unit, from the one that is asked for up to the top of the rack."""
+    units = data.draw(st.integers(1, 12))
+    heights = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=8))
+    devices = [Device(str(number), "", height, None, None) for number, height in enumerate(heights)]
+    filling, taken = racks._Filling(devices, floor(rack_units=units), {}, []), set[int]()
+    for index, height in enumerate(heights):
+        above = data.draw(st.integers(1, units + 1))
+        fits = [u for u in range(above, units + 2 - height) if not taken & set(range(u, u + height))]
+        lowest = filling.lowest(index, 0, above)
+        assert lowest == (min(above, units) if not height else min(fits, default=None))
+        if lowest is not None:
+            filling.put(index, 0, lowest)
+            taken |= set(range(lowest, lowest + height))
+
+
+@given(fabrics(), fabrics(), st.integers(0, 1_000_000))
+def test_switches_stand_in_for_one_another_where_a_device_leads_to_both(one: Fabric, other: Fabric, seed: int) -> None:
+    """Looked up link by link in two subnets with the same servers: leaves of a server, spines of a leaf, joints."""
+    rng, subnets, mine = np.random.default_rng(seed), [], []
+    for fabric, first in ((one, 0), (other, 100)):
+        n = fabric.n_switches
+        role = np.where(rng.random(n) < 0.3, int(Role.JOINT), fabric.role[:n])
+        drawn = {"role": np.concatenate([role, fabric.role[n:]]), "zone": rng.integers(0, 2, fabric.n_nodes)}
+        subnets.append(replace(fabric, **{name: each.astype(np.int8) for name, each in drawn.items()}))
+        mine.append(np.where(fabric.host >= 0, 1000 + fabric.host, first + np.arange(fabric.n_nodes)).astype(np.int32))
+    sets = set()
+    for subnet, fabric in enumerate(subnets):
+        joint, n = (fabric.role == Role.JOINT).tolist(), fabric.n_switches
+        at = [set(link) for link in fabric.port_node[fabric.links].tolist()]
+        near = {x: {y for link in at if x in link for y in (link - {x} or {x}) if y < n} for x in range(fabric.n_nodes)}
+        for node in range(n):
+            for role in {*fabric.role.tolist()} - {int(Role.JOINT)} if not joint[node] else ():
+                sets.add(frozenset(int(mine[subnet][y]) for y in near[node]
+                                   if fabric.role[y] == role and fabric.level[y] > fabric.level[node]))  # fmt: skip
+            for zone in (0, 1) if joint[node] else ():
+                sets.add(frozenset(int(mine[subnet][y]) for y in near[node] if fabric.zone[y] == zone))
+        for zone in (0, 1):
+            to = [near[x] for x in range(n) if fabric.zone[x] == zone and not joint[x]]
+            sets.add(frozenset(int(mine[subnet][y]) for y in set().union(*to) if joint[y]))
+    for host in range(1000, 1000 + max(len(one.hosts), len(other.hosts))):
+        own = [
+            {int(here[y]) for x in np.flatnonzero(here == host) for y in fabric.peer_node[fabric.ports_of(x)] if y >= 0}
+            for fabric, here in zip(subnets, mine, strict=True)
+        ]
+        sets |= {frozenset(each) for each in (*own, own[0] | own[1])}
+    assert {frozenset(each) for each in racks._stand_ins(subnets, mine)} == {each for each in sets if len(each) > 1}
+
+
+@pytest.mark.parametrize("count", [30, 120])
+@pytest.mark.parametrize("units", [12, 24, 42])
+def test_at_most_half_of_those_that_stand_in_for_one_another_share_a_rack(count: int, units: int) -> None:
+    fabric = tree(count, leaves=6, spines=4)
+    layout = place_devices([fabric], CATALOG, floor(rack_units=units))
+    assert layout.n_racks > 1
+    spines = layout.node_device[0][np.flatnonzero(fabric.role == Role.SPINE)]
+    assert np.bincount(layout.rack[spines]).max() <= 2
+
+
+@pytest.mark.parametrize("known", [("typical", "max"), ("typical",), ("max",), ()])
+def test_a_check_of_power_names_the_models_of_which_a_figure_is_unknown(known: tuple[str, ...]) -> None:
+    watts = {
+        "power_typical_w": 2_000.0 if "typical" in known else None,
+        "power_max_w": 2_500.0 if "max" in known else None,
+    }
+    catalog = replace(CATALOG, nodes={**CATALOG.nodes, "pcie-a100": replace(CATALOG.node("pcie-a100"), **watts)})
+    layout = place_devices([tree(4)], catalog, floor(rack_power="9 kW", rack_typical_power="8 kW"))
+    assert [check.what for check in layout.checks] == ["rack power", "typical rack power"]
+    for check, text, own in zip(layout.checks, ("at maximum power", "typically"), ("max", "typical"), strict=True):
+        assert text in check.text
+        assert ("power of pcie-a100 unknown" in check.text) == (not known)
+        assert ("typical power where the maximum is unknown: pcie-a100" in check.text) == (
+            own == "max" and known == ("typical",)
+        )
