@@ -288,7 +288,9 @@ def hash_paths(
     """
     n_switches = len(salt) - 1
     offset = np.zeros(len(src) + 1, np.int64)
-    place = np.full(len(peer), -1, np.int32)
+    place = np.empty(len(peer), np.int32)
+    for port in range(len(peer)):
+        place[port] = -1
     part, current, following = np.zeros(n_switches), np.empty(n_switches, np.int32), np.empty(n_switches, np.int32)
     channel, shares = np.empty(64, np.int32), np.empty(64)
     n = 0
@@ -309,7 +311,7 @@ def hash_paths(
                 if near == distance:
                     width += 1
             if distance == UNREACHED:
-                return offset[: at + 1].copy(), channel[:n].copy(), shares[:n].copy()
+                return offset[: at + 1], channel[:n], shares[:n]
             count, turn = 0, -1 if queue_pairs == SPRAY else _mix(own ^ salt[n_switches]) % width
             for step in range(distance + 2):  # out of the adapter, from switch to switch, and to the adapter
                 then = 0
@@ -336,7 +338,7 @@ def hash_paths(
                             continue
                         if n == len(channel):
                             if n > most:
-                                return offset[: at + 1].copy(), channel, shares
+                                return offset[: at + 1], channel, shares
                             wider, larger = np.empty(2 * n, np.int32), np.empty(2 * n)
                             for i in range(n):
                                 wider[i], larger[i] = channel[i], shares[i]
@@ -352,7 +354,7 @@ def hash_paths(
                 current, following = following, current
                 count = then
         offset[at + 1] = n
-    return offset, channel[:n].copy(), shares[:n].copy()
+    return offset, channel[:n], shares[:n]
 
 
 @inner

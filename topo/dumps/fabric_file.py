@@ -129,7 +129,11 @@ def is_fabric(path: str | Path) -> bool:
 
 def _is_infragraph(path: str | Path) -> bool:
     """Whether the first key of a file of JSON is none of ours, and keys of InfraGraph are in it."""
-    head = "".join(islice(read_lines(path), 3))
+    try:
+        with Path(path).open("rb") as file:  # all may stand on one line
+            head = file.read(SNIFFED).decode(errors="replace")
+    except OSError:  # which the reader reports
+        return False
     return f'"{FORMAT}"' not in head and '"devices"' in head
 
 
