@@ -143,8 +143,8 @@ def ticks(low: float, high: float, most: int = TICKS) -> list[float]:
     """Return round numbers between two, ends included.
 
     >>> from topo.drawing.charts import ticks
-    >>> ticks(0, 7)
-    [0.0, 2.0, 4.0, 6.0]
+    >>> ticks(0, 17)
+    [0.0, 5.0, 10.0, 15.0]
     """
     low, high = min(low, high), max(low, high)
     if not high > low:
