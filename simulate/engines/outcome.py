@@ -152,6 +152,11 @@ class Outcome(Shown):
         `to_dict`, tables, reports and the screen show them whole, `repr` the keywords.
         """
         said = self.network.caveats
+        if self._inside_servers:
+            said += (
+                f"adapters, not GPUs: {self._inside_servers:,} of {plural(len(self.flows), 'flow')} join adapters of "
+                "one server over the network, where GPUs have a way inside: `gpu-collective` takes it",
+            )
         if self.rounds is not None:
             said += (
                 f"one round for all: {plural(len(self.flows), 'message')} stand for {self.n_rounds:,} rounds, "
@@ -160,6 +165,14 @@ class Outcome(Shown):
         if self.congestion is not None:
             return (*said, f"packets: {self.congestion.model}")
         return (*said, "fluid flows: fair rates without queues")
+
+    @cached_property
+    def _inside_servers(self) -> int:
+        """Flows between two adapters of one server."""
+        fabric, ends = self.network.fabric, np.stack([self.flows.src, self.flows.dst])
+        real = ends < fabric.n_end_ports
+        host = np.where(real, fabric.host[fabric.end_node[np.where(real, ends, 0)]], -1)
+        return int(np.count_nonzero((host[0] >= 0) & (host[0] == host[1]) & (ends[0] != ends[1])))
 
     @property
     def keywords(self) -> list[str]:
