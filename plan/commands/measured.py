@@ -12,7 +12,7 @@ from plan.render.progress import progress
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
-    from simulate.diagnosis import Explanation, Waits
+    from simulate.diagnosis import BadLinks, Explanation, Waits
 
 
 @click.command(short_help="Fit overhead and rate of machines to a log.")
@@ -51,11 +51,13 @@ def explain(
 
     FABRIC is the same as for `plan simulate`, with the --tables that were loaded during the measurement. MEASURED is a
     CSV file. It has a row for each pair (source,destination,Gb/s, and a round if several were measured at once), or is
-    a matrix whose first cell is the unit. Or it has the counters PortXmitWait and PortXmitData of ports:
-    ibdiagnet2.db_csv, or the output of `ibqueryerrors --data` or `perfquery -x`. The command names the cause, its
-    probability, and the pairs to measure next.
+    a matrix whose first cell is the unit. Or it has counters of ports: ibdiagnet2.db_csv, or the output of
+    `ibqueryerrors --data` or `perfquery -x`. Of these, PortXmitWait and PortXmitData tell of waiting, and counters of
+    errors and a rate that could be higher name bad links, with the pairs that cross them. The command names the cause,
+    its probability, and the pairs to measure next.
 
-    Exit status 1: a link or a collision was found; 3: something is slow or not counted, and the cause is unknown.
+    Exit status 1: a bad or slow link or a collision was found; 3: something is slow or not counted, and the cause is
+    unknown.
     """
     with progress(quiet=as_json) as step:
         import simulate
@@ -63,29 +65,35 @@ def explain(
 
         routed = read_routed_argument(fabric, given, step)
         step("reading what was measured")
-        found: Explanation | Waits
+        found: Explanation | Waits | None = None
+        bad: BadLinks | None = None
         if before is not None or simulate.diagnosis.are_counters(measured):
             earlier = None if before is None else simulate.diagnosis.read_counters(before, routed)
             counters = simulate.diagnosis.read_counters(measured, routed)
             step("explaining")
             counters = counters if earlier is None else counters.since(earlier)
-            found = simulate.diagnosis.explain_waits(routed, counters, following=following)
+            bad = simulate.diagnosis.find_bad_links(routed, counters)
+            if not bad.links or (counters.sent_bytes[counters.known] > 0).any():
+                found = simulate.diagnosis.explain_waits(routed, counters, following=following)
         else:
             pairs = simulate.diagnosis.read_measured(measured, routed)
             step("explaining")
             found = simulate.diagnosis.explain(routed, pairs, following=following)
     print_notes(routed.fabric.notes)
-    doubts = found.doubts
+    doubts = found.doubts if found else ()
+    faulty = bool(bad and bad.links)
     if as_json:
-        print_json(found.to_dict())
+        print_json((bad.to_dict() if bad else {}) | (found.to_dict() if found else {}))
     else:
         from plan.render.tables import show_table
 
-        if not found.identified:
-            click.echo("no cause identified" if found.others or doubts else "no fault found")
-        for table in (found.table, found.next_table):
+        if bad and bad.links:
+            show_table(bad.table)
+        elif not (found and found.identified):
+            click.echo("no cause identified" if (found and found.others) or doubts else "no fault found")
+        for table in (found.table, found.next_table) if found else ():
             if len(table):
                 show_table(table)
         for doubt in doubts:
             click.echo(doubt)
-    return 1 if found.identified else 3 if doubts else 0
+    return 1 if faulty or (found and found.identified) else 3 if doubts else 0

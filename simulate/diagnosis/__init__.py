@@ -1,4 +1,4 @@
-"""Diagnosis: which links or collisions explain measured bandwidths, or waiting at ports.
+"""Diagnosis: which links or collisions explain measured bandwidths, or waiting at ports, and which links have errors.
 
 ``explain``  the links or collisions that explain measured bandwidths
 ``Explanation``  its result: which links are identified, how surely, and what to measure next
@@ -9,6 +9,9 @@
 ``Waits``  its result
 ``read_counters``  counters of ports, as ibdiagnet, ibqueryerrors and perfquery print them
 ``are_counters``  whether a file holds such counters
+``find_bad_links``  links with errors or below their rate, with the pairs that cross them
+``BadLinks``  its result
+``BadLink``  one of them
 ``Counters``  what ports have sent, and how long they waited
 """
 

@@ -10,8 +10,8 @@ count as a switch with links of the same generation does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +32,26 @@ CEILINGS = (1 << 32) - 1, (1 << 64) - 1
 FIRST_LINE = re.compile(r"START_|Errors for |Data Counters for |# Port|## Summary|\s*GUID 0x")
 """How the first line of a file of counters begins."""
 GUID_LINE = re.compile(r"\s*GUID 0x([0-9a-fA-F]{1,16}) port (\d{1,3}):(.*)")
-COUNTER = re.compile(r"\[(PortXmit(?:Wait|Data)) == (\d{1,20})\b")
+COUNTER = re.compile(r"\[(\w{1,40}) == (\d{1,20})\b")
 LID_LINE = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,5}) port (\d{1,3})\b.*")
-DOTTED = re.compile(r"(PortXmit(?:Wait|Data)):\.*(\d{1,20})\s*")
+DOTTED = re.compile(r"(\w{1,40}):\.*(\d{1,20})\s*")
+COULD_BE = re.compile(
+    r"\s*Link info:.{0,80}?==\(\s*(\d{1,2})X\s+([\d.]{1,10}) Gbps.{0,400}\( ?Could be (.{1,60}?) ?\)\s*"
+)
+ERRORS = {
+    "SymbolErrorCounter": 16,
+    "LinkErrorRecoveryCounter": 8,
+    "LinkDownedCounter": 8,
+    "PortRcvErrors": 16,
+    "LocalLinkIntegrityErrors": 4,
+    "ExcessiveBufferOverrunErrors": 4,
+}
+"""Counters that grow when a link is bad, with their bits (the same specification, 16.1.3.5)."""
 PM_INFO_COLUMNS = {
     f"{name.lower()}{bits}": name for name in ("PortXmitData", "PortXmitWait") for bits in ("", "ext", "extended")
 }
 """Columns of PM_INFO, without case and underscores; a later one, of 64 bits, counts more."""
+PM_INFO_COLUMNS |= {name.lower(): name for name in ERRORS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +64,12 @@ class Counters(Brief):
     """(P,) bytes for which there was time while the port had something to send and could not; nan where unknown."""
     full: int = 0
     """Counters that stand at their ceiling, and so are not known."""
+    errors: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """Counters of `ERRORS` by port, those above 0."""
+    listed: bool = False
+    """Whether the tool has left out what is below its thresholds, as ``ibqueryerrors`` does."""
+    degraded: Mapping[int, str] = field(default_factory=dict)
+    """What a tool says of a link that is slower or narrower than it could be, by port."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -69,7 +88,15 @@ class Counters(Brief):
         def grown(now: NDArray[np.float64], then: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.where(now >= then, now - then, now)
 
-        return Counters(grown(self.sent_bytes, before.sent_bytes), grown(self.lost_bytes, before.lost_bytes), self.full)
+        errors = {
+            port: {
+                name: value if value < (then := before.errors.get(port, {}).get(name, 0)) else value - then
+                for name, value in each.items()
+            }
+            for port, each in self.errors.items()
+        }
+        sent, lost = grown(self.sent_bytes, before.sent_bytes), grown(self.lost_bytes, before.lost_bytes)
+        return replace(self, sent_bytes=sent, lost_bytes=lost, errors=errors)
 
 
 def are_counters(path: str | Path) -> bool:
@@ -114,7 +141,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     Raises
     ------
     FormatError
-        When no port of the fabric has both counters.
+        When no port of the fabric has both counters, or an error.
 
     Examples
     --------
@@ -131,6 +158,15 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     places = _Places(fabric, routed)
     values = {name: np.full(fabric.n_ports, np.nan) for name in ("PortXmitData", "PortXmitWait")}
     columns: list[str] | None = None
+    errors: dict[int, dict[str, int]] = {}
+    degraded: dict[int, str] = {}
+
+    def count(port: int, name: str, value: int) -> None:
+        if name in values:
+            values[name][port] = value
+        elif name in ERRORS and value:
+            errors.setdefault(port, {})[name] = value
+
     inside, listed, port = False, False, -1
     for line in lines:
         if line.startswith("START_"):
@@ -146,15 +182,17 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
             at = places.of_guid(row.get("nodeguid", ""), row.get("portnumber", row.get("portnum", "")))
             for column, name in PM_INFO_COLUMNS.items():
                 if at >= 0 and re.fullmatch(r"\d{1,20}|0x[0-9a-fA-F]{1,16}", text := row.get(column, "")):
-                    values[name][at] = int(text, 0)
+                    count(at, name, int(text, 0))
         elif match := GUID_LINE.fullmatch(line.rstrip("\n")):
-            at, listed = places.of_guid("0x" + match[1], match[2]), True
-            for name, text in COUNTER.findall(match[3]) if at >= 0 else ():
-                values[name][at] = int(text)
+            port, listed = places.of_guid("0x" + match[1], match[2]), True
+            for name, text in COUNTER.findall(match[3]) if port >= 0 else ():
+                count(port, name, int(text))
+        elif port >= 0 and (match := COULD_BE.fullmatch(line.rstrip("\n"))):
+            degraded[port] = f"{match[1]}X at {match[2]} Gb/s a lane, could be {match[3]}"
         elif match := LID_LINE.match(line):
             port = places.of_lid(int(match[1]), int(match[2]))
         elif port >= 0 and (match := DOTTED.fullmatch(line)):
-            values[match[1]][port] = int(match[2])
+            count(port, match[1], int(match[2]))
     if listed:  # ibqueryerrors leaves out what is zero
         wait = values["PortXmitWait"]
         wait[np.isnan(wait) & np.isfinite(values["PortXmitData"])] = 0
@@ -162,11 +200,12 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     for one, bad in zip(values.values(), full, strict=True):
         one[bad] = np.nan
     tick = np.where(fabric.speed >= SPEEDS.index("HDR"), TICK_BYTES, OLD_TICK_BYTES * fabric.width.astype(float))
-    found = Counters(values["PortXmitData"] * WORD_BYTES, values["PortXmitWait"] * tick, int(full.sum()))
-    if not found.known.any():
+    sent, lost = values["PortXmitData"] * WORD_BYTES, values["PortXmitWait"] * tick
+    found = Counters(sent, lost, int(full.sum()), errors, listed, degraded)
+    if not (found.known.any() or errors or degraded):
         raise FormatError(
-            "found no port of the fabric with PortXmitWait and PortXmitData; expected what `ibqueryerrors --data` or "
-            "`perfquery -x` prints, or ibdiagnet2.db_csv with the table PM_INFO"
+            "found no port of the fabric with PortXmitWait and PortXmitData, or with errors; expected what "
+            "`ibqueryerrors --data` or `perfquery -x` prints, or ibdiagnet2.db_csv with the table PM_INFO"
             + (f"; {int(full.sum()):,} counters stand at their ceiling" if full.any() else ""), path)  # fmt: skip
     return found
 
