@@ -1,0 +1,137 @@
+"""Links with errors: who is named, in any of the three formats, and how many pairs cross what is named."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import routing
+import topo
+from helpers.random_fabrics import draw
+from plan.cli import run
+from routing.routed import Routed
+from simulate.diagnosis.bad_links import find_bad_links
+from simulate.diagnosis.counters import ERRORS, parse_counters
+
+THRESHOLD = 10
+
+
+def drawn(seed: int) -> tuple[Routed, dict[int, dict[str, int]]]:
+    """A routed fabric, and counters of some of its plugged ports."""
+    routed, rng = routing.route(draw(seed), "minhop"), np.random.default_rng(seed)
+    plugged = np.flatnonzero(routed.fabric.peer >= 0)
+    ports = rng.choice(plugged, min(12, len(plugged)), replace=False)
+    return routed, {
+        int(port): {name: int(rng.choice([0, 1, 10, 11, 2**bits - 1])) for name, bits in ERRORS.items()}
+        for port in ports
+    }
+
+
+def place(routed: Routed, port: int) -> tuple[int, int]:
+    """GUID of the node of a port, and the port's number."""
+    node = int(routed.fabric.port_node[port])
+    return int(routed.fabric.node_guid[node]), port - int(routed.fabric.port_offset[node]) + 1
+
+
+def as_queried(routed: Routed, counters: dict[int, dict[str, int]]) -> list[str]:
+    lines = []
+    for port, each in counters.items():
+        guid, number = place(routed, port)
+        values = " ".join(f"[{name} == {value}]" for name, value in each.items() if value > THRESHOLD)
+        lines.append(f"   GUID {guid:#x} port {number}: {values} [PortXmitData == 5] [PortXmitWait == 1]")
+    return lines
+
+
+def as_table(routed: Routed, counters: dict[int, dict[str, int]]) -> list[str]:
+    columns = {name: "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_") for name in ERRORS}
+    lines = ["START_PM_INFO", ",".join(["NodeGUID", "PortGUID", "PortNumber", *columns.values()])]
+    for port, each in counters.items():
+        guid, number = place(routed, port)
+        lines.append(",".join([hex(guid), "0x0", str(number), *(str(each[name]) for name in columns)]))
+    return [*lines, "END_PM_INFO"]
+
+
+def as_performance(routed: Routed, counters: dict[int, dict[str, int]]) -> list[str]:
+    lines, fabric = [], routed.fabric
+    for port, each in counters.items():
+        node = int(fabric.port_node[port])
+        ends = np.flatnonzero(fabric.end_node == node)
+        (lid, *_) = [
+            int(routed.tables.lid[end]) for end in ends
+            if node < fabric.n_switches or int(fabric.port_of(ends)[list(ends).index(end)]) == port
+        ]  # fmt: skip
+        lines.append(f"# Port counters: Lid {lid} port {place(routed, port)[1]} (CapMask: 0x1400)")
+        lines += [f"{name}:{'.' * 10}{value}" for name, value in each.items()]
+    return lines
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_same_links_are_named_whatever_tool_has_printed_them(seed: int) -> None:
+    routed, counters = drawn(seed)
+    peer = routed.fabric.peer
+    guilty = {frozenset((port, int(peer[port]))) for port, each in counters.items() if max(each.values()) > THRESHOLD}
+    names = {" to ".join(routed.fabric.port_label(port) for port in sorted(link)) for link in guilty}
+    found = [find_bad_links(routed, parse_counters(make(routed, counters), routed))
+             for make in (as_queried, as_table, as_performance)]  # fmt: skip
+    for each in found:
+        assert {link.link for link in each.links} == names
+        assert [link.link for link in each.links] == [link.link for link in found[0].links]
+    named = {" to ".join(routed.fabric.port_label(port) for port in sorted(link)): link for link in guilty}
+    down = [
+        sum(value
+            for port in named[one.link] for name, value in counters.get(port, {}).items()
+            if name in ("LinkDownedCounter", "LinkErrorRecoveryCounter") and value > THRESHOLD)
+        for one in found[0].links
+    ]  # fmt: skip
+    assert down == sorted(down, reverse=True), "those that went down first"
+
+
+def test_pairs_that_cross_a_link_are_those_whose_walks_do() -> None:
+    routed, rng = routing.route(topo.preset("lab-20").fabric), np.random.default_rng(4)
+    fabric, ends = routed.fabric, routed.fabric.ends().tolist()
+    ports = rng.choice(np.flatnonzero(fabric.peer >= 0), 12, replace=False)
+    counters = {int(port): dict.fromkeys(ERRORS, 0) | {"PortRcvErrors": 99} for port in ports}
+    found = find_bad_links(routed, parse_counters(as_table(routed, counters), routed))
+    walks = [set(routing.trace(routed, a, b).channels) for a in ends for b in ends if a != b]
+    links = {f"{fabric.port_label(p)} to {fabric.port_label(int(fabric.peer[p]))}": {p, int(fabric.peer[p])}
+             for p in range(fabric.n_ports) if fabric.peer[p] > p}  # fmt: skip
+    assert len(found.links) > 5
+    for one in found.links:
+        assert one.pairs == sum(bool(links[one.link] & walk) for walk in walks)
+        assert one.share == pytest.approx(one.pairs / len(walks))
+
+
+def test_what_was_counted_before_is_subtracted() -> None:
+    routed, _ = drawn(0)
+    port = int(np.flatnonzero(routed.fabric.peer >= 0)[0])
+
+    def read(errors: int) -> object:
+        return parse_counters(as_table(routed, {port: dict.fromkeys(ERRORS, 0) | {"PortRcvErrors": errors}}), routed)
+
+    assert find_bad_links(routed, read(500).since(read(495))).links == ()
+    (one,) = find_bad_links(routed, read(500).since(read(400))).links
+    assert "100 bad packets" in one.says
+    (cleared,) = find_bad_links(routed, read(30).since(read(400))).links
+    assert "30 bad packets" in cleared.says
+
+
+def test_the_command_names_a_link_below_its_rate_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    routed = routing.route(topo.preset("lab-20").fabric)
+    guid = int(routed.fabric.node_guid[0])
+    file = tmp_path / "errors.txt"
+    file.write_text(
+        f'Errors for {guid:#x} "leaf0"\n'
+        f"   GUID {guid:#x} port 28: [SymbolErrorCounter == 65535] [LinkDownedCounter == 255]\n"
+        f"   GUID {guid:#x} port 27: [LinkDownedCounter == 2]\n"
+        '         Link info:      2   27[  ] ==( 4X           5.0 Gbps Active/  LinkUp)==>  0x1 6 11[  ] "spine0" '
+        "( Could be 53.125 Gbps)\n"
+    )
+    assert run(["explain", "configs/lab-20.yaml", str(file), "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)["bad_links"]
+    assert [link["link"].split(" ")[0] for link in said] == ["leaf0:27", "leaf0:28"]
+    assert said[0]["says"] == "leaf0:27: down 2 times, 4X at 5.0 Gb/s a lane, could be 53.125 Gbps"
+    assert said[1]["says"] == "leaf0:28: at least 65,535 symbol errors, down at least 255 times"
+    assert said[0]["pairs"] > 0
+    assert run(["explain", "configs/lab-20.yaml", str(file)]) == 1
+    assert "links with errors or below their rate, the worst first" in capsys.readouterr().out
