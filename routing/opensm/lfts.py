@@ -25,9 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.tables import NO_PATH, RoutingTables, lid_owners
+from topo.amounts import listed
 from topo.budget import LFT_BYTES, LFT_PIPE
 from topo.dumps.ibnetdiscover import clean_description
-from topo.errors import FormatError, RoutingError
+from topo.errors import FormatError, RoutingError, plural
 from topo.fabric import MAX_UNICAST_LID, Fabric, frozen
 from topo.files.text import open_input
 
@@ -227,6 +228,8 @@ def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsR
         shown = ", ".join(fabric.label(switch) for switch in silent[:3])
         notes.append(f"{len(silent):,} switches of the fabric have no table ({shown})")
     lid, lmc = _lids(fabric, scan.owner, notes, path)
+    if lost := _further_lids(fabric, scan.owner, lid, lmc, scan.lft):
+        notes.append(lost)
     top = max(int(scan.top), int(lid.max(initial=0)) + (1 << lmc) - 1)
     return LftsRead(
         RoutingTables(lid=lid, lft=scan.lft[:, : top + 1], engine="file", lmc=lmc),
@@ -240,7 +243,8 @@ def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str)
     named = np.flatnonzero(owner >= 0)[::-1]
     lid[owner[named]] = named  # descending, so the lowest LID of a port stays
     times = np.bincount(owner[named], minlength=fabric.n_end_ports)[fabric.n_switches :]
-    lmc = fabric.lmc if not len(named) else int(times.max(initial=1)).bit_length() - 1
+    most = int(np.bincount(times[times > 0], minlength=2).argmax()) if times.any() else 1
+    lmc = most.bit_length() - 1 if len(named) else fabric.lmc
     if fabric.discovered_lid.size:
         known = fabric.discovered_lid.astype(np.int64)
         usable = (known > 0) & (known <= MAX_UNICAST_LID)
@@ -253,7 +257,7 @@ def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str)
             path,
         )
     last = lid[fabric.n_switches :].astype(np.int64) + (1 << lmc) - 1
-    whole = np.isin(times, (0, 1 << lmc)) & (lid[fabric.n_switches :] % (1 << lmc) == 0)
+    whole = ((times == 0) | (times >= 1 << lmc)) & (lid[fabric.n_switches :] % (1 << lmc) == 0)
     whole &= (times == 0) | (owner[np.minimum(last, MAX_UNICAST_LID)] == np.arange(fabric.n_switches, len(lid)))
     if lmc and not whole.all():
         odd = np.count_nonzero(~whole)
@@ -264,6 +268,41 @@ def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str)
     if without := int(np.count_nonzero((lid == 0) & (fabric.end_switch >= 0))):
         notes.append(f"{without:,} end ports of the fabric have no LID in the tables")
     return lid, lmc
+
+
+def _further_lids(
+    fabric: Fabric, owner: NDArray[np.int32], lid: NDArray[np.uint16], lmc: int, lft: NDArray[np.uint8]
+) -> str:
+    """Say which LIDs beyond those of the LMC end ports have, as virtual ports do, and which of them do not arrive."""
+    named = np.flatnonzero(owner >= fabric.n_switches)
+    first = lid[owner[named]].astype(np.int64)
+    further = named[(named < first) | (named >= first + (1 << lmc))]
+    lost = []
+    for one in further.tolist():
+        arrives = _arrives(fabric, lft[:, one], int(owner[one]))
+        if not arrives.all():
+            lost.append(f"0x{one:04x} from {np.count_nonzero(~arrives):,} of {len(arrives):,} switches")
+    if not len(further):
+        return ""
+    found = f"{plural(len(further), 'further LID')} of end ports, as of virtual ports: no pair of the proof has them"
+    return f"{found}; they arrive from every switch" if not lost else f"{found}; lost: {listed(lost)}"
+
+
+def _arrives(fabric: Fabric, entry: NDArray[np.uint8], end: int) -> NDArray[np.bool_]:
+    """Return (S,) whether packets that a switch forwards by these entries come to an end port."""
+    out = entry.astype(np.int64)
+    radix = np.diff(fabric.port_offset[: fabric.n_switches + 1])
+    valid = (out > 0) & (out <= radix)
+    peer = np.where(valid, fabric.peer[np.where(valid, fabric.port_offset[: fabric.n_switches] + out - 1, 0)], -1)
+    node = np.where(peer >= 0, fabric.port_node[peer], -1)
+    arrives = peer == fabric.port_of(np.array([end]))[0]
+    onward = np.where((node >= 0) & (node < fabric.n_switches), node, -1)
+    for _ in range(fabric.n_switches):
+        more = arrives | ((onward >= 0) & arrives[onward])
+        if (more == arrives).all():
+            break
+        arrives = more
+    return np.asarray(arrives)
 
 
 def _reason(error: int, value: int) -> str:

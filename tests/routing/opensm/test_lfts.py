@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import routing
 from helpers.ibdmchk import fdbs_sections
+from helpers.random_fabrics import draw
 from helpers.strategies import Case, cases, ring, spoil, tree
 from routing.opensm import lfts
 from routing.opensm.lfts import format_lfts, lfts_sections, parse_lfts, read_lfts
@@ -282,3 +283,41 @@ def test_files(small: Case, tmp_path, monkeypatch) -> None:
 def test_an_endless_device_is_refused_before_it_fills_the_memory(small: Case) -> None:
     with pytest.raises(FormatError, match="found a device"):
         read_lfts(Path("/dev/zero"), small.fabric)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_further_lid_is_followed_from_every_switch(seed: int) -> None:
+    """As virtual ports have one; walked here switch by switch, with holes in some tables."""
+    routed, rng = routing.route(draw(seed), "minhop"), np.random.default_rng(seed)
+    fabric, tables = routed.fabric, routed.tables
+    end, lid = int(rng.choice(fabric.ends())), int(tables.lid.max()) + 5
+    lft = np.full((fabric.n_switches, lid + 1), NO_PATH, np.uint8)
+    lft[:, : tables.lft.shape[1]] = tables.lft
+    lft[:, lid] = lft[:, tables.lid[end]]
+    holes = rng.choice(fabric.n_switches, int(rng.integers(0, fabric.n_switches)), replace=False)
+    lft[holes, lid] = NO_PATH
+    text = format_lfts(fabric, RoutingTables(tables.lid, lft))
+    guid = int(fabric.end_guid[end])
+    rows = {switch: f"0x{lid:04x} {lft[switch, lid]:03d} : (Channel Adapter portguid 0x{guid:016x}: 'vport')\n"
+            for switch in range(fabric.n_switches) if lft[switch, lid] != NO_PATH}  # fmt: skip
+    sections = text.decode().split("Unicast lids ")[1:]
+    whole = "".join(
+        "Unicast lids " + re.sub(rf"(?m)^0x{lid:04x}.*\n", "", section).rstrip("\n") + "\n" + rows.get(switch, "")
+        for switch, section in enumerate(sections)
+    )
+    lost = 0
+    for switch in range(fabric.n_switches):
+        at = switch
+        for _ in range(fabric.n_switches + 1):
+            if lft[at, lid] == NO_PATH:
+                lost += 1
+                break
+            port = int(fabric.peer[fabric.port_offset[at] + lft[at, lid] - 1])
+            if port == int(fabric.port_of(np.array([end]))[0]):
+                break
+            at = int(fabric.port_node[port])
+    found, notes = parse_lfts(whole.encode(), fabric)
+    (note,) = [note for note in notes if "further LID" in note]
+    assert found.lmc == 0
+    assert note.startswith("1 further LID of end ports")
+    assert note.endswith(f"0x{lid:04x} from {lost} of {fabric.n_switches} switches" if lost else "from every switch")
