@@ -1,4 +1,4 @@
-"""SimAI's examples beside the bandwidths that its tutorial has: rewrites a part of docs/validation/nccl.md.
+"""SimAI's examples beside the bandwidths of its tutorial: rewrites tables of docs/validation/nccl.md and ethernet.md.
 
 Run from the repository, a minute: python benchmarks/published/compare_simai.py
 
@@ -9,9 +9,10 @@ needed. Its figures are those of its own simulator (ns-3), not of machines: conf
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import costmodel
@@ -20,8 +21,10 @@ import simulate
 import topo
 from simulate.traffic.collectives.algorithms import bus_factor
 
-PAGE = Path(__file__).parents[2] / "docs" / "validation" / "nccl.md"
+PAGES = Path(__file__).parents[2] / "docs" / "validation"
 BEGIN, END = "<!-- simai -->\n", "<!-- /simai -->\n"
+DRAWS = 20
+"""Seeds of the hash."""
 MIB = 2**20
 ADAPTER_GBYTE_S = 50.0
 """400 Gb/s; SimAI takes nothing off but the heads of its packets."""
@@ -56,8 +59,11 @@ EXAMPLES = (
 )
 
 
-def busbw(example: Example, size_bytes: int) -> float:
-    """Return the bus bandwidth of an exchange in GB/s: the time of the step less its computation."""
+def busbw(example: Example, size_bytes: int, queue_pairs: int | None = None) -> float:
+    """Return the bus bandwidth of an exchange in GB/s: the time of the step less its computation.
+
+    On forwarding tables; with queue pairs, the median over hashed paths.
+    """
     catalog = topo.load_catalog()
     model = replace(
         catalog.node("dgx-h100"),
@@ -67,14 +73,17 @@ def busbw(example: Example, size_bytes: int) -> float:
     catalog = replace(catalog, nodes={**catalog.nodes, model.name: model})
     nodes = {"gpu": {"model": model.name, "count": example.servers}}
     spec = topo.parse({"name": "simai", "nodes": nodes, "network": example.network}).spec
-    routed = routing.route(topo.compile(spec, catalog).fabric)
+    fabric = topo.compile(spec, catalog).fabric
+    ways: Sequence[Any] = [routing.route(fabric)]
+    if queue_pairs is not None:
+        ways = [routing.Hashed(fabric, queue_pairs, seed) for seed in range(DRAWS)]
     with tempfile.TemporaryDirectory() as folder:
         layer = example.layer.format(size=size_bytes)
         text = f"{HEAD} all_gpus: {8 * example.servers}\n1\n{layer}\n"
         (Path(folder) / "w.txt").write_text(text, encoding="utf-8")
         job = {"name": "step", "kind": "simai", "file": "w.txt", "algorithm": example.algorithm}
-        workload = simulate.parse_workload({"jobs": [job]}, routed.fabric, folder=folder, catalog=catalog)
-    took_s = simulate.play(routed, workload).jobs[0].time_s - computed_s(example.layer)
+        workload = simulate.parse_workload({"jobs": [job]}, fabric, folder=folder, catalog=catalog)
+    took_s = median(simulate.play(way, workload).jobs[0].time_s for way in ways) - computed_s(example.layer)
     return bus_factor("allreduce", example.gpus) * size_bytes / took_s / 1e9
 
 
@@ -104,8 +113,22 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def hashed_table() -> str:
+    """The part of the page on hashed paths: what one switch for all adapters of a server gives on them."""
+    counts = (1, 2, 4, 8)
+    heads = "".join(f" {count} {'queue pair' if count == 1 else 'queue pairs'} |" for count in counts)
+    lines = [f"| MiB | SimAI GB/s | tables |{heads}", "|--:|--:|--:|" + "--:|" * len(counts)]
+    for example, mib, published, on_tables in rows():
+        if example.network is TREE:
+            found = [on_tables, *(busbw(example, mib * MIB, count) for count in counts)]
+            figures = " | ".join(f"{one:.1f} ({one / published - 1:+.0%})" for one in found)
+            lines.append(f"| {mib} | {published:.1f} | {figures} |")
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
-    computed = table()
-    print(computed)
-    text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(text[: text.index(BEGIN) + len(BEGIN)] + computed + text[text.index(END) :], encoding="utf-8")
+    for page, computed in (("nccl.md", table()), ("ethernet.md", hashed_table())):
+        print(computed)
+        text = (PAGES / page).read_text(encoding="utf-8")
+        whole = text[: text.index(BEGIN) + len(BEGIN)] + computed + text[text.index(END) :]
+        (PAGES / page).write_text(whole, encoding="utf-8")
