@@ -70,8 +70,14 @@ def check_netbox(files: dict[str, str], devices: set[str], rows: list[dict[str, 
     interfaces = {kind["model"]: {item["name"] for item in kind["interfaces"]} for kind in types}
     of_device = {row["name"]: row["device_type"] for row in table["devices"]}
     assert set(of_device) == devices
-    assert len(table["cables"]) == len(rows)
-    ends = Counter((row[f"side_{s}_device"], row[f"side_{s}_name"]) for row in table["cables"] for s in "ab")
+    assert len(table["cables"]) == len({row["cable_id"] for row in rows}), "a row a cable"
+    ends = Counter[tuple[str, str]]()
+    for row in table["cables"]:
+        for side in "ab":
+            names, of = (row[f"side_{side}_{what}"].split(",") for what in ("name", "device"))
+            ends.update(zip(of * (len(names) // len(of)), names, strict=True))
+    linked = {(row[f"{s}_device"], row[f"{s}_port"].removesuffix(":1")) for row in rows for s in "ab"}
+    assert {(device, name.removesuffix(":1")) for device, name in ends} == linked, "and every link is in one"
     assert max(ends.values()) == 1
     assert all(name in interfaces[of_device[device]] for device, name in ends)
     places = Counter((row["rack"], row["position"]) for row in table["devices"] if row["position"])

@@ -37,6 +37,8 @@ GOOD = {
     "verify": "DUMP LFTS",
 }
 """A line of each command that would do; what is tried takes the place of a word, or is added."""
+INSTEAD = {("export", "check"): "SPEC slurm"}
+"""A line for one parameter, where that of its command does not take it."""
 WITH = {"policy": "--lanes CONF", "io_guids": "--cn-guids CN", "cn_guids": ""}
 """What an option needs beside it."""
 NAMES = {"workload", "queue", "traffic", "nodes"}
@@ -65,7 +67,7 @@ def tried() -> list[tuple[str, str, str]]:
 
 def words_of(name: str, parameter: str, spelled: str, given: str) -> list[str]:
     """Return the command line with something in the place of a file."""
-    words = [name, *GOOD[name].split()]
+    words = [name, *INSTEAD.get((name, parameter), GOOD[name]).split()]
     if not spelled.startswith("-"):
         words[words.index(spelled)] = given
         return words
