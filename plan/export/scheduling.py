@@ -63,7 +63,7 @@ def format_topology_conf(fabrics: Sequence[Fabric]) -> str:
 def read_topology_conf(text: str, path: str = "") -> dict[str, str]:
     """Return the leaf switch of each node of a ``topology.conf``; of a node that is named twice the first.
 
-    FormatError for a line that is none of the format, or a list of nodes that cannot be expanded.
+    FormatError for a line that is none of the format, a list of nodes that cannot be expanded, or no node at all.
     """
     found: dict[str, str] = {}
     number = 0
@@ -82,6 +82,10 @@ def read_topology_conf(text: str, path: str = "") -> dict[str, str]:
             raise FormatError(f"found a list of nodes that cannot be read: {error}", path, number) from None
         for node in nodes:
             found.setdefault(node, values["switchname"])
+    if not found:
+        raise FormatError(
+            "found no node below a switch; expected lines such as SwitchName=leaf0 Nodes=gpu[00-07]", path
+        )
     return found
 
 

@@ -124,7 +124,7 @@ def test_programs_of_ranks_that_meet_in_mailboxes(
     [
         ("permutation-sizes", "Lazy"),
         ("coupled", "Full"),
-        ("arrivals", "Lazy"),
+        nightly("arrivals", "Lazy"),
         nightly("storage-4", "Full"),
         ("ring-64", "Full"),
         nightly("ring-800", "Lazy"),

@@ -10,6 +10,7 @@ import routing
 import topo
 from helpers.packets import RATE, SLOT_S, line, network
 from helpers.presets import read_preset, routed
+from helpers.strategies import nightly
 from simulate import Flows, Network, PacketModel, play
 from simulate.traffic import HFReduce
 
@@ -78,11 +79,11 @@ def test_a_hot_port_leaves_an_idle_one_its_fair_share(buffer_packets: int) -> No
         (16, "| 16 |", PacketModel(), 0.05),
         (64, "| 64 |", PacketModel(), 0.05),
         (128, "| 128 |", PacketModel(), 0.05),
-        (64, "| buffers of 64 KiB |", PacketModel(buffer_bytes=1 << 16), 0.05),
-        (64, "| buffers of 16 KiB |", PacketModel(buffer_bytes=1 << 14), 0.05),
-        (64, "| windows of 32 packets |", PacketModel(window_packets=32), 0.05),
+        nightly(64, "| buffers of 64 KiB |", PacketModel(buffer_bytes=1 << 16), 0.05),
+        nightly(64, "| buffers of 16 KiB |", PacketModel(buffer_bytes=1 << 14), 0.05),
+        nightly(64, "| windows of 32 packets |", PacketModel(window_packets=32), 0.05),
         (64, "| `fifo` |", PacketModel(inputs="fifo"), 0.05),
-        (64, "| no windows", PacketModel(window_packets=0), 0.065),
+        nightly(64, "| no windows", PacketModel(window_packets=0), 0.065),
     ],
     ids=str,
 )
