@@ -48,7 +48,7 @@ class BadLinks(Shown):
     >>> line = f"GUID {guid:#x} port 27: [SymbolErrorCounter == 65535] [LinkDownedCounter == 12]"
     >>> found = simulate.diagnosis.find_bad_links(routed, parse_counters([line], routed))
     >>> found.links[0].link, found.links[0].says
-    ('leaf0:27 to spine0:1', 'leaf0:27: at least 65,535 symbol errors, down 12 times')
+    ('leaf0:27 to spine0:7', 'leaf0:27: at least 65,535 symbol errors, down 12 times')
     """
 
     links: tuple[BadLink, ...]
@@ -93,6 +93,15 @@ def find_bad_links(routed: Routed, counters: Counters, proof: Proof | None = Non
     counters : Counters
     proof : Proof, optional
         Of these tables; made when left out.
+
+    Examples
+    --------
+    >>> import topo, routing, simulate
+    >>> from simulate.diagnosis.counters import parse_counters
+    >>> routed = routing.route(topo.preset("lab-20").fabric)
+    >>> line = f"GUID {int(routed.fabric.node_guid[0]):#x} port 27: [PortRcvErrors == 99]"
+    >>> simulate.diagnosis.find_bad_links(routed, parse_counters([line], routed)).links[0].says
+    'leaf0:27: 99 bad packets'
     """
     fabric = routed.fabric
     least = 1 if counters.listed else THRESHOLD + 1
