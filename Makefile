@@ -22,12 +22,13 @@ plan: .venv/installed ## build Fire-Flyer 2 into out/fire-flyer-2
 check: lint ## lint, and all tests that are neither slow nor judged by real tools: minutes
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -p no:nbmake -m "not slow and not peer and not nightly" --hypothesis-profile fast tests
 
+# Notebooks first: the longest of them would run alone at the end.
 test: tools consumers lint ## install what the tests need, then check and test everything
-	$(BIN)/pytest -n $(WORKERS) --nbmake tests $(wildcard notebooks)
+	$(BIN)/pytest -n $(WORKERS) --nbmake $(wildcard notebooks) tests
 
 nightly: tools consumers lint ## all tests, with twenty times the random examples, from a seed that is new each time and is shown; then the next two
 	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== random seed $$seed"; status=0; \
-	  $(BIN)/pytest -n $(WORKERS) --nbmake --hypothesis-profile nightly --hypothesis-seed "$$seed" -m "" tests $(wildcard notebooks) || status=1; \
+	  $(BIN)/pytest -n $(WORKERS) --nbmake --hypothesis-profile nightly --hypothesis-seed "$$seed" -m "" $(wildcard notebooks) tests || status=1; \
 	  for last in kinds newest; do $(MAKE) $$last || status=1; done; exit $$status
 
 KINDS := -n $(WORKERS) -p no:nbmake --ignore tests/routing/test_machine_code.py # which holds the choice itself
@@ -42,7 +43,7 @@ kinds: tools consumers .venv/installed-dev kernels ## the tests with kernels tha
 newest: tools consumers ## the tests once more with the newest versions that pyproject.toml allows: says what breaks
 	scripts/make-venv out/newest $(PYTHON)
 	out/newest/bin/python -m pip --quiet --disable-pip-version-check install -e '.[dev]'
-	out/newest/bin/pytest -n $(WORKERS) --nbmake tests $(wildcard notebooks)
+	out/newest/bin/pytest -n $(WORKERS) --nbmake $(wildcard notebooks) tests
 
 fuzz: .venv/installed-dev ## 200,000 spoilt inputs for every reader and command, from a seed that is new each time and is shown
 	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== seed $$seed"; \

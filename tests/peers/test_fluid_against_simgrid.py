@@ -128,7 +128,7 @@ def test_programs_of_ranks_that_meet_in_mailboxes(
         nightly("storage-4", "Full"),
         ("ring-64", "Full"),
         nightly("ring-800", "Lazy"),
-        ("shift-200", "Full"),
+        nightly("shift-200", "Full"),
         ("incast", "Full"),
     ],
 )
