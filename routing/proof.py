@@ -18,8 +18,8 @@ from routing.names import find_ends
 from routing.order.dependencies import dependency_graph, topological_order
 from routing.pairs import PairDests, PairWalk, PathTables, empty_walk, follow_lost, walk_pairs
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels
-from routing.trace import Trace, trace, walk
+from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, walk
+from routing.trace import Trace, trace
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.graphs import components
@@ -371,7 +371,7 @@ def check_certificate(routed: Routed, proof: Proof) -> bool:
             rises[packet] &= position > last[packet]
             last[packet] = position
 
-        arrives = walk(routed, node, block[to], lid[to], visit)
+        arrives = walk(routed.fabric, routed.tables.lft, node, block[to], lid[to], visit)
         if (arrives & ~rises).any():
             return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -188,3 +189,52 @@ def delivery_channels(fabric: Fabric, ends: NDArray[np.integer]) -> NDArray[np.i
     """Return (n,) int32: the channel that hands packets to each end port; -1 for port 0 of a switch."""
     port = fabric.port_of(ends)
     return np.where(port < 0, -1, fabric.peer[port])
+
+
+def walk(
+    fabric: Fabric,
+    lft: NDArray[np.uint8],
+    switch: NDArray[np.integer],
+    dest: NDArray[np.integer],
+    lid: NDArray[np.integer],
+    visit: Callable[[NDArray[np.intp], NDArray[np.integer]], None],
+) -> NDArray[np.bool_]:
+    """Send packets from switches to end ports, all at a time, whatever their lanes.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    lft : (S, T) uint8
+        Forwarding tables of its switches.
+    switch, dest, lid : (n,) int
+        Switch of the source, end port that is attached, and a LID of it that has an entry in the tables.
+    visit : callable
+        Called hop by hop as ``visit(packet, port)``: which packets go on, and the channel of each.
+
+    Returns
+    -------
+    (n,) bool
+        Whether each arrives.
+
+    Notes
+    -----
+    The plain walker of tables, a hop of all packets at a time; use it unless time or memory forbids. Kernels that walk
+    on their own do so for a reason: `routing.pairs` adds whole trees of sources, `routing.quality.phases` walks the
+    same pairs in hundreds of phases, `routing.lanes.loops`, `routing.repairs.trees` and `routing.engines.disjoint` walk
+    tables that they are changing, and `simulate.traffic.walks` keeps the channels of millions of paths.
+    """
+    dest_switch, last = fabric.end_switch[dest], delivery_channels(fabric, dest)
+    radix = np.diff(fabric.port_offset)
+    arrives, packet, node = np.zeros(len(dest), bool), np.arange(len(dest)), switch
+    for _ in range(fabric.n_switches):
+        number = lft[node, lid[packet]].astype(np.int64)
+        arrives[packet[(number == 0) & (node == dest_switch[packet]) & (last[packet] < 0)]] = True
+        goes = (number > 0) & (number <= radix[node])
+        packet, port = packet[goes], fabric.port_offset[node[goes]] + number[goes] - 1
+        visit(packet, port)
+        arrives[packet[port == last[packet]]] = True
+        goes = fabric.is_inner[port]
+        packet, node = packet[goes], fabric.peer_node[port[goes]]
+        if not len(packet):
+            break
+    return arrives

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from routing import pairs
 from routing.lanes.policy import levels_of_pairs
 from routing.names import end_label, find_end
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, NO_PATH, RoutingTables, delivery_channels
+from routing.tables import MAX_DATA_VLS, NO_PATH, RoutingTables
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
 from topo.table import Column, Shown, Table
@@ -242,49 +240,3 @@ def _service(routed: Routed, source: int, destination: int, lid: int) -> tuple[i
         level, sl2vl = int(levels_of_pairs(routed.fabric, routed.policy, *ends)[0]), routed.lanes.sl2vl
     lane = sl2vl[level] if level < len(sl2vl) else MAX_DATA_VLS
     return level, lane if lane < MAX_DATA_VLS else None
-
-
-def walk(
-    routed: Routed,
-    switch: NDArray[np.integer],
-    dest: NDArray[np.integer],
-    lid: NDArray[np.integer],
-    visit: Callable[[NDArray[np.intp], NDArray[np.integer]], None],
-) -> NDArray[np.bool_]:
-    """Send packets from switches to end ports, all at a time, whatever their lanes.
-
-    Parameters
-    ----------
-    switch, dest, lid : (n,) int
-        Switch of the source, end port that is attached, and a LID of it that has an entry in the tables.
-    visit : callable
-        Called hop by hop as ``visit(packet, port)``: which packets go on, and the channel of each.
-
-    Returns
-    -------
-    (n,) bool
-        Whether each arrives.
-
-    Notes
-    -----
-    The plain walker of tables, a hop of all packets at a time; use it unless time or memory forbids. Kernels that walk
-    on their own do so for a reason: `routing.pairs` adds whole trees of sources, `routing.quality.phases` walks the
-    same pairs in hundreds of phases, `routing.lanes.loops`, `routing.repairs.trees` and `routing.engines.disjoint` walk
-    tables that they are changing, and `simulate.traffic.walks` keeps the channels of millions of paths.
-    """
-    fabric, tables = routed.fabric, routed.tables
-    dest_switch, last = fabric.end_switch[dest], delivery_channels(fabric, dest)
-    radix = np.diff(fabric.port_offset)
-    arrives, packet, node = np.zeros(len(dest), bool), np.arange(len(dest)), switch
-    for _ in range(fabric.n_switches):
-        number = tables.lft[node, lid[packet]].astype(np.int64)
-        arrives[packet[(number == 0) & (node == dest_switch[packet]) & (last[packet] < 0)]] = True
-        goes = (number > 0) & (number <= radix[node])
-        packet, port = packet[goes], fabric.port_offset[node[goes]] + number[goes] - 1
-        visit(packet, port)
-        arrives[packet[port == last[packet]]] = True
-        goes = fabric.is_inner[port]
-        packet, node = packet[goes], fabric.peer_node[port[goes]]
-        if not len(packet):
-            break
-    return arrives

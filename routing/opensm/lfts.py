@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.tables import NO_PATH, RoutingTables, lid_owners
+from routing.tables import NO_PATH, RoutingTables, lid_owners, walk
 from topo.amounts import listed
 from topo.budget import LFT_BYTES, LFT_PIPE
 from topo.dumps.ibnetdiscover import clean_description
@@ -277,32 +277,15 @@ def _further_lids(
     named = np.flatnonzero(owner >= fabric.n_switches)
     first = lid[owner[named]].astype(np.int64)
     further = named[(named < first) | (named >= first + (1 << lmc))]
-    lost = []
+    every, lost = np.arange(fabric.n_switches), []
     for one in further.tolist():
-        arrives = _arrives(fabric, lft[:, one], int(owner[one]))
+        arrives = walk(fabric, lft, every, np.full_like(every, owner[one]), np.full_like(every, one), lambda *_: None)
         if not arrives.all():
-            lost.append(f"0x{one:04x} from {np.count_nonzero(~arrives):,} of {len(arrives):,} switches")
+            lost.append(f"0x{one:04x} from {np.count_nonzero(~arrives):,} of {len(every):,} switches")
     if not len(further):
         return ""
     found = f"{plural(len(further), 'further LID')} of end ports, as of virtual ports: no pair of the proof has them"
     return f"{found}; they arrive from every switch" if not lost else f"{found}; lost: {listed(lost)}"
-
-
-def _arrives(fabric: Fabric, entry: NDArray[np.uint8], end: int) -> NDArray[np.bool_]:
-    """Return (S,) whether packets that a switch forwards by these entries come to an end port."""
-    out = entry.astype(np.int64)
-    radix = np.diff(fabric.port_offset[: fabric.n_switches + 1])
-    valid = (out > 0) & (out <= radix)
-    peer = np.where(valid, fabric.peer[np.where(valid, fabric.port_offset[: fabric.n_switches] + out - 1, 0)], -1)
-    node = np.where(peer >= 0, fabric.port_node[peer], -1)
-    arrives = peer == fabric.port_of(np.array([end]))[0]
-    onward = np.where((node >= 0) & (node < fabric.n_switches), node, -1)
-    for _ in range(fabric.n_switches):
-        more = arrives | ((onward >= 0) & arrives[onward])
-        if (more == arrives).all():
-            break
-        arrives = more
-    return np.asarray(arrives)
 
 
 def _reason(error: int, value: int) -> str:

@@ -14,8 +14,7 @@ from routing.names import end_label, find_ends, find_link, find_part, find_ports
 from routing.proof import Proof, prove, role_name
 from routing.quality.figures import Quality, measure
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints
-from routing.trace import walk
+from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints, walk
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays
 from topo.table import Column, Shown, Table
@@ -326,7 +325,7 @@ def pairs_over(
         def visit(packet: NDArray[np.intp], port: NDArray[np.integer], passes: NDArray[np.bool_] = passes) -> None:
             passes[packet[over[port]]] = True
 
-        arrives = walk(routed, switches[group], to, tables.lid[to], visit) & (lanes[level] < MAX_DATA_VLS)
+        arrives = walk(fabric, tables.lft, switches[group], to, tables.lid[to], visit) & (lanes[level] < MAX_DATA_VLS)
         # All senders of a switch whose paths pass; of the others those whose own channel is looked at.
         kept = arrives & (passes | np.logical_or.reduceat(injects, first)[group])
         to, group, passes = to[kept], group[kept], passes[kept]

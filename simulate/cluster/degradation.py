@@ -14,8 +14,7 @@ from routing.proof import Proof, prove
 from routing.repairs.basis import RepairBasis, prepare_repair
 from routing.repairs.repair import repair
 from routing.routed import Routed
-from routing.tables import tree_order
-from routing.trace import walk
+from routing.tables import tree_order, walk
 from topo.fabric import Fabric, Role
 from topo.failures.parts import fail_parts
 from topo.failures.reach import Failed, Reach, Reached
@@ -180,7 +179,8 @@ class Degradation:
                 used[port] = True
 
             if len(mine) > 1:
-                walk(routed, switch.ravel(), dest.ravel(), routed.tables.lid[dest.ravel()], visit)
+                lft, lid = routed.tables.lft, routed.tables.lid
+                walk(fabric, lft, switch.ravel(), dest.ravel(), lid[dest.ravel()], visit)
             links = np.asarray(used[fabric.links].any(axis=1))
             switches = np.zeros(fabric.n_switches, bool)
             crossed = fabric.port_node[fabric.links[links]].ravel()
