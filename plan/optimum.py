@@ -143,26 +143,25 @@ def optimise(
         if file is not None and file.exists():
             raise SpecError([Finding(str(file), "a file that exists", "a new name", "Choose one with -o.")])
 
-    def search(asked: Needs, finalists: int = 1) -> Search:
+    def search(asked: Needs, catalog: Catalog | None = None, finalists: int = 1) -> Search:
         return costmodel.optimise(
-            asked, progress=step, gap=gap, limit_s=limit_s, judge=judge_tables, finalists=finalists
+            asked, catalog, progress=step, gap=gap, limit_s=limit_s, judge=judge_tables, finalists=finalists
         )
-
-    def search_one(asked: Needs, catalog: Catalog) -> Search:
-        return costmodel.optimise(asked, catalog, progress=step, gap=gap, limit_s=limit_s)
 
     if asked.networks and (trade_offs or finalists):
         expected = "needs of one network, or neither trade-offs nor finalists"
         raise SpecError([Finding(f"{asked.name}: networks", ", ".join(asked.networks), expected)])
-    networks = costmodel.optimise_networks(asked, search_one) if asked.networks else None
+    networks = costmodel.optimise_networks(asked, search) if asked.networks else None
     offers = {
-        name: search(asked.model_copy(update={"quotes": {**asked.quotes, **quotes}, "vendors": {}}), max(finalists, 1))
+        name: search(
+            asked.model_copy(update={"quotes": {**asked.quotes, **quotes}, "vendors": {}}), finalists=max(finalists, 1)
+        )
         for name, quotes in asked.vendors.items()
     }
     if networks is not None:
         found = networks.searches[asked.name]
     else:
-        found = min(offers.values(), key=_rank) if offers else search(asked, max(finalists, 1))
+        found = min(offers.values(), key=_rank) if offers else search(asked, finalists=max(finalists, 1))
         asked = found.needs
     best = (*([found.winner] if found.winner else []), *found.others) if finalists else ()
     step("routing the finalists")

@@ -16,7 +16,8 @@ from typing import Any
 
 from costmodel.bills import make_bill
 from costmodel.optimise.design import PRICE_CHECKS, check_floor, check_limits
-from costmodel.optimise.needs import FurtherNetwork, Needs, grown, with_quotes
+from costmodel.optimise.needs import FurtherNetwork, Needs
+from costmodel.optimise.problem import Problem
 from costmodel.optimise.search import Search
 from costmodel.parts import NETWORK
 from topo.amounts import Check, Sum, Verdict, listed, sums_to_dict
@@ -146,20 +147,16 @@ def optimise_networks(needs: Needs, search: SearchOne, catalog: Catalog | None =
     if None in winners:
         return Networks(needs, searches, None, Sum(), ())
     first, *others = (winner.spec.network for winner in winners if winner is not None)
-    stated = {key: value for key in ("floor", "terms", "exclude") if (value := getattr(needs, key))}
     networks = {
         name: Network(network=shape, **network.model_dump(include={"adapters", "adapter"}, exclude_unset=True))
         for (name, network), shape in zip(needs.networks.items(), others, strict=True)
     }
-    spec = ClusterSpec(name=needs.name, nodes=needs.nodes, network=first, networks=networks, **stated)
-    quoted = with_quotes(needs, catalog)
-    bought = Cluster(spec, quoted)
-    full = bought
-    if needs.growth:
-        later = {name: grown(group, needs.growth) for name, group in needs.nodes.items()}
-        full = Cluster(spec.model_copy(update={"nodes": later}), quoted)
-    bill = make_bill(bought.fabrics, quoted, bought.layout, bought.cablings)
-    power = make_bill(full.fabrics, quoted).power
+    problem = Problem(needs, catalog)
+    full = Cluster(problem.spec.model_copy(update={"network": first, "networks": networks}), problem.catalog)
+    spec = full.spec.model_copy(update={"nodes": needs.nodes})
+    bought = Cluster(spec, problem.catalog) if needs.growth else full
+    bill = make_bill(bought.fabrics, problem.catalog, bought.layout, bought.cablings)
+    power = make_bill(full.fabrics, problem.catalog).power
     cost = bill.of(*NETWORK).price(needs.currency).network
     switches = sum(fabric.n_switches for fabric in bought.fabrics)
     checks = [*check_limits(needs, cost, power, switches, bill), *check_floor(full, needs)]
