@@ -9,6 +9,7 @@ evenly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -36,6 +37,9 @@ MAX_QUEUE_PAIRS = 128
 
 UNREACHED = 2**15 - 1
 """Hops from a switch that does not reach a destination."""
+
+DRAWS = 20
+"""Seeds by default: the fewest of which the fifth and 95th percentile are not both the extremes."""
 
 ONE_LANE = LanePlan((0,) * 16, ((0, 1),))
 
@@ -159,6 +163,11 @@ class Hashed(Shown):
         """Return the same with another seed of the hash."""
         return replace(self, seed=seed)
 
+    def why_not(self, source: int, dest: int) -> str:
+        """Return why there is no path from an end port to another."""
+        near, far = (self.fabric.label(int(self.fabric.end_node[end])) for end in (source, dest))
+        return f"no links lead from {near} to {far}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the paths as plain values, ready for JSON."""
         return {
@@ -207,6 +216,19 @@ class Hashed(Shown):
                 f"{PATH_LINKS}: take queue pairs, fewer of them, or a smaller job"
             )
         return Paths(*found)
+
+
+def percentiles(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return the median, the fifth and the 95th percentile, each of them one of the values, never a mean of two.
+
+    Examples
+    --------
+    >>> from routing.hashed import percentiles
+    >>> percentiles(range(1, 21))
+    (10.0, 1.0, 19.0)
+    """
+    median, low, high = np.percentile(np.asarray(values, np.float64), (50, 5, 95), method="inverted_cdf").tolist()
+    return median, low, high
 
 
 @kernel

@@ -81,7 +81,7 @@ def explain(
             found = simulate.diagnosis.explain(routed, pairs, following=following)
     print_notes(routed.fabric.notes)
     doubts = found.doubts if found else ()
-    faulty = bool(bad and bad.links)
+    identified = bool(bad and bad.links) or bool(found and found.identified)
     if as_json:
         print_json((bad.to_dict() if bad else {}) | (found.to_dict() if found else {}))
     else:
@@ -89,11 +89,11 @@ def explain(
 
         if bad and bad.links:
             show_table(bad.table)
-        elif not (found and found.identified):
+        elif not identified:
             click.echo("no cause identified" if (found and found.others) or doubts else "no fault found")
         for table in (found.table, found.next_table) if found else ():
             if len(table):
                 show_table(table)
         for doubt in doubts:
             click.echo(doubt)
-    return 1 if faulty or (found and found.identified) else 3 if doubts else 0
+    return 1 if identified else 3 if doubts else 0

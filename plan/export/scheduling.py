@@ -66,9 +66,7 @@ def read_topology_conf(text: str, path: str = "") -> dict[str, str]:
     FormatError for a line that is none of the format, a list of nodes that cannot be expanded, or no node at all.
     """
     found: dict[str, str] = {}
-    number = 0
-    for line in re.sub(r"\\[ \t]*\n", " ", text).split("\n"):
-        number += 1
+    for number, line in enumerate(re.sub(r"\\[ \t]*\n", " ", text).split("\n"), 1):
         words = line.partition("#")[0].split()
         if not words:
             continue

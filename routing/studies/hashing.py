@@ -9,17 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.hashed import Hashed
+from routing.hashed import DRAWS, Hashed, percentiles
 from routing.quality.figures import bisections, permutations, shifts
 from routing.studies.adaptive.shares import fill
 from routing.tables import tree_order
 from topo.errors import HeddleError
 from topo.table import Column, Shown, Table
-
-DRAWS = 20
-"""Phases of a random pattern, each with a seed of its own; of so few the fifth percentile is the least."""
-
-PERCENTILES = (50, 5, 95)
 
 
 @dataclass(frozen=True)
@@ -43,6 +38,8 @@ class HashedShares(Shown):
 
     engine: str
     rows: tuple[HashedShare, ...]
+    draws: int
+    """Phases of a pattern, each with a seed of its own."""
 
     @property
     def table(self) -> Table:
@@ -50,7 +47,7 @@ class HashedShares(Shown):
         names = {"mean": "mean", "p5": "mean_p5", "p95": "mean_p95"}
         names |= {"slowest": "least", "slowest p5": "least_p5", "slowest p95": "least_p95"}
         columns = (Column(title, [getattr(row, of) for row in self.rows], digits=".2f") for title, of in names.items())
-        title = f"share of its own link that a flow gets by {self.engine}: median over {DRAWS} draws, p5 and p95"
+        title = f"share of its own link that a flow gets by {self.engine}: median over {self.draws} draws, p5 and p95"
         return Table(title, (Column("flows", [row.pattern for row in self.rows]), *columns))
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,9 +93,8 @@ def measure_hashed(hashed: Hashed, *, draws: int = DRAWS) -> HashedShares:
             if (partners >= 0).any()
         ]
         figures = [[float(rate.mean()) for rate in rates], [float(rate.min()) for rate in rates]]
-        told = [np.percentile(values, PERCENTILES, method="inverted_cdf").tolist() for values in figures]
-        rows.append(HashedShare(name, *told[0], *told[1]))
-    return HashedShares(hashed.engine, tuple(rows))
+        rows.append(HashedShare(name, *percentiles(figures[0]), *percentiles(figures[1])))
+    return HashedShares(hashed.engine, tuple(rows), draws)
 
 
 def hashed_rates(hashed: Hashed, ranks: NDArray[np.int32], partners: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -132,8 +128,7 @@ def hashed_rates(hashed: Hashed, ranks: NDArray[np.int32], partners: NDArray[np.
     source, dest = ranks[sends], ranks[partners[sends]]
     offset, channel, share = hashed.paths(source, dest)
     if len(offset) <= len(sends):
-        names = [fabric.label(int(fabric.end_node[end[len(offset) - 1]])) for end in (source, dest)]
-        raise HeddleError(f"no links lead from {names[0]} to {names[1]}")
+        raise HeddleError(hashed.why_not(source[len(offset) - 1], dest[len(offset) - 1]))
     flow = np.repeat(np.arange(len(sends)), np.diff(offset))
     limit = np.minimum(fabric.rate_gbps[fabric.port_of(source)], fabric.rate_gbps[fabric.port_of(dest)])
     rate: NDArray[np.float64] = fill(flow, channel, share, fabric.rate_gbps, len(sends)) / (limit * hashed.bond)

@@ -114,8 +114,7 @@ def find_bad_links(routed: Routed, counters: Counters, proof: Proof | None = Non
         counted.setdefault(_link(routed, port), {}).setdefault(port, {})
     if not counted:
         return BadLinks(())
-    load = (proof or prove(routed)).load
-    pairs = len(fabric.ends()) * (len(fabric.ends()) - 1)
+    proof = proof or prove(routed)
 
     def rank(link: int) -> tuple[bool, int, int, int]:
         said = counted[link].values()
@@ -130,13 +129,13 @@ def find_bad_links(routed: Routed, counters: Counters, proof: Proof | None = Non
     found = []
     for link in sorted(counted, key=rank):
         peer = int(fabric.peer[link])
-        crossing = int(load[link] + (load[peer] if peer >= 0 else 0))
+        crossing = int(proof.load[link] + (proof.load[peer] if peer >= 0 else 0))
         says = "; ".join(
             f"{fabric.port_label(port)}: {', '.join([*_words(errors), *_degraded(counters, port)])}"
             for port, errors in sorted(counted[link].items())
         )
         ends = [fabric.port_label(port) for port in (link, peer) if port >= 0]
-        found.append(BadLink(" to ".join(ends), says, crossing, crossing / pairs if pairs else 0.0))
+        found.append(BadLink(" to ".join(ends), says, crossing, crossing / proof.pairs if proof.pairs else 0.0))
     return BadLinks(tuple(found))
 
 

@@ -340,8 +340,7 @@ class Network(Brief):
         """Return why there is no path between two ends."""
         near, far = int(self._end_of[src]), int(self._end_of[dst])
         if isinstance(self.tables, Hashed):
-            names = (self.fabric.label(int(self.fabric.end_node[end])) for end in (near, far))
-            return "no links lead from {} to {}".format(*names)
+            return self.tables.why_not(near, far)
         return trace(Routed(self.fabric, self.tables), near, far).describe()
 
     def _with_devices(

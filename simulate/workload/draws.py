@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.hashed import DRAWS as DRAWS
 from routing.hashed import Hashed
+from routing.hashed import percentiles as percentiles
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from simulate.workload.place import Workload
 from simulate.workload.play import JobResult, Make, Step, play
 from topo.errors import HeddleError
 from topo.table import Column, Shown, Table
-
-DRAWS = 20
-"""Seeds by default: the fewest of which the fifth and 95th percentile are not both the extremes."""
-
-TOLD = (50.0, 5.0, 95.0)
-"""That are told; each is the figure of one draw, never a mean of two."""
 
 FIGURES = {"makespan_s": ("makespan", "s"), "time_s": ("time", "s"), "bus_gbytes_per_s": ("busbw", "GB/s")}
 """Of all jobs, and of one: title and unit."""
@@ -74,19 +69,6 @@ class Draws(Shown):
             figures.setdefault(job, {})[figure] = {"median": median, "p5": low, "p95": high}
         makespans = dict(zip(map(str, self.seeds), self.makespan_s.tolist(), strict=True))
         return {"median_seed": self.median, "makespan_s": makespans, "figures": figures}
-
-
-def percentiles(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float, float]:
-    """Return the median, the fifth and the 95th percentile, each of them one of the values.
-
-    Examples
-    --------
-    >>> from simulate.workload.draws import percentiles
-    >>> percentiles(range(1, 21))
-    (10.0, 1.0, 19.0)
-    """
-    median, low, high = np.percentile(np.asarray(values, np.float64), TOLD, method="inverted_cdf").tolist()
-    return median, low, high
 
 
 def play_draws(
