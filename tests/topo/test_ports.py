@@ -13,7 +13,6 @@ from helpers.strategies import examples
 from topo.cluster import parse
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.ports import fewer_spines
 
 
 @pytest.mark.parametrize(
@@ -120,8 +119,8 @@ def test_a_network_has_figures_of_its_own(gpus: int, stores: int, zones: int, ta
     left_out=st.integers(0, 31),
     model=st.sampled_from(["dgx-h100", "dgx-a100"]),
 )
-def test_fewer_spines_are_built_carry_all_and_are_the_fewest(units: int, unit: int, left_out: int, model: str) -> None:
-    """The keys that are named compile, no leaf is tapered, and one spine fewer is refused or tapered."""
+def test_a_default_tree_carries_all_and_has_the_fewest_spines(units: int, unit: int, left_out: int, model: str) -> None:
+    """No leaf is tapered, one link fewer to each spine is tapered, and one spine fewer is refused or tapered."""
     count = max(units * unit - left_out, 1)
     switch = "QM9700" if model == "dgx-h100" else "Q3400"
 
@@ -141,12 +140,13 @@ def test_fewer_spines_are_built_carry_all_and_are_the_fewest(units: int, unit: i
         return max(shares)
 
     plain = build()
-    fewer = fewer_spines(plain)
-    if fewer is None:
+    spines = int(sum(plain.role[: plain.n_switches] == Role.SPINE))
+    if not spines:  # all in one switch
         return
-    spines, parallel = fewer
-    assert worst(build(spines=spines, parallel=parallel)) <= 1 + 1e-9
-    assert 2 <= spines < sum(plain.role[: plain.n_switches] == Role.SPINE)
+    leaves = int(sum(plain.role[: plain.n_switches] == Role.LEAF))
+    parallel = len(plain.inner_links) // leaves // spines
+    assert worst(plain) <= 1 + 1e-9
+    assert parallel == 1 or worst(build(spines=spines, parallel=parallel - 1)) > 1
     if spines > 2:
         for links in range(1, 33):
             try:
@@ -160,4 +160,4 @@ def test_slow_adapters_need_fewer_uplinks() -> None:
     """20 adapters of 200 Gb/s send what five uplinks of 800 Gb/s carry: two spines with three links to each leaf."""
     network = {"shape": "rail", "unit_nodes": 20, "tree": {"switch": "Q3400"}}
     spec = {"name": "slow", "nodes": {"gpu": {"model": "dgx-a100", "count": 40}}, "network": network}
-    assert fewer_spines(parse(spec).fabric) == (2, 3)
+    assert len(parse(spec).fabric.inner_links) == 16 * 2 * 3

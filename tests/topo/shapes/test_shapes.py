@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.clusters import CATALOG, gpus, nodes, storage, tree, zoned
+from helpers.clusters import CATALOG, NDR, gpus, nodes, storage, tree, zoned
 from helpers.strategies import slow_but
 from topo.errors import DesignError
 from topo.fabric import Fabric, Kind, Role
@@ -80,7 +80,7 @@ def test_dgx_b200_superpod(units):
     }[units]  # fmt: skip
     levels = 3 if core else 2
     shape = Rail(shape="rail", unit_nodes=32, tree=FatTree(switch="QM9700", levels=levels))
-    (fabric,) = build(shape, nodes(nodes_, model="dgx-b200"))
+    (fabric,) = build(shape, nodes(nodes_, model="dgx-b200", speed=NDR))
 
     assert roles(fabric) == (leaf, spine, core)
     assert between_switches(fabric) == (levels - 1) * nodes_ * 8
