@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 import topo
 from helpers.strategies import examples
+from topo.catalog.load import load_catalog
 from topo.cluster import parse
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
+from topo.shapes.fat_tree import FatTree
 
 
 @pytest.mark.parametrize(
@@ -161,3 +163,28 @@ def test_slow_adapters_need_fewer_uplinks() -> None:
     network = {"shape": "rail", "unit_nodes": 20, "tree": {"switch": "Q3400"}}
     spec = {"name": "slow", "nodes": {"gpu": {"model": "dgx-a100", "count": 40}}, "network": network}
     assert len(parse(spec).fabric.inner_links) == 16 * 2 * 3
+
+
+def test_the_rails_of_a_b300_pod_have_an_uplink_for_each_port() -> None:
+    network = {"shape": "rail", "unit_nodes": 32, "tree": {"switch": "Q3400"}}
+    fabric = parse({"name": "pod", "nodes": {"gpu": {"model": "dgx-b300", "count": 64}}, "network": network}).fabric
+    assert (len(fabric.ends()), len(fabric.inner_links), fabric.n_switches) == (512, 512, 20)
+
+
+@examples(15)
+@given(ports=st.integers(1, 1_600), taper=st.sampled_from([1.0, 1.5, 3.0]))
+def test_uplinks_by_need_are_no_more_and_taper_as_asked_on_any_levels(ports: int, taper: float) -> None:
+    """On two and three levels no leaf is tapered more than the spec says, and nothing costs more than all uplinks."""
+    for levels in (2, 3):
+        keys = {"switch": "QM8700", "levels": levels, "oversubscription": taper}
+        spec = {"name": "t", "nodes": {"gpu": {"model": "pcie-a100", "count": ports}}}
+        try:
+            fabric = parse({**spec, "network": {"shape": "fat-tree", **keys}}).fabric
+        except DesignError:
+            continue
+        full = FatTree(**keys).size(ports, load_catalog())
+        assert (fabric.n_switches, len(fabric.inner_links)) <= (full.switches, full.switch_links)
+        for leaf in (n for n in range(fabric.n_switches) if fabric.role[n] == Role.LEAF):
+            far = fabric.peer_node[fabric.ports_of(leaf)]
+            down, up = int((far >= fabric.n_switches).sum()), int(((far >= 0) & (far < fabric.n_switches)).sum())
+            assert down <= up * taper + 1e-9
