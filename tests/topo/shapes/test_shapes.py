@@ -125,7 +125,7 @@ def test_storage_on_a_fabric_of_its_own():
 )
 def test_planes(planes, switch, split, per_node, points, switches, links):
     shape = Planes(shape="planes", planes=planes, tree=FatTree(switch=switch, split=split))
-    fabrics = build(shape, nodes(points // per_node, per_node, "dgx-b200"))
+    fabrics = build(shape, nodes(points // per_node, per_node, "dgx-b200", NDR))
 
     assert len(fabrics) == planes
     assert sum(fabric.n_end_ports - fabric.n_switches for fabric in fabrics) == points
