@@ -1,5 +1,6 @@
 """Rank orders: as good as trying all of them, counted by other code, simulated, and the same under other labels."""
 
+from functools import cache
 from itertools import permutations
 
 import numpy as np
@@ -19,6 +20,12 @@ from topo.errors import HeddleError
 
 LITTLE = 2_000_000
 """Effort that finds the best order of eight nodes."""
+
+
+@cache
+def routed_draw(seed: int) -> routing.Routed:
+    """The random fabric of a seed, routed once for all patterns."""
+    return routing.route(draw(seed), "balanced")
 
 
 def job(routed: routing.Routed, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -52,8 +59,7 @@ def least_time(paths: JobPaths, pattern: Pattern, size_bytes: float) -> float:
 @pytest.mark.parametrize("algorithm", PATTERNS)
 @pytest.mark.parametrize("seed", [nightly(seed) if seed in (7, 9, 13) else seed for seed in range(15)])
 def test_as_good_as_trying_all_orders(seed: int, algorithm: str) -> None:
-    fabric = draw(seed)
-    routed = routing.route(fabric, "balanced")
+    routed = routed_draw(seed)
     ends = job(routed, 6, np.random.default_rng(seed))
     if len(ends) < 2:
         pytest.skip("too few nodes alike")
@@ -82,8 +88,7 @@ def test_as_good_as_trying_all_orders_of_eight(name: str, algorithm: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(0, 28, 4), nightly(28)])
 def test_loads_are_those_that_the_judge_of_routings_counts(seed: int) -> None:
-    fabric = draw(seed)
-    routed = routing.route(fabric, "balanced")
+    routed = routed_draw(seed)
     ends = job(routed, 9, np.random.default_rng(seed))[:, :1]
     if len(ends) < 2:
         pytest.skip("too few nodes alike")
@@ -103,7 +108,7 @@ def test_loads_are_those_that_the_judge_of_routings_counts(seed: int) -> None:
 @pytest.mark.parametrize("algorithm", PATTERNS)
 @pytest.mark.parametrize("seed", [0, 4, 9])
 def test_the_time_is_that_of_the_fluid(seed: int, algorithm: str) -> None:
-    routed = routing.route(draw(seed), "balanced")
+    routed = routed_draw(seed)
     ends = job(routed, 7, np.random.default_rng(seed))
     network = simulate.Network.of(routed, lane_weights=1, latency_s=0)
     found = order_ranks(network, ends, algorithm, size_bytes=1e9, effort=100_000)
@@ -118,8 +123,8 @@ def test_the_time_is_that_of_the_fluid(seed: int, algorithm: str) -> None:
 
 @pytest.mark.slow
 def test_other_labels_change_nothing() -> None:
-    fabric = draw(3)
-    routed = routing.route(fabric, "balanced")
+    routed = routed_draw(3)
+    fabric = routed.fabric
     ends = job(routed, 8, np.random.default_rng(0))
     other = relabelled(fabric, np.random.default_rng(1), ports=False)
     new_end = np.argsort(other.end)
