@@ -86,30 +86,30 @@ def more_spines(plan: Plan, loss: Loss) -> str:
     leaf has the least that it can have, and shapes that have no key ``spines`` are left out.
     """
     cluster = plan.cluster
-    keys = _tree(*_network(plan, loss.network))
-    if cluster is None or loss.kind != "spine" or not loss.bandwidth or not hasattr(_at(cluster.spec, keys), "spines"):
+    if cluster is None or loss.kind != "spine" or not loss.bandwidth:
         return ""
-    fabric = next(fabric for fabric in plan.fabrics if fabric.name == loss.network)
-    leaf, spine = fabric.role == Role.LEAF, fabric.role == Role.SPINE
-    ends = fabric.port_node[fabric.links[leaf[fabric.port_node[fabric.links]].any(axis=1)]]
-    first = ends[spine[ends].any(axis=1) & (ends == np.flatnonzero(leaf)[0]).any(axis=1)]
-    links = Counter(first[spine[first]].tolist())
-    parallel = max(links.values(), default=1)
-    stated = _at(cluster.spec, keys).parallel
-    for spines in range(len(links) + 1, 2 * len(links) + 1 if parallel > 1 else 0):
-        if stated and len(links) * parallel % spines:
+    keys = _tree(*_network(plan, loss.network))
+    tree = _at(cluster.spec, keys)
+    (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == loss.network)
+    leaves = np.flatnonzero(fabric.role == Role.LEAF)
+    around = fabric.peer_node[fabric.ports_of(int(leaves[0]))] if hasattr(tree, "spines") else leaves[:0]
+    links = Counter(node for node in around.tolist() if node >= 0 and fabric.role[node] == Role.SPINE)
+    now, parallel = len(links), max(links.values(), default=0)
+    for spines in range(now + 1, 2 * now + 1 if parallel > 1 else 0):
+        if tree.parallel and now * parallel % spines:
             continue
-        fewer = {"parallel": len(links) * parallel // spines} if stated else {}
-        changed = _with(cluster.spec, keys, {"spines": spines, **fewer})
+        fewer = {"parallel": now * parallel // spines} if tree.parallel else {}
         try:
-            fabrics = Cluster(changed, cluster.catalog).fabrics
+            changed = Cluster(_with(cluster.spec, keys, {"spines": spines, **fewer}), cluster.catalog).fabrics
         except DesignError:
             continue
-        built = next(fabric for fabric in fabrics if fabric.name == loss.network)
-        now = [one.bandwidth for one in find_losses([built], cluster.catalog).worst if one.kind == "spine"]
-        if (built.role == Role.LEAF).sum() == leaf.sum() and max(now) < loss.bandwidth:
-            also = "".join(f" and `parallel: {links}`" for links in fewer.values())
-            return f"; {max(now):.0%} with `{'.'.join(keys)}.spines: {spines}` (now {len(links)}){also}"
+        (built,) = (fabric for fabric in changed if fabric.name == loss.network)
+        if (built.role == Role.LEAF).sum() == len(leaves):
+            found = find_losses([built], cluster.catalog).worst
+            least = max((one.bandwidth for one in found if one.kind == "spine"), default=0.0)
+            if least < loss.bandwidth:
+                also = "".join(f" and `parallel: {number}`" for number in fewer.values())
+                return f"; {least:.0%} with `{'.'.join(keys)}.spines: {spines}` (now {now}){also}"
     return ""
 
 
