@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
-from plan.render.verdict import verdict_line
+from plan.render.verdict import more_spines, verdict_line
 from topo import Column, Table, Verdict, compress, count, plural, slow_cables, slowed_adapters
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.losses is not None:
         worst, of_all = plan.losses.worst, plan.losses.largest
         for loss in sorted(worst, key=lambda loss: loss is not of_all):
-            yield "largest failure" if loss is of_all else f"failure of a {loss.kind}", str(loss)
+            name = "largest failure" if loss is of_all else f"failure of a {loss.kind}"
+            yield name, f"{loss}{more_spines(plan, loss)}"
     unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
     unknown += plan.losses.unknown if plan.losses is not None else ()
     if unknown:

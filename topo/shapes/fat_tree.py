@@ -82,7 +82,8 @@ class FatTree(ShapeModel):
     """Links between each leaf and each spine of its pod; with neither this nor `spines`, as many as the nodes of the
     fullest leaf need. With one of them, all ports of a leaf that are not for nodes are uplinks."""
     leaves_per_pod: Count | None = None
-    """Leaves that share their spines, on three levels; as many as a spine has ports for when left out."""
+    """Leaves that share their spines, on three levels; as many as a spine has ports for when left out, but no more than
+    there are."""
     cores: Count | None = None
     """Cores, on three levels; as few as carry all uplinks of the spines when left out."""
     oversubscription: Ratio = 1.0
@@ -195,7 +196,7 @@ class FatTree(ShapeModel):
         up = max(ceil(load / rate / self.oversubscription - ROUNDING), 1)
         if up >= size.up:
             return size
-        room = size.spine_radix - size.spine_up
+        room = size.spine_radix - (_up(size.spine_radix, self.spine_oversubscription) if size.cores else 0)
         least = max(-(-(size.leaves_per_pod * up + grafted) // room), min(2, up))
         plug = (leaf.model.split_radix or 0) // leaf.model.radix if self.split is True else 1  # ports of one fibre
         for spines in range(least, up + 1):
@@ -335,7 +336,7 @@ def _size_three(tree: FatTree, leaves: int, up: int, down: int, radix: tuple[int
     if spines * parallel != up:
         raise DesignError(f"{up} uplinks of a leaf do not divide over {spines} spines with {parallel} links to each")
     most = spine_down // parallel
-    per_pod = tree.leaves_per_pod or max(most, 1)
+    per_pod = tree.leaves_per_pod or max(min(most, leaves), 1)
     require_ports(
         per_pod * parallel,
         spine_down,

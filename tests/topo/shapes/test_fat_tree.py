@@ -1,11 +1,15 @@
 """Numbers of fat-trees by their laws: tapers of any ratio, spines and cores that carry what comes from below."""
 
+from collections import Counter
+from math import ceil
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.clusters import CATALOG, gpus, storage
+from helpers.clusters import CATALOG, gpus, storage, tree
 from topo.errors import DesignError
+from topo.fabric import Role
 from topo.shapes.fat_tree import FatTree
 
 ratios = st.one_of(st.floats(1.0, 12.0), st.sampled_from([1.5, 2.0, 7 / 3, 3.0, 3.5, 39.0]))
@@ -112,3 +116,24 @@ def test_no_leaf_holds_all_adapters_of_a_server(count: int, adapters: int, leave
     for node in range(fabric.n_switches, fabric.n_nodes):
         on.setdefault(fabric.server_of(node), set()).add(int(fabric.end_switch[node]))
     assert {len(on[name]) for name in on if name.startswith("storage")} == {min(adapters, leaves)}
+
+
+@given(count=st.integers(41, 900), per_pod=st.none() | st.integers(1, 20), ratio=st.sampled_from([1.0, 2.0]))
+def test_spines_of_three_levels_have_uplinks_for_the_leaves_of_their_pod(
+    count: int, per_pod: int | None, ratio: float
+) -> None:
+    """Counted at every spine: no more links up than its links down call for in a full pod, whatever was left out."""
+    stated = {} if per_pod is None else {"leaves_per_pod": per_pod}
+    try:
+        fabric = tree(count, levels=3, spine_oversubscription=ratio, **stated)
+    except DesignError as error:
+        assert "a pod" not in str(error) or per_pod is not None, "only a pod that was asked for can be too large"
+        return
+    down, up = Counter[int](), Counter[int]()
+    for ends in fabric.port_node[fabric.links].tolist():
+        lower, upper = sorted(ends, key=lambda node: fabric.level[node] if node < fabric.n_switches else 0)
+        up[lower] += 1
+        down[upper] += 1
+    spines = [node for node in range(fabric.n_switches) if fabric.role[node] == Role.SPINE]
+    fullest = max(down[spine] for spine in spines)  # a last pod may have fewer leaves
+    assert all(up[spine] <= ceil(fullest / ratio) for spine in spines)
