@@ -8,6 +8,7 @@ from collections import Counter
 from types import CodeType
 
 import numpy as np
+import pytest
 
 from helpers.kernels import kernels
 
@@ -54,6 +55,7 @@ for kernel in kernels():
 """
 
 
+@pytest.mark.slow
 def test_every_process_knows_the_code_that_another_kept() -> None:
     """Whatever the order of its sets: half of all commands compiled what another half had kept."""
     said = []

@@ -109,6 +109,7 @@ def test_a_queue_of_jobs_runs_on_ethernet(small: Path, tmp_path: Path) -> None:
         plan.operate(small / "small.yaml", str(queue), hours=0.002, hashing=plan.Hashing(ecmp=5), seed=3, state=state)
 
 
+@pytest.mark.slow
 def test_a_sweep_plays_queue_pairs_and_failures_of_ethernet(small: Path, tmp_path: Path) -> None:
     sweep = {"base": str(small / "small.yaml"), "stages": ["play"],
              "parameters": {"ecmp": [1, "spray"], "workload": [str(small / "ring.yaml")],

@@ -67,6 +67,7 @@ def test_fire_flyer_has_the_published_counts(fire_flyer):
     assert len(fabric.links) == 2 * 40 * 20 + 1560 + 40
 
 
+@pytest.mark.slow
 def test_fire_flyer_is_complete_free_of_loops_and_evenly_joined(fire_flyer):
     fabric, tables = fire_flyer
     proof = prove(Routed(fabric, tables))

@@ -101,6 +101,7 @@ def test_as_many_lines_as_there_are(count: int) -> None:
     assert [row[0] for row in found.table.rows()].count("knee") == count - 1
 
 
+@pytest.mark.slow
 def test_noise_is_no_knee_and_knees_are_seen_through_noise() -> None:
     """One line is one in 99 of 100 cases; three lines are found wherever 2 % of noise leaves them apart."""
     rng = np.random.default_rng(6)

@@ -223,6 +223,7 @@ def test_a_step_of_gpus_exchanges_as_the_tuner_takes_it(keys: str, exchanges: li
         assert result.time_s == pytest.approx(30e-3 + exchanged_s, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parallel", ["data, bucket: 1 kB", "sharded", "tensor", "expert"])
 def test_refuses_steps_of_gpus_that_fit_no_memory(parallel: str) -> None:
     keys = f"parallel: {parallel}, layers: 10000, steps: 1000, parameters: 1 GB, activations: 1 MB"

@@ -328,6 +328,7 @@ def test_refuses_training_and_storage(text: str, message: str) -> None:
     assert message in refused(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys",
     [

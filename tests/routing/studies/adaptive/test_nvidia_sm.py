@@ -33,6 +33,7 @@ def test_roots_are_proven_or_the_static_tables_are_loaded(seed: int) -> None:
     assert proof.count("lost") <= tops.count("lost")
 
 
+@pytest.mark.slow
 def test_fire_flyer_holds_from_its_joints_alone() -> None:
     routed = routing.route(topo.preset("fire-flyer-2").fabric)
     roots, proof = choose_roots(routed)

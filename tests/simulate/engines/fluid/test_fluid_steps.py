@@ -150,6 +150,7 @@ def test_many_flows_begin_as_one_by_one(network: Network) -> None:
         Fluid(network).begin_all(Flows.of([1], [2], 1.0), at_s=-1.0)
 
 
+@pytest.mark.slow
 def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
     flows = some_flows(network, 600, 5, ties=False)
 
