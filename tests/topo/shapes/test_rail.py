@@ -60,3 +60,11 @@ def test_only_tables_of_infiniband_bound_the_ports_of_a_switch(protocol: str) ->
     else:
         with pytest.raises(DesignError, match=r"leaf0 would have 256 ports.*at most 254"):
             _ = cluster.fabrics
+
+
+@pytest.mark.parametrize("models", [("dgx-h100", "pcie-a100"), ("pcie-a100", "dgx-h100")])
+def test_servers_of_unlike_numbers_of_adapters_are_told_the_most(models: tuple[str, str]) -> None:
+    nodes = {name: {"model": model, "count": 4} for name, model in zip("ab", models, strict=True)}
+    rail = {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9700"}}
+    with pytest.raises(DesignError, match="need the same number of adapters, 8 here"):
+        _ = topo.parse({"name": "x", "nodes": nodes, "network": rail}).fabrics
