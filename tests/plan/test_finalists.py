@@ -119,6 +119,8 @@ def test_a_job_has_all_adapters_of_its_servers(size: int, alone: bool) -> None:
     needs = costmodel.Needs.model_validate(NEEDS | {"job": {"nodes": size, "bisection": 0.33, "alone": alone}})
     groups = finalists._jobs(fabric, needs)
     assert len(groups) == (7 // size if alone else 1)
+    storage = set(fabric.ends(role="storage").tolist())
+    assert all(set(group.pop("the storage").tolist()) == storage for group in groups)
     jobs = [(name, set(ends.tolist())) for group in groups for name, ends in group.items()]
     assert len(jobs) == 7 // size
     for number, (name, ends) in enumerate(jobs):

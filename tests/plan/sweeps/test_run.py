@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import plan.sweeps.run as sweep_run
 from plan.cli import run
+from plan.sweeps import point
 from plan.sweeps.point import Task, compute
 from plan.sweeps.result import files_of_workload, tasks_of
 from plan.sweeps.run import POINTS, point_file, read_point, run_sweep
@@ -476,3 +478,18 @@ def test_a_point_has_the_same_bytes_whatever_the_order_of_its_parameters(tmp_pat
     turned = replace(task, point=dict(reversed(task.point.items())))
     assert list(turned.point) != list(task.point)
     assert compute(turned)[::2] == compute(task)[::2]
+
+
+def test_a_point_has_each_figure_of_its_year(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, *_ = tasks_of(*read_sweep(sweep(tmp_path, GRID)))
+    ground = SimpleNamespace(degradation="all", parts=lambda kind: [kind])
+    seen = []
+
+    def played(degradation: object, parts: object, rules: object, seed: int) -> dict[str, float | None]:
+        seen.append((degradation, seed))
+        return {"connected": 0.5, "fewest": None}
+
+    monkeypatch.setattr(point, "_ground", lambda task: ground)
+    monkeypatch.setattr("simulate.cluster.play_year", played)
+    found = point.figures_of(replace(task, stages=("year",), point={"seed": 7}, failures='{"parts": {}}'))
+    assert (found, seen) == ({"year.connected": 0.5, "year.fewest": None}, [("all", 7)])
