@@ -211,8 +211,8 @@ class DirectNetwork:
 
 
 def _factors(number: int, most: int, largest: int) -> Iterator[tuple[int, ...]]:
-    """Yield all factorisations of a number into at most ``most`` factors up to ``largest``, in descending order."""
-    if 1 < number <= largest:
+    """Yield all factorisations of a number above 1 into at most ``most`` factors up to ``largest``, descending."""
+    if number <= largest:
         yield (number,)
     for factor in range(min(number // 2, largest), 1, -1):
         if number % factor == 0 and most > 1:

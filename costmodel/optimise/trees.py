@@ -20,7 +20,7 @@ from topo.errors import DesignError
 from topo.fabric import Role
 from topo.shapes.base import HostGroup, ShapeModel, each_adapter
 from topo.shapes.fat_tree import FatTree
-from topo.shapes.rail import Planes, Rail, place_beside, place_units
+from topo.shapes.rail import Planes, Rail, place_beside, place_units, pod_size
 from topo.shapes.zones import Zones
 
 MOST_ZONES = 8
@@ -530,11 +530,8 @@ class _RailTree(_Tree):
                 return
             fewest = round_up(required_factor(demands, spines * self.core_gbps, np.arange(leaves) // pod))
             for spine_up in range(fewest, min(pod * parallel, self.spine.radix - pod * parallel) + 1) if fewest else ():
-                # The compiler takes the largest equal parts of a rail that fit below a spine: `topo.shapes.rail`.
-                ratio = _ratio(pod * parallel, spine_up)
-                fits = int(self.spine.radix * ratio / (1 + ratio)) // parallel
-                larger = any(self.units % part == 0 for part in range(pod + 1, min(fits, self.units) + 1))
-                if not larger and self._pods_suffice(demands, leaves, pod, spines, parallel, spine_up):
+                compiled = pod_size(self.spine.radix, _ratio(pod * parallel, spine_up), parallel, self.units)
+                if compiled == pod and self._pods_suffice(demands, leaves, pod, spines, parallel, spine_up):
                     yield from self._with_cores(leaves, pod, spines, parallel, spine_up)
                     return
 

@@ -55,6 +55,8 @@ def test_the_figures_beside_one_another_are_those_of_each_cluster(clusters: tupl
         tapers = {f"{row.taper:.3g} ({row.role} {row.model})" for row in ports.classes if row.taper}
         assert (said["taper"] == "none") == (not tapers)
         assert all(taper in said["taper"] for taper in tapers)
+        several = len({row.network for row in ports.classes}) > 1  # only then it says of which
+        assert not tapers or several == (not {*said["taper"].split(", ")} <= tapers)
         lost = {loss.kind: str(loss) for loss in topo.find_losses(one.fabrics, one.catalog, one.layout).worst}
         for kind in kinds:
             text = said[f"failure of a {kind}"]

@@ -1,11 +1,15 @@
 """What leads from a plan to a fabric or to a larger plan, from Python; `commands/test_diff.py` has the command."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import routing
 import topo
-from plan.changes import Changes, diff, grow
+from plan.changes import Changes, count_changes, diff, grow
+from topo.changes.growth import Growth
 
 LAB = topo.preset("lab-20")
 
@@ -54,3 +58,20 @@ def test_an_output_is_refused_before_the_work(tmp_path: Path) -> None:
             verb()
     with pytest.raises(topo.HeddleError, match="would replace"):
         diff(LAB.fabric, LAB.fabric, tmp_path / "new", adopt=tmp_path / "new")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_entries_are_counted_one_by_one(seed: int) -> None:
+    """Also those of LID 1; ports without a LID have no entries."""
+    rng, before = np.random.default_rng(seed), routing.route(LAB.fabric)
+    tables, fabric = before.tables, before.fabric
+    lft = tables.lft.copy()
+    lft[:, 1] ^= 1
+    lft[rng.random(lft.shape) < 0.1] ^= 1
+    after = replace(before, tables=replace(tables, lft=lft))
+    growth = Growth(fabric, fabric, np.arange(fabric.n_nodes, dtype=np.int32), (), 0)
+    lids = [lid for lid in tables.lid.tolist() if lid > 0]
+    assert 1 in lids
+    unlike = [[lft[switch, lid] != tables.lft[switch, lid] for lid in lids] for switch in range(fabric.n_switches)]
+    counted = sum(map(any, unlike)), fabric.n_switches, sum(map(sum, unlike)), fabric.n_switches * len(lids)
+    assert count_changes(growth, before, after) == counted

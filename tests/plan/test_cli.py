@@ -162,6 +162,14 @@ def test_init_lists_presets(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(json.loads(capsys.readouterr().out)["presets"]) == PRESETS
 
 
+def test_init_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.yaml"
+    assert run(["init", "lab-20", "-o", str(file), "--json"]) == 0
+    said = capsys.readouterr()
+    assert (json.loads(said.out), said.err) == ({"preset": "lab-20", "file": str(file)}, "")
+    assert file.read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=")
+
+
 def test_init_overwrites_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

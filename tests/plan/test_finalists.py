@@ -12,6 +12,7 @@ import routing
 import topo
 from helpers.networks import HDR, Plain, plain, plain_wide
 from helpers.strategies import examples
+from plan import finalists
 from plan.finalists import judge_finalists, play_worst_halves
 
 NEEDS = {
@@ -104,3 +105,36 @@ def test_a_finalist_is_held_against_its_own_cut() -> None:
     assert finalist.worst_halves is not None
     assert 0 < finalist.worst_halves <= winner.job_bisection.share
     assert np.isfinite(finalist.jobs)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_job_has_all_adapters_of_its_servers(size: int, alone: bool) -> None:
+    nodes = {"gpu": {"model": "dgx-h100", "count": 7}, "store": {"model": "storage-3fs", "count": 1}}
+    fabric = topo.parse({"name": "x", "nodes": nodes, "network": {"shape": "fat-tree", "switch": "QM9700"}}).fabric
+    mine: dict[str, set[int]] = {}
+    for end in fabric.ends(role="compute").tolist():
+        mine.setdefault(fabric.server_of(fabric.end_node[end]), set()).add(end)
+    servers = sorted(mine)
+    needs = costmodel.Needs.model_validate(NEEDS | {"job": {"nodes": size, "bisection": 0.33, "alone": alone}})
+    groups = finalists._jobs(fabric, needs)
+    assert len(groups) == (7 // size if alone else 1)
+    storage = set(fabric.ends(role="storage").tolist())
+    assert all(set(group.pop("the storage").tolist()) == storage for group in groups)
+    jobs = [(name, set(ends.tolist())) for group in groups for name, ends in group.items()]
+    assert len(jobs) == 7 // size
+    for number, (name, ends) in enumerate(jobs):
+        members = servers[number * size : (number + 1) * size]
+        assert ends == set().union(*(mine[server] for server in members))
+        assert name == f"{members[0]} to {members[-1]}"
+
+
+def test_a_network_without_jobs_takes_nothing_from_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finalists, "_jobs", lambda *_: [])
+    spec = {
+        "name": "x",
+        "nodes": {"gpu": {"model": "pcie-a100", "count": 4}},
+        "network": {"shape": "fat-tree", "switch": "QM8700"},
+    }
+    found = finalists._judge("x", spec, costmodel.Needs.model_validate(NEEDS), costmodel.Bisection(1.0, 1.0))
+    assert (found.jobs, found.worst_job, found.worst_halves) == (1.0, "", None)

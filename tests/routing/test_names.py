@@ -185,3 +185,13 @@ def test_what_is_neither_name_nor_index_is_refused() -> None:
             verb(LAB, 1.5)
     with pytest.raises(HeddleError, match="the set of end ports 'hca' for a fabric without tables"):
         find_ends(LAB.fabric, "hca")
+
+
+def test_a_number_above_all_lids_is_a_guid_however_short() -> None:
+    """The longest LID is 0xffff, of six characters."""
+    fabric = LAB.fabric
+    for short in (0x10000, 0xABCDE):
+        guid = fabric.node_guid.copy()
+        guid[fabric.end_node[HOSTS[0]]] = short
+        routed = replace(LAB, fabric=replace(fabric, node_guid=guid))
+        assert find_end(routed, hex(short)) == HOSTS[0]

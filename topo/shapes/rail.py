@@ -158,7 +158,9 @@ class Rail(ShapeModel):
         n_leaves = rails * units
         fixed: dict[str, object] = {"leaves": n_leaves}
         if self.tree.levels == 3:
-            fixed["leaves_per_pod"] = _pod_size(self.tree, units, catalog)
+            radix = catalog.switch(self.tree.spine_switch or self.tree.switch).radix
+            over, parallel = self.tree.spine_oversubscription, self.tree.parallel or 1
+            fixed["leaves_per_pod"] = pod_size(radix, over, parallel, units)
         tree = self.tree.model_copy(update=fixed)
         if n_leaves == 1:
             tree = tree.for_ports(self.unit_nodes * each, catalog)
@@ -233,10 +235,9 @@ def _storage_side(group: HostGroup, catalog: Catalog) -> HostGroup:
     return group.with_adapters(adapter, model.storage_adapters, group.device + group.adapters)
 
 
-def _pod_size(tree: FatTree, units: int, catalog: Catalog) -> int:
-    """Leaves of a pod: a rail, or an equal part of one where a spine has not as many ports."""
-    radix = catalog.switch(tree.spine_switch or tree.switch).radix
-    fits = int(radix * tree.spine_oversubscription / (1 + tree.spine_oversubscription)) // (tree.parallel or 1)
+def pod_size(radix: int, oversubscription: float, parallel: int, units: int) -> int:
+    """Return the leaves of a pod: a rail of so many units, or the largest equal part of one that fits below a spine."""
+    fits = int(radix * oversubscription / (1 + oversubscription)) // parallel
     return max(part for part in range(1, units + 1) if units % part == 0 and part <= fits)
 
 

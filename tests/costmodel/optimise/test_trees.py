@@ -115,3 +115,15 @@ def test_a_frame_alone_is_a_tree_and_frames_are_planes() -> None:
             assert branch.shape is not None
             design = evaluate(branch.name, branch.shape(), problem)
             assert (design.price, design.switches) == (pytest.approx(branch.price), branch.switches)
+
+
+def test_zones_are_joined_by_switches_and_by_cables_at_border_leaves_and_at_all() -> None:
+    radix, asked = CASES["zones"]
+    problem = Problem(asked.model_copy(update={"families": ("zones",)}), small_catalog(0.1, S=(radix, 3.0)))
+    left, found = list(roots(problem)), set[tuple[object, ...]]()
+    while left and len(found) < 4:
+        branch = left.pop(0)
+        left += branch.expand()
+        if branch.shape is not None:
+            found.add(kind(branch.shape()))
+    assert found == {*product((False, True), ("border", "spread"))}

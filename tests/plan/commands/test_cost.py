@@ -1,10 +1,12 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from costmodel.optimise import cuts
 from plan.cli import run
+from plan.commands.cost import _explain
 from topo.catalog.load import config_root
 
 SPEC = str(config_root() / "fire-flyer-2.yaml")
@@ -259,3 +261,18 @@ def test_the_bill_of_the_winner_is_its_certificate(
     assert json.loads(capsys.readouterr().out)["cost"]["network"] == found["cost"] == found["price"] - found["moving"]
     if found["stages"]:
         assert found["stages"][-1]["price"] == found["cost"]
+
+
+@pytest.mark.parametrize("said", [{}, {"tried": ["a"]}, {"refused": ["no"]}, {"ended": "time"}, {"winner": "a"}])
+def test_only_a_search_that_found_and_refused_nothing_says_that_there_is_no_room(
+    said: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs = SimpleNamespace(families=["torus"], switches=["QM8700"], currency="USD")
+    found = SimpleNamespace(
+        **{"winner": None, "tried": [], "refused": [], "ended": "", "unpriced": (), "needs": needs, "others": True}
+        | said
+    )
+    if found.winner:
+        found.winner = SimpleNamespace(stages=(), checks=())
+    _explain(found, "")  # type: ignore[arg-type]
+    assert ("no design of torus on QM8700 has room" in capsys.readouterr().out) == (not said)

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,9 @@ import routing
 import topo
 from helpers.far import format_far
 from plan.cli import run
+from plan.commands.verify import show_answers
 from topo.catalog.load import config_root
+from topo.table import Column
 
 
 @pytest.fixture(scope="module")
@@ -249,3 +252,13 @@ def test_the_page_on_adaptive_routing_prints_what_the_command_prints(
         lines = capsys.readouterr().out.splitlines()
         for line in [*lines[:2], *(line.strip(" │")[:40] for line in lines if "credit loops, all" in line)]:
             assert line in page
+
+
+@pytest.mark.parametrize("asked", ["groups", "shares", ""])
+def test_what_is_asked_of_adaptive_ports_is_shown(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = dict[str, object](paths=(), over=(), without=(), groups=None, shares=None)
+    if asked:
+        answers[asked] = SimpleNamespace(table=topo.Table(asked, (Column("port", [7]),)))
+    show_answers(SimpleNamespace(**answers))  # type: ignore[arg-type]
+    shown = capsys.readouterr().out
+    assert ((asked in shown), "7" in shown) == (True, bool(asked))

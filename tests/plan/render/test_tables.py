@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plan.render import terminal
-from plan.render.tables import LONGEST_NAME, MOST_LINES, NARROWEST, show_table
+from plan.render.tables import LONGEST_NAME, MOST_LINES, NARROWEST, _widths, show_table
 from topo.table import Column, Table
 
 WORDS = st.text("abcdefgh0123456789,.-", min_size=1, max_size=9)
@@ -60,3 +60,11 @@ def test_the_sentences_of_one_column_stand_below_where_they_would_take_many_line
     assert len(below) == (len(why[1]) > MOST_LINES * room)
     assert not any(line.startswith("a design that is well:") for line in lines)
     assert sum(bool(re.search(r"[│ ]100,000\b", line)) for line in lines) == 1
+
+
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=3), min_size=1, max_size=5), st.integers(10, 80))
+def test_no_word_of_a_heading_is_broken(headings: list[list[str]], width: int) -> None:
+    columns = [Column(" ".join(words), ["x"]) for words in headings]
+    _, found = _widths(columns, [["x"]] * len(columns), width)
+    for at, words in enumerate(headings):
+        assert found is None or found[at] >= max(map(len, words))

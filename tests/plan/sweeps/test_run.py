@@ -8,16 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import plan.sweeps.run as sweep_run
 from plan.cli import run
-from plan.sweeps.point import compute
+from plan.sweeps import point
+from plan.sweeps.point import Task, compute
 from plan.sweeps.result import files_of_workload, tasks_of
 from plan.sweeps.run import POINTS, point_file, read_point, run_sweep
 from plan.sweeps.spec import read_sweep
@@ -449,3 +451,45 @@ def _noted() -> int:
     import plan.sweeps.point as point
 
     return int(point.computed)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("scheduler", "place"), [(None, "here"), ("tcp://10.0.0.1:8786", "cluster")])
+def test_points_go_to_a_cluster_only_where_one_is_named(
+    scheduler: str | None, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, object]] = []
+
+    def answers(of: str) -> Callable[..., Iterator[tuple[str, float, bytes]]]:
+        def results(todo: list[Task], where: object) -> Iterator[tuple[str, float, bytes]]:
+            asked.append((of, where))
+            yield from ((task.name, 0.0, b"{}") for task in todo)
+
+        return results
+
+    monkeypatch.setattr(sweep_run, "_computed_here", answers("here"))
+    monkeypatch.setattr(sweep_run, "_on_cluster", answers("cluster"))
+    tasks = tasks_of(*read_sweep(sweep(tmp_path, GRID)))
+    found = run_sweep(tmp_path / "out", tasks, jobs=2, scheduler=scheduler)
+    assert (asked, found.computed) == ([(place, 2 if scheduler is None else scheduler)], len(tasks))
+
+
+def test_a_point_has_the_same_bytes_whatever_the_order_of_its_parameters(tmp_path: Path) -> None:
+    task, *_ = tasks_of(*read_sweep(sweep(tmp_path, GRID)))
+    turned = replace(task, point=dict(reversed(task.point.items())))
+    assert list(turned.point) != list(task.point)
+    assert compute(turned)[::2] == compute(task)[::2]
+
+
+def test_a_point_has_each_figure_of_its_year(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, *_ = tasks_of(*read_sweep(sweep(tmp_path, GRID)))
+    ground = SimpleNamespace(degradation="all", parts=lambda kind: [kind])
+    seen = []
+
+    def played(degradation: object, parts: object, rules: object, seed: int) -> dict[str, float | None]:
+        seen.append((degradation, seed))
+        return {"connected": 0.5, "fewest": None}
+
+    monkeypatch.setattr(point, "_ground", lambda task: ground)
+    monkeypatch.setattr("simulate.cluster.play_year", played)
+    found = point.figures_of(replace(task, stages=("year",), point={"seed": 7}, failures='{"parts": {}}'))
+    assert (found, seen) == ({"year.connected": 0.5, "year.fewest": None}, [("all", 7)])

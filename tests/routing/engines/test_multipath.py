@@ -12,6 +12,7 @@ import routing
 from helpers.random_fabrics import draw
 from helpers.strategies import Case, examples, fabrics, ring, seeds, shortest_path_tables, tree
 from helpers.walks import plain_walk
+from routing.engines import multipath
 from routing.engines.multipath import add_lids
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
@@ -137,3 +138,14 @@ def test_lids_of_a_smaller_lmc_leave_no_room() -> None:
     with pytest.raises(RoutingError, match="not all of its ports"):
         routing.route(replace(known, lmc=1))
     assert (routing.route(replace(known, lmc=1), lmc=0).tables.lid == known.discovered_lid).all()
+
+
+@pytest.mark.parametrize("seed", range(3, 9))
+def test_paths_to_more_lids_do_not_depend_on_how_many_destinations_are_done_at_a_time(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between calls nothing is kept but the tables and the load: what a destination counts is its own."""
+    routed = routing.route(draw(seed), "balanced")
+    whole = add_lids(routed, 2)
+    monkeypatch.setattr(multipath, "blocks_of", lambda net: [(d, d + 1) for d in range(len(net.lid))])
+    assert np.array_equal(add_lids(routed, 2).tables.lft, whole.tables.lft)

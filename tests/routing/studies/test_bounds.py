@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import routing
+import routing.studies.bounds as bounds
 from helpers import strategies
 from helpers.random_fabrics import Draft, draw
 from helpers.relabel import relabelled
@@ -156,3 +157,18 @@ def test_known_bounds_of_machines() -> None:
     assert two_zones.max_load == 30_420
     assert "780 hosts" in two_zones.why
     assert routing.studies.bound(twin("ndr-pod")).max_load == 630
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (3, 5), (2, 6)])
+def test_lengths_find_a_bottleneck_that_is_no_group(sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Full meshes with one cable between them: it carries all pairs across, and no zone or level says so.
+
+    Without the linear program, for it is too large, and where the worst group that is known is not that cut.
+    """
+    one, other = sizes
+    edges = [(a, b) for a in range(one) for b in range(a)]
+    edges += [(one + a, one + b) for a in range(other) for b in range(a)] + [(0, one)]
+    fabric = small(edges, [1] * (one + other))
+    exact = routing.studies.bound(fabric).max_load
+    monkeypatch.setattr(bounds, "SMALL", 0)
+    assert routing.studies.bound(fabric).max_load == exact == one * other

@@ -1,14 +1,17 @@
 """A year of failures: it agrees with closed forms, and with a second way to count it, minute by minute."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import routing
 import topo
+from simulate.cluster import year
 from simulate.cluster.degradation import Degradation
 from simulate.cluster.failures import RATES, YEAR_S, FailureSpec
-from simulate.cluster.year import HOUR_S, Course, Outage, draw_course, play_year
+from simulate.cluster.year import HOUR_S, Course, Outage, _Seen, draw_course, play_year
 from topo.failures.parts import list_parts
 from topo.failures.reach import Reach
 
@@ -185,3 +188,23 @@ def test_what_has_no_published_rate_must_have_one_given() -> None:
     with pytest.raises(ValueError, match="restock"):
         rules(link={"down": "1 h", "spares": 2})
     assert all(rate > 0 and source for rate, source in RATES.values())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tables_are_worth_the_mean_over_the_instants_that_are_drawn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state that is drawn several times counts as often; the time with everything up is weighed by how long it is."""
+    rng, lasted = np.random.default_rng(seed), 100.0
+    worth = {frozenset[str](): 1.0} | {frozenset({name}): float(rng.uniform(0, 1)) for name in "abc"}
+    ends = np.append(np.sort(rng.uniform(0, lasted, 3)), lasted).tolist()
+    states = list(zip([0.0, *ends], ends, worth, strict=False))
+    judged = SimpleNamespace(routed=ROUTED, judge=lambda failed: {"ebb": worth[failed or frozenset()]})
+    seen = _Seen(judged, {})  # type: ignore[arg-type]
+    monkeypatch.setattr(seen, "states", lambda course: [(*state, None) for state in states])
+    monkeypatch.setattr(seen, "failed", lambda down: down)
+    monkeypatch.setattr(year, "Failed", frozenset)
+    found = seen.tables(Course((), lasted), 40, np.random.default_rng(seed))
+    spans = np.array([end - begin for begin, end, _ in states[1:]])
+    drawn = np.random.default_rng(seed).choice(3, 40, p=spans / spans.sum())
+    mean = np.mean([worth[states[1 + at][2]] for at in drawn.tolist()])
+    share = spans.sum() / lasted
+    assert found["ebb"] == pytest.approx((1 - share) * 1.0 + share * mean)

@@ -1,5 +1,6 @@
 """Loads by lane and class, against paths followed one by one."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from simulate.engines.charts import draw_ports, draw_timeline
 from simulate.engines.outcome import Outcome
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
+from topo import palette
 from topo.fabric import Role
 
 LEVELS = (0, 2, 1, *[0] * 13)
@@ -105,3 +107,14 @@ def test_names_are_no_formulas(outcome: Outcome, name: str) -> None:
     named = replace(outcome, network=replace(outcome.network, fabric=spoilt))
     assert draw_ports(named).svg.startswith("<svg")
     assert draw_timeline(outcome, [(name, 0.0, 1e-3)]).svg.startswith("<svg")
+
+
+def test_the_legend_of_a_timeline_has_the_line_that_is_drawn(outcome: Outcome) -> None:
+    """Of each colour all lines are dashed, or none: in both charts, and beside the name of the class."""
+    lines: dict[str, set[bool]] = {}
+    for path in re.findall(r"<path [^>]*>", draw_timeline(outcome).svg):
+        if shade := re.search(r'stroke="(#[0-9a-fA-F]+)"', path):
+            lines.setdefault(shade[1], set()).add("stroke-dasharray" in path)
+    drawn = [styles for shade, styles in lines.items() if shade in palette.SERIES]
+    assert {True} in drawn and {False} in drawn
+    assert all(len(styles) == 1 for styles in drawn)

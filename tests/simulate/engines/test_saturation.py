@@ -1,5 +1,7 @@
 """Roots, trees and victims where they are known by construction."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,3 +51,11 @@ def test_buffers_fill_before_a_hot_spot_and_nowhere_else() -> None:
 def test_fluid_flows_have_none() -> None:
     with pytest.raises(HeddleError, match="expected an outcome of packets"):
         find_saturation(play(network(line(2)), Flows.of(1, 2, 1), engine="fluid"))
+
+
+@pytest.mark.parametrize(("victims", "worst"), [([1, 3], "1.80"), ([1], "1.20"), ([], "1.00")])
+def test_the_worst_victim_is_told(victims: list[int], worst: str) -> None:
+    found = find_saturation(play(network(line(4, 4)), Flows.of(*TO_8, 1e6), engine="packets"))
+    slowdown = np.array([1.0, 1.2, 9.0, 1.8, 9.0, 9.0])
+    shown = replace(found, slowdown=slowdown, victim=np.isin(np.arange(6), victims)).table
+    assert f"{worst} times as long" in [row[1] for row in shown.rows()]

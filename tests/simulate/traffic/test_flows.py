@@ -1,6 +1,6 @@
 """Flows: what is refused, and how sets are joined."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -88,3 +88,17 @@ def test_frozen() -> None:
     flows = Flows.of([0, 1], [1, 0], 5.0)
     with pytest.raises(ValueError, match="read-only"):
         flows.src[0] = 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_share_a_connection_as_their_flows_did_and_of_one_turn(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 12))
+    flows = replace(Flows.of([0] * n, [1] * n, 1.0), connection=rng.integers(-1, 3, n).astype(np.int32))
+    parts = rng.integers(1, 4, n)
+    found, turn = flows.split(parts)
+    of = np.repeat(np.arange(n), parts)
+    for a in range(len(of)):
+        for b in range(a):
+            alike = (flows.connection[of[a]], turn[a]) == (flows.connection[of[b]], turn[b])
+            assert (found.connection[a] == found.connection[b]) == (alike or flows.connection[of[[a, b]]].max() < 0)

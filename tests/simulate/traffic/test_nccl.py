@@ -13,7 +13,7 @@ from simulate.engines.outcome import Outcome
 from simulate.traffic.collectives.trees import depths, tree_allreduce
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate
-from simulate.traffic.nccl import TunedCollective, nccl_collective, nccl_trees
+from simulate.traffic.nccl import TunedCollective, nccl_collective, nccl_send, nccl_trees
 from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
 from simulate.traffic.placement import rails_of_hosts
@@ -189,3 +189,9 @@ def test_the_tree_sums_every_gpu() -> None:
     ended = play_numbers(tree_allreduce(nccl_trees(3, 8), 3), buffers, rng)
 
     assert np.array_equal(ended, np.tile(buffers.sum(axis=0), (24, 1)))
+
+
+@pytest.mark.parametrize("target", [1, 8])
+def test_a_message_sends_its_bytes_once(target: int) -> None:
+    """To a GPU of the same server and to one of another: a large one takes the protocol that adds nothing."""
+    assert nccl_send(servers_of("dgx-h100", 2), [0], [target], GB).size_bytes.sum() == pytest.approx(GB)

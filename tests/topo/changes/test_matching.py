@@ -1,5 +1,6 @@
 """What a later picture of a fabric lacks, however its nodes are numbered."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -7,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
 from helpers.strategies import fabrics
 from helpers.twins import twin
 from topo.changes.differences import find_differences
-from topo.changes.matching import Match, find_missing, match_keys, match_nodes
+from topo.changes.matching import Match, _Matcher, find_missing, match_keys, match_nodes
 from topo.cluster import parse, preset
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Kind
@@ -244,3 +246,44 @@ def test_named_servers_hold_the_place_of_their_only_switch() -> None:
     plan = parse({"name": "t", "nodes": {"gpu": {"model": "pcie-a100", "count": 5}}, "network": network}).fabric
     found, place = stripped(plan, 0, switches=False, adapters=True)
     assert match_nodes(plan, found).node.tolist() == place.tolist()
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_the_only_nameless_adapter_is_the_only_one_missing_wherever_it_hangs(both: bool) -> None:
+    """It has another GUID and no name, and hangs on another switch; with ``both``, one more moved on its own switch."""
+    plan = parse({
+        "name": "x", "nodes": {"gpu": {"model": "pcie-a100", "count": 9}},
+        "network": {"shape": "fat-tree", "switch": "QM8700", "leaves": 3, "spines": 1, "parallel": 4},
+    }).fabric  # fmt: skip
+    leaf = plan.port_node[plan.peer[plan.first_adapter_port :]]
+    moved = [plan.first_adapter_port + int(np.flatnonzero(leaf == at)[0]) for at in np.unique(leaf)]
+    peer, nodes = plan.peer.copy(), []
+    for port, to in [(moved[0], int(leaf.max())), *([(moved[1], int(np.unique(leaf)[1]))] if both else [])]:
+        free = int(np.flatnonzero((plan.port_node == to) & (peer < 0))[0])
+        peer[peer[port]], peer[port], peer[free] = -1, free, port
+        nodes.append(int(plan.port_node[port]))
+    names = [f"localhost mlx5_{node}" if node in nodes else name for node, name in enumerate(plan.names)]
+    now = with_new_guids(replace(plan, peer=peer, names=tuple(names)), np.array(nodes))
+    assert match_nodes(plan, now).node[nodes].tolist() == nodes
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_first_guess_is_a_switch_whose_cables_fewest_share(seed: int) -> None:
+    """Counted anew: of each cable the switches that have one from the same port to the same port of the same kind."""
+    rng, whole = np.random.default_rng(seed), draw(seed)
+    found = whole.without(rng.choice(whole.inner, len(whole.inner) // 4, replace=False))
+
+    def cables(fabric: Fabric, node: int) -> list[tuple[int, int, int]]:
+        ports = [port for port in np.flatnonzero(fabric.port_node == node) if fabric.peer[port] >= 0]
+        far = [int(fabric.peer[port]) for port in ports]
+        return [
+            (int(fabric.port_number[a]), int(fabric.port_number[b]), int(fabric.kind[fabric.port_node[b]]))
+            for a, b in zip(ports, far, strict=True)
+        ]
+
+    lone = [node for node in range(whole.n_switches) if cables(whole, node)]
+    free = [node for node in range(found.n_switches) if cables(found, node)]
+    shared = Counter(cable for node in free for cable in cables(found, node))
+    rarity = {node: np.mean([shared[cable] for cable in cables(whole, node)]) for node in lone}
+    pairs = _Matcher(whole, found)._alike(lone, free)
+    assert rarity[pairs[0][0]] == min(value for value in rarity.values() if value)

@@ -13,10 +13,13 @@ import pytest
 
 import topo
 from helpers.presets import read_preset
+from helpers.trees import grow_tree
 from topo import palette
 from topo.catalog.load import load_catalog
 from topo.drawing import HEAD, HEADLINE, MARGIN
+from topo.drawing.bands import _pods
 from topo.drawing.charts import Axes, chart
+from topo.drawing.direct import _circle
 from topo.drawing.floor import THICK, _fitted, draw_floor, draw_racks
 from topo.drawing.scene import Area, Scene, Stroke, longest_label, short, text_width
 from topo.drawing.shades import Shades
@@ -277,3 +280,23 @@ def test_links_have_the_shade_of_their_speed_and_the_slowest_share_the_last(coun
         speeds = [own + place - at for at in range(count)]
         expected = palette.SPEED_SHADES[min(place, len(palette.SPEED_SHADES) - 1)]
         assert Shades(BIGRAPH, None, speeds, "pairs").of((link,)) == expected
+
+
+@pytest.mark.parametrize("count", [3, 4, 7, 12])
+def test_blocks_go_round_clockwise_from_the_top(count: int) -> None:
+    """Down is positive, as in SVG: clockwise, the area that the corners enclose in turn is positive."""
+    corners = _circle(count, 100.0, 40.0)
+    assert corners[0][1] == min(y for _, y in corners)
+    turned = sum(x * corners[at - count + 1][1] - corners[at - count + 1][0] * y for at, (x, y) in enumerate(corners))
+    assert turned > 0
+
+
+def test_switches_beside_the_pods_stand_after_the_last() -> None:
+    fabric = grow_tree((4, 4, 3), (1, 2, 2), (1, 1, 1))
+    level, zone = fabric.level[: fabric.n_switches].astype(np.int64), np.zeros(fabric.n_switches, np.int64)
+    beside = np.flatnonzero(level == 3)
+    level[beside] = 2
+    pods = _pods(fabric, level, zone)
+    others = np.setdiff1d(np.arange(fabric.n_switches), beside)
+    assert len(np.unique(pods[others])) == 3
+    assert set(pods[beside].tolist()) == {pods[others].max() + 1}

@@ -185,3 +185,14 @@ def test_a_port_list_says_what_it_leaves_out() -> None:
     assert len(found.fabric.links) in (len(LAB.links), len(LAB.links) - 1)
     with pytest.raises(FormatError, match="no switch"):
         parse_port_list("")
+
+
+def test_a_row_that_names_no_port_is_left_out_and_the_others_are_read() -> None:
+    """A cable between switches is named twice, so that one row can miss it."""
+    lines = format_net_dump(LAB).split("\n")
+    row = next(at for at, line in enumerate(lines) if ": sw" in line)
+    number = lines[row].split(" : ")[10]
+    lines[row] = lines[row].replace(f" : {number} : ", " : sw999p1 : ")
+    found = parse_net_dump("\n".join(lines))
+    assert [str(row + 1) in str(note) and "sw999p1" in str(note) for note in found.skipped] == [True]
+    assert len(found.fabric.links) == len(LAB.links)

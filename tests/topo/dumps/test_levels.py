@@ -357,3 +357,17 @@ def test_levels_do_not_depend_on_labels_and_are_equal_where_the_structure_is(see
     if n < 100:  # the plain colours take a minute for a large machine
         kinds = set(zip(stable_colours(fabric), found.level[:n].tolist(), strict=True))
         assert len(kinds) == len({colour for colour, _ in kinds})
+
+
+@pytest.mark.parametrize("spines", [2, 3, 5])
+@pytest.mark.parametrize("empty", [1, 2, 3])
+def test_leaves_without_hosts_are_leaves(spines: int, empty: int) -> None:
+    """They hang on the spines like any other, also where several are alike; nothing stands above the spines."""
+    draft = Draft()
+    leaves, _ = two_levels(draft, 6, spines)
+    for leaf in leaves[empty:]:
+        draft.host(leaf)
+    fabric = draft.build("empty", np.random.default_rng(0))
+    found = find_levels(without_levels(fabric))
+    degree = np.bincount(fabric.port_node[fabric.inner], minlength=fabric.n_switches)
+    assert found.level[: fabric.n_switches].tolist() == np.where(degree == spines, 1, 2).tolist()

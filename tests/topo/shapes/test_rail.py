@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from math import ceil
 
 import pytest
 from hypothesis import assume, given
@@ -11,6 +12,7 @@ import topo
 from helpers.clusters import CATALOG
 from helpers.strategies import examples
 from topo.errors import DesignError
+from topo.shapes.rail import pod_size
 
 
 def rails(model: str, count: int, network: dict[str, object]) -> topo.Cluster:
@@ -60,3 +62,29 @@ def test_only_tables_of_infiniband_bound_the_ports_of_a_switch(protocol: str) ->
     else:
         with pytest.raises(DesignError, match=r"leaf0 would have 256 ports.*at most 254"):
             _ = cluster.fabrics
+
+
+@pytest.mark.parametrize("models", [("dgx-h100", "pcie-a100"), ("pcie-a100", "dgx-h100")])
+def test_servers_of_unlike_numbers_of_adapters_are_told_the_most(models: tuple[str, str]) -> None:
+    nodes = {name: {"model": model, "count": 4} for name, model in zip("ab", models, strict=True)}
+    rail = {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9700"}}
+    with pytest.raises(DesignError, match="need the same number of adapters, 8 here"):
+        _ = topo.parse({"name": "x", "nodes": nodes, "network": rail}).fabrics
+
+
+@given(
+    radix=st.integers(4, 64),
+    below=st.integers(1, 32),
+    up=st.integers(1, 32),
+    parallel=st.integers(1, 3),
+    units=st.integers(1, 40),
+)
+def test_a_pod_is_the_largest_equal_part_of_a_rail_that_fits_below_a_spine(
+    radix: int, below: int, up: int, parallel: int, units: int
+) -> None:
+    """One that fits has no more than the share of a spine's ports that lead down, in whole cables to each leaf."""
+    assume(below >= up)
+    down = radix * below // (below + up)
+    assume(down >= parallel)
+    parts = {part for part in range(1, units + 1) if units % part == 0 and part * parallel <= down}
+    assert pod_size(radix, ceil(below / up * 1e6) / 1e6, parallel, units) == max(parts)

@@ -282,3 +282,8 @@ def test_reads_files(tmp_path) -> None:
 
     same(read_goal(path), parsed(EXAMPLE))
     assert len(flows_of_goal(read_goal(path))) == 3
+
+
+def test_waits_of_flows_are_calculations_of_so_many_nanoseconds() -> None:
+    goal = goal_of_flows(Flows.of([0, 1], [1, 0], 8.0, start_s=[0.0, 5e-6], delay_s=[3e-6, 0.0]), 2)
+    assert sorted(goal.size[goal.op == Op.CALC].tolist()) == [3_000, 5_000]
