@@ -64,7 +64,9 @@ class JobResult(Record):
     kind: str
     """``collective``, ``gpu-collective``, ``training``, ``storage``, ``goal``, ``chakra`` or ``flows``."""
     ranks: int
-    """End ports that take part; GPUs, where the inside of servers is simulated."""
+    """Ranks that take part."""
+    rank: str
+    """What a rank is: ``gpu``, or ``adapter`` for an adapter port."""
     flows: int
     """Flows that cross the network; those of a rank to itself, which stand for compute, do not count."""
     bytes: float
@@ -167,7 +169,9 @@ class Simulation(Shown):
         time = ("time_s", "time", "s", "time")
         tuned = any(job.closed_form_s is not None for job in self.jobs)
         idle = [("closed_form_s", "closed form", "s", "time")] if tuned else []
-        return Table.of("jobs", self.jobs, ("name", "job"), "what", "ranks", time, *idle, *bandwidths, *slowdown)
+        return Table.of(
+            "jobs", self.jobs, ("name", "job"), "what", "ranks", ("rank", "each"), time, *idle, *bandwidths, *slowdown
+        )
 
     @property
     def flow_table(self) -> Table:
@@ -475,6 +479,7 @@ def job_results(
                 name=job.spec.name,
                 kind=job.spec.kind,
                 ranks=job.n_ranks,
+                rank="gpu" if job.spec.whole_servers else "adapter",
                 flows=outcome.n_rounds * int(np.count_nonzero(moves)),
                 bytes=outcome.n_rounds * float(flows.size_bytes[mine][moves].sum()),
                 start_s=start,

@@ -263,7 +263,7 @@ class TrainingSteps(SpecModel):
 
 
 class TrainingJob(RankedJob, Messaging, TrainingSteps):
-    """Steps of training, each rank a server that computes in step with the others."""
+    """Steps of training, each rank an adapter port; all compute in step."""
 
     kind: Literal["training"]
     """Steps of training among servers; what happens inside them is left out."""

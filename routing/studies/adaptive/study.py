@@ -77,12 +77,14 @@ class AdaptiveStudy(Shown):
 
 @dataclass(frozen=True, eq=False)
 class LegalPorts:
-    """Ports on shortest legal paths to T target switches, on a fabric with S switches."""
+    """Groups of ports on shortest legal paths to T target switches, on a fabric with S switches, each group once."""
 
     row_of: NDArray[np.int32]
     """(S,) number of a switch among the targets, -1 for none."""
-    offset: NDArray[np.int64]
-    """(T * S + 1,) from switch s, those to target t are ``port[offset[t * S + s]:offset[t * S + s + 1]]``."""
+    group: NDArray[np.int32]
+    """(T, S) group of a switch for a target, -1 where no port leads there; numbered from switch to switch."""
+    offset: NDArray[np.int32]
+    """(G + 1,) group g is ``port[offset[g]:offset[g + 1]]``."""
     port: NDArray[np.int32]
 
 
@@ -99,8 +101,9 @@ def legal_ports(routed: Routed) -> LegalPorts:
     >>> import topo, routing
     >>> from routing.studies.adaptive.study import legal_ports
     >>> ports = legal_ports(routing.route(topo.preset("lab-20").fabric))
-    >>> int(ports.row_of[0]), len(ports.port[ports.offset[1] : ports.offset[2]])  # from leaf 1 to leaf 0, over spines
-    (0, 20)
+    >>> group = ports.group[ports.row_of[0], 1]  # from leaf 1 to leaf 0, over spines
+    >>> len(ports.port[ports.offset[group] : ports.offset[group + 1]])
+    20
     """
     fabric, proof = routed.fabric, prove(routed)
     if proof.credit_loops or len(proof.depends) > 1:
@@ -118,14 +121,23 @@ def _ports_in_order(fabric: Fabric, order: ChannelOrder) -> LegalPorts:
     """Return the ports on shortest paths whose channels rise in an order, to switches with hosts."""
     n, home = fabric.n_switches, fabric.end_switch[fabric.ends()]
     targets = np.unique(home[home >= 0]).astype(np.int32)
-    target, channel = np.nonzero(port_groups(order, frozen(targets), True))
-    row = target * n + order.sender[channel]
-    by_row = np.argsort(row, kind="stable")
-    port = fabric.port_offset[order.sender] + order.number - 1
+    legal = port_groups(order, frozen(targets), True)
+    group = np.full((len(targets), n), -1, np.int32)
+    size, channel = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
+    n_groups = 0
+    for switch in range(n):
+        first = order.indptr[switch]
+        sets, which = np.unique(legal[:, first : order.indptr[switch + 1]], axis=0, return_inverse=True)
+        filled = sets.any(axis=1)
+        group[:, switch] = np.where(filled, n_groups + np.cumsum(filled) - 1, -1)[which.ravel()]
+        n_groups += np.count_nonzero(filled)
+        size.append(sets[filled].sum(axis=1))
+        channel.append(first + np.nonzero(sets)[1])
+    port = (fabric.port_offset[order.sender] + order.number - 1)[np.concatenate(channel)].astype(np.int32)
     row_of = np.full(n, -1, np.int32)
     row_of[targets] = np.arange(len(targets))
-    offset = np.append(0, np.cumsum(np.bincount(row, minlength=len(targets) * n)))
-    return LegalPorts(frozen(row_of), frozen(offset), frozen(port[channel[by_row]].astype(np.int32)))
+    offset = np.cumsum(np.concatenate(size), dtype=np.int32)
+    return LegalPorts(frozen(row_of), frozen(group), frozen(offset), frozen(port))
 
 
 def legal_tables(routed: Routed) -> AdaptiveTables:
@@ -194,25 +206,20 @@ def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integ
 
 def _grouped(fabric: Fabric, tables: RoutingTables, legal: LegalPorts) -> AdaptiveTables:
     """Return tables with a group for each set of legal ports of a switch."""
-    n, lft = fabric.n_switches, tables.lft[None].copy()
+    lft = tables.lft[None].copy()
     state = np.where(lft == NO_PATH, np.uint8(LidState.ABSENT), np.uint8(LidState.STATIC))
     group = np.full(lft.shape, -1, np.int32)
-    size = np.diff(legal.offset)
-    used = np.flatnonzero(size)
-    ports = np.zeros((len(used), 1 + fabric.most_ports), bool)
-    ports[np.repeat(np.arange(len(used)), size[used]), fabric.port_number[legal.port]] = True
-    kept, which = np.unique(np.column_stack([used % n, ports]), axis=0, return_inverse=True)
-    row = np.full(len(size), -1, np.int32)
-    row[used] = which.ravel()
+    members = np.zeros((len(legal.offset) - 1, 1 + fabric.most_ports), bool)
+    members[np.repeat(np.arange(len(members)), np.diff(legal.offset)), fabric.port_number[legal.port]] = True
     ends, lid = tables.lids_of(fabric.ends())
-    group[0][:, lid] = row.reshape(-1, n)[legal.row_of[fabric.end_switch[ends]]].T
-    members = kept[:, 1:].astype(bool)
+    group[0][:, lid] = legal.group[legal.row_of[fabric.end_switch[ends]]].T
     at = np.nonzero(group >= 0)
     state[at] = LidState.FREE
     # A static port by which a path is longer is not of the group: with both, packets could go round about.
     inside = members[group[at], np.minimum(lft[at], members.shape[1] - 1)]
     lft[at] = np.where(inside, lft[at], members.argmax(axis=1)[group[at]])
-    number = 1 + np.arange(len(kept)) - np.searchsorted(kept[:, 0], kept[:, 0])
+    switch = fabric.port_node[legal.port[legal.offset[:-1]]]
+    number = 1 + np.arange(len(members)) - np.searchsorted(switch, switch)
     return AdaptiveTables(tables.lid, lft, state, group, members, number.astype(np.int32), tables.lmc)
 
 

@@ -310,7 +310,8 @@ class Packets(FlowBook):
             low=weights[0],
             high=weights[1],
             row_of=legal.row_of.copy() if legal else np.zeros(0, np.int32),
-            group_offset=legal.offset.copy() if legal else np.zeros(1, np.int64),
+            group_of=legal.group.copy() if legal else np.zeros((0, 0), np.int32),
+            group_offset=legal.offset.copy() if legal else np.zeros(1, np.int32),
             group_port=legal.port.copy() if legal else np.zeros(0, np.int32),
             load=np.zeros(n_links, np.int32),
             queue_of=queue_of[:-1].astype(np.int32),
@@ -662,8 +663,7 @@ class Packets(FlowBook):
         into, out = table.resource[place[first]], table.resource[place[last]]
         ends = (fabric.port_node[into] >= fabric.n_switches) & (fabric.peer_node[out] >= fabric.n_switches)
         crosses, last, near, home = crosses[ends], last[ends], fabric.peer_node[into[ends]], fabric.port_node[out[ends]]
-        row = self._state.row_of[home].astype(np.int64) * fabric.n_switches + near
-        may = (near != home) & (np.diff(self._state.group_offset)[row] > 0)
+        may = (near != home) & (self._state.group_of[self._state.row_of[home], near] >= 0)
         chosen = crosses[may]
         rows["exit"][chosen] = rows["first"][chosen] + place[last[may]] - table.offset[:-1][chosen]
         rows["home"][chosen] = home[may]
@@ -722,5 +722,5 @@ class Packets(FlowBook):
 def _requesters(n: int) -> NDArray[Any]:
     """Return so many who request nothing."""
     requesters = np.zeros(n, REQUESTER)
-    requesters["head"] = -1
+    requesters["next"] = requesters["head"] = -1
     return requesters

@@ -96,7 +96,7 @@ def _write_state(rules: Rules, state: PacketState) -> int:
     now[0].n_walked = 0
     for place in range(now[0].n_active):
         flow = state.active[place]
-        row[n] = requesters[rules.n_queues + flow].busy
+        row[n] = requesters[rules.n_queues + flow].next >= 0
         row[n + 1] = flows[flow].unacknowledged
         n += 2
         at = flows[flow].first
@@ -115,7 +115,7 @@ def _write_state(rules: Rules, state: PacketState) -> int:
                     row[n + 3] = packets[packet].born - tick
                     n += 4
                     packet = packets[packet].next
-                row[n] = -1 - requesters[queue].busy
+                row[n] = -1 - (requesters[queue].next >= 0)
                 n += 1
             if link_steps[link].seen == now[0].serial:
                 continue
@@ -148,7 +148,10 @@ def _write_state(rules: Rules, state: PacketState) -> int:
             while last >= 0:
                 who = requesters[who].next
                 row[n] = who
-                row[n + 1] = tick - requesters[who].requested
+                if who < rules.n_queues:
+                    row[n + 1] = tick - packets[requesters[who].head].requested
+                else:
+                    row[n + 1] = tick - flows[who - rules.n_queues].requested
                 n += 2
                 if who == last:
                     break

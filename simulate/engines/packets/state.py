@@ -90,8 +90,9 @@ LINK = np.dtype(
     ],
     align=True,
 )
-REQUESTER = np.dtype([("next", "i4"), ("busy", "i4"), ("head", "i4"), ("tail", "i4"), ("requested", "i8")], align=True)
-"""The next requester in the ring, whether it requests or sends, its packets (of a queue), the tick of the request."""
+REQUESTER = np.dtype([("next", "i4"), ("head", "i4"), ("tail", "i4")])
+"""The next requester in the ring, -1 for one that neither requests nor sends, and the packets of a queue. Queues are
+many, and caches hold few of them: what is of one packet stands in `PACKET`."""
 
 PACKET = np.dtype(
     [
@@ -102,6 +103,7 @@ PACKET = np.dtype(
         ("out", "i4"),  # that it goes on over, -1 where it is yet to choose; `ACK` on its way back
         ("size", "i4"),  # bytes
         ("born", "i8"),  # tick at which it was sent; its complement where it is marked for congestion
+        ("requested", "i8"),  # tick of the request of its queue, when it is first there
     ],
     align=True,
 )
@@ -121,6 +123,7 @@ FLOW = np.dtype(
         ("delay", "i8"),
         ("begin", "i8"),
         ("end", "i8"),
+        ("requested", "i8"),  # tick of its last request
         ("waited", "i8"),  # most that its last packet waited for a link
         ("limit", "i4"),  # and for which channel
         ("connection", "i4"),  # -1 for none
@@ -241,8 +244,10 @@ class PacketState(NamedTuple):
     """(n, 2) likewise of the high-priority table."""
     row_of: NDArray[np.int32]
     """(S,) number of a switch among the targets of adaptive routing, -1 for none."""
-    group_offset: NDArray[np.int64]
-    """(T * S + 1,) ports that lead from switch s to target t: those from ``[t * S + s]`` on in `group_port`."""
+    group_of: NDArray[np.int32]
+    """(T, S) group of the ports that lead from switch s to target t, -1 for none."""
+    group_offset: NDArray[np.int32]
+    """(G + 1,) where a group begins in `group_port`."""
     group_port: NDArray[np.int32]
     load: NDArray[np.int32]
     """(C * L,) packets that chose a link and have not left the buffer behind it, where routing is adaptive."""

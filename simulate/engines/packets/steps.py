@@ -96,7 +96,6 @@ def _arbitrate(state: PacketState, channel: int) -> None:
 def _request(state: PacketState, who: int, link: int) -> None:
     """Let somebody request a link."""
     links, requesters = state.links, state.requesters
-    requesters[who].requested = state.now[0].tick
     last = links[link].last
     if last < 0:
         requesters[who].next = who
@@ -177,9 +176,9 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
         flowlets[place, 2] = now[0].tick
         load[flowlets[place, 1]] += 1
         return flowlets[place, 1]  # type: ignore[no-any-return]
-    row = state.row_of[state.flows[flow].home] * rules.n_switches + node
-    begin = state.group_offset[row]
-    n = state.group_offset[row + 1] - begin
+    group = state.group_of[state.row_of[state.flows[flow].home], node]
+    begin = state.group_offset[group]
+    n = state.group_offset[group + 1] - begin
     now[0].random = now[0].random * 6364136223846793005 + 1442695040888963407  # Knuth, volume 2, 3.3.4
     at = ((now[0].random >> 33) & 0x7FFFFFFF) * n >> 31
     best = np.int64(-1)
@@ -206,7 +205,7 @@ def _allowed(rules: Rules, state: PacketState, flow: int) -> bool:
         return False
     if not may_send(rules.control, flows, flow, now[0].tick):
         push(now, state.heap, flows[flow].allowed + now[0].repeated, FLOWS + flow)
-        state.requesters[rules.n_queues + flow].busy = 1
+        state.requesters[rules.n_queues + flow].next = rules.n_queues + flow
         return False
     return True
 
@@ -394,9 +393,9 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                     if requesters[who].head >= 0:
                         requests = who
                     else:
-                        requesters[who].busy = 0
+                        requesters[who].next = -1
                 else:
-                    requesters[who].busy = 0
+                    requesters[who].next = -1
                     resumed = who - n_queues
                     if flows[resumed].left == 0:
                         resumed = _next_turn(state, resumed)
@@ -405,7 +404,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 links[link].waking = 0
                 _arbitrate(state, links[link].channel)
             elif event >= FLOWS:  # a flow is ready to send
-                requesters[n_queues + event - FLOWS].busy = 0
+                requesters[n_queues + event - FLOWS].next = -1
                 resumed = _turn_of(state, event - FLOWS)
             else:  # a packet is ready behind the channel that it crossed
                 packet = event - n_channels - n_links
@@ -437,20 +436,20 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                     else:
                         requesters[queue].head = packet
                     requesters[queue].tail = packet
-                    if requesters[queue].busy == 0:
-                        requesters[queue].busy = 1
+                    if requesters[queue].next < 0:
                         requests = queue
             if requests >= 0:
                 packet = requesters[requests].head
                 if packets[packet].out < 0:
                     node = channels[links[packets[packet].link].channel].node
                     packets[packet].out = _aim(rules, state, packet, node)
+                packets[packet].requested = tick
                 _request(state, requests, packets[packet].out)
             while resumed >= 0 and route_link[flows[resumed].first] < 0:  # it crosses nothing
                 _end(rules, state, resumed, tick)
                 resumed = _next_turn(state, resumed)
-            if resumed >= 0 and requesters[n_queues + resumed].busy == 0 and _allowed(rules, state, resumed):
-                requesters[n_queues + resumed].busy = 1
+            if resumed >= 0 and requesters[n_queues + resumed].next < 0 and _allowed(rules, state, resumed):
+                flows[resumed].requested = tick
                 if rules.repeats and state.flow_steps[resumed].slot < 0:
                     fast_forward.enter(state, resumed)
                 _request(state, n_queues + resumed, route_link[flows[resumed].first])
@@ -498,8 +497,6 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
             else:
                 requesters[last].next = requesters[who].next
             links[link].requesting -= 1
-            waited = tick - requesters[who].requested
-            links[link].waited += waited
             if links[link].blocked:
                 links[link].blocked = 0
                 links[link].stalled += tick - links[link].since
@@ -507,11 +504,14 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
             if who < n_queues:
                 packet = requesters[who].head
                 requesters[who].head = packets[packet].next
+                waited = tick - packets[packet].requested
                 on_dequeue(rules.control, now, packets, packet, links[link].requesting)
             else:
                 packet = _begin_packet(rules, state, who - n_queues, tick, channel)
+                waited = tick - flows[who - n_queues].requested
                 if rules.adaptive:
                     state.load[link] += 1
+            links[link].waited += waited
             size = packets[packet].size
             ticks = np.int64(channels[channel].full)
             if size < rules.packet_bytes:

@@ -155,6 +155,23 @@ def test_refuses_an_engine_of_another_name() -> None:
         play(NETWORK, allreduce(FABRIC.ends(role="compute"), 1e6), engine="packet")
 
 
+@pytest.mark.parametrize(
+    ("job", "ranks", "rank"),
+    [
+        ("kind: collective, collective: allreduce, size: 1 MB, ranks: 4", 4, "adapter"),
+        ("kind: training, parallel: data, forward: 1 us, backward: 1 us, ranks: 4", 4, "adapter"),
+        ("kind: gpu-collective, size: 1 MB, ranks: 4", 32, "gpu"),
+        ("kind: gpu-training, parallel: data, forward: 1 us, backward: 1 us, ranks: 4", 32, "gpu"),
+    ],
+)
+def test_a_result_says_what_a_rank_is(job: str, ranks: int, rank: str) -> None:
+    """Servers of Fire-Flyer 2 have one adapter and eight GPUs."""
+    result = play(NETWORK, parse_workload(f"jobs: [{{name: a, {job}}}]", FABRIC))
+    assert (result.jobs[0].ranks, result.jobs[0].rank) == (ranks, rank)
+    assert result.to_dict()["jobs"][0]["rank"] == rank
+    assert rank in next(iter(result.table.rows()))
+
+
 SMALL = {"size": "1 MiB", "parameters": "1 MB", "cache": "1 MB", "activations": "1 MB", "experts": "64 kB"} | {
     "checkpoint": "4 MiB", "sample": "64 KiB", "bucket": "1 MB", "forward": "1 us", "backward": "2 us", "layers": 2,
     "prompt": "1 us", "token": "1 us", "requests": 8, "repeat": 1, "steps": 1, "batches": 1, "loaders": 1, "prefill": 2,
