@@ -94,9 +94,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
     if not len(start.order.sender):
         return finish_tables(start.dests, lft, lids, "balanced")
     tables = _perfect(start)
-    kept = any(form.kept is not None for form in start.forms)
-    # Zones over one joint may be a tree by their lengths of paths; what crosses must be spread all the same.
-    if tables is None and (kept or (start.tree and not start.forms)):
+    if tables is None and (start.tree or any(form.kept is not None for form in start.forms)):
         tables = _finish(start, _search(start).next_hop)
     elif tables is None:
         # No closed form is kept, so the order of the fabric is worth nothing: one that labels do not alter will do.

@@ -22,10 +22,8 @@ from helpers.strategies import examples, nightly
 from helpers.trees import damage, grow_tree
 from helpers.twins import twin
 from routing.engines.base import ENGINES
-from routing.order.channel_order import taken_channels
 from routing.proof import prove
 from routing.routed import Routed
-from routing.search.search import search_of
 from routing.tables import tree_order
 from topo.dumps.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover
 from topo.dumps.levels import find_levels
@@ -121,17 +119,6 @@ def test_what_auto_hands_out_is_worth_the_same_under_other_labels(name: str, tim
         assert found == (
             0, 0, pytest.approx(fullest, rel=APART.get(name, 0.03)), pytest.approx(worth, rel=0.05)
         )  # fmt: skip
-
-
-def test_zones_that_make_a_tree_over_one_joint_get_the_same_score_under_other_labels() -> None:
-    fabric, rng = draw(40140), np.random.default_rng(1)
-    scores = []
-    for one in (fabric, *(renamed(relabelled(fabric, rng).fabric, rng) for _ in range(3))):
-        found = find_levels(one)
-        tables = ENGINES["balanced"].route(found)
-        search, _ = search_of(found, tables.lid)
-        scores.append(search.worth(taken_channels(search.order, tables.lft)).score)
-    assert max(scores) - min(scores) <= 0.01
 
 
 @pytest.mark.slow
