@@ -313,7 +313,10 @@ def hash_paths(
     place = np.empty(len(peer), np.int32)
     for port in range(len(peer)):
         place[port] = -1
-    part, current, following = np.zeros(n_switches), np.empty(n_switches, np.int32), np.empty(n_switches, np.int32)
+    # Node n_switches is the adapter. What a node can choose depends on the pair alone, and is found once for each.
+    part, current, following = np.zeros(len(salt)), np.empty(len(salt), np.int32), np.empty(len(salt), np.int32)
+    choices, begin, width = np.empty(len(peer), np.int32), np.empty(len(salt), np.int32), np.empty(len(salt), np.int32)
+    seen = np.zeros(len(salt), np.int32)
     channel, shares = np.empty(64, np.int32), np.empty(64)
     n = 0
     for at in range(len(src)):
@@ -321,43 +324,34 @@ def hash_paths(
         if source == dest:
             offset[at + 1] = n
             continue
+        distance = UNREACHED
+        for member in range(bonds.offset[source], bonds.offset[source + 1]):
+            distance = min(distance, _near(peer_node[bonds.port[member]], bonds, dest, hops))
+        if distance == UNREACHED:
+            return offset[: at + 1], channel[:n], shares[:n]
+        known = 0
         flow = _mix(_mix(key ^ source) ^ dest)
         for path in range(max(queue_pairs, 1)):
             own = _mix(flow ^ path)
-            share = 1.0 / max(queue_pairs, 1)
-            distance, width = UNREACHED, 0
-            for member in range(bonds.offset[source], bonds.offset[source + 1]):
-                near = _near(peer_node[bonds.port[member]], bonds, dest, hops)
-                if near < distance:
-                    distance, width = near, 0
-                if near == distance:
-                    width += 1
-            if distance == UNREACHED:
-                return offset[: at + 1], channel[:n], shares[:n]
-            count, turn = 0, -1 if queue_pairs == SPRAY else _mix(own ^ salt[n_switches]) % width
-            for step in range(distance + 2):  # out of the adapter, from switch to switch, and to the adapter
+            part[n_switches] = 1.0 / max(queue_pairs, 1)
+            current[0], count = n_switches, 1
+            for left in range(distance + 1, -1, -1):  # links to go beyond the one that is taken
                 then = 0
-                for place_of in range(1 if step == 0 else count):
-                    here = -1 if step == 0 else current[place_of]
-                    begin = bonds.offset[source] if step == 0 else port_offset[here]
-                    end = bonds.offset[source + 1] if step == 0 else port_offset[here + 1]
-                    if step > 0:
-                        width = 0
-                        for port in range(begin, end):
-                            if _leads(port, peer, peer_node, distance + 1 - step, bonds, dest, hops):
-                                width += 1
-                        turn = -1 if queue_pairs == SPRAY else _mix(own ^ salt[here]) % width
-                        share = part[here]
-                        part[here] = 0.0
-                    for numbered in range(begin, end):
-                        port = bonds.port[numbered] if step == 0 else numbered
-                        if step == 0 and _near(peer_node[port], bonds, dest, hops) != distance:
-                            continue
-                        if step > 0 and not _leads(port, peer, peer_node, distance + 1 - step, bonds, dest, hops):
-                            continue
-                        turn -= 1
-                        if queue_pairs != SPRAY and turn != -1:
-                            continue
+                for place_of in range(count):
+                    here = current[place_of]
+                    if seen[here] != at + 1:
+                        seen[here], begin[here] = at + 1, known
+                        known = _choose(
+                            here, left, source, dest, port_offset, peer, peer_node, hops, bonds, choices, known
+                        )
+                        width[here] = known - begin[here]
+                    share, low, high = part[here], begin[here], begin[here] + width[here]
+                    part[here] = 0.0
+                    if queue_pairs != SPRAY:
+                        low += _mix(own ^ salt[here]) % width[here]
+                        high = low + 1
+                    for choice in range(low, high):
+                        port = choices[choice]
                         if n == len(channel):
                             if n > most:
                                 return offset[: at + 1], channel, shares
@@ -365,7 +359,7 @@ def hash_paths(
                             for i in range(n):
                                 wider[i], larger[i] = channel[i], shares[i]
                             channel, shares = wider, larger
-                        moved = share / width if queue_pairs == SPRAY else share
+                        moved = share / (high - low)
                         n = _add(port, moved, first, n, place, channel, shares)
                         there = peer_node[port]
                         if there < n_switches:
@@ -380,13 +374,24 @@ def hash_paths(
 
 
 @inner
-def _leads(
-    port: int, peer: Int32s, peer_node: Int32s, distance: int, bonds: Bonds, dest: int, hops: NDArray[np.int16]
-) -> bool:
-    """Whether a port of a switch leads to a destination that is so many hops away, 0 for its last link."""
-    if distance > 0:
-        return _near(peer_node[port], bonds, dest, hops) == distance - 1
-    for member in range(bonds.offset[dest], bonds.offset[dest + 1]):  # noqa: SIM110 - Numba takes no generator
-        if peer[port] == bonds.port[member]:
-            return True
-    return False
+def _choose(
+    here: int, left: int, source: int, dest: int, port_offset: Int32s, peer: Int32s, peer_node: Int32s,
+    hops: NDArray[np.int16], bonds: Bonds, choices: Int32s, n: int,
+) -> int:  # fmt: skip
+    """Append to `choices` the ports of a node after which `left` links lead to a destination; return their number.
+
+    A node beyond the switches is the adapter of the source.
+    """
+    adapter = here == hops.shape[1]
+    begin = bonds.offset[source] if adapter else port_offset[here]
+    end = bonds.offset[source + 1] if adapter else port_offset[here + 1]
+    for numbered in range(begin, end):
+        port = bonds.port[numbered] if adapter else numbered
+        leads = left > 0 and _near(peer_node[port], bonds, dest, hops) == left - 1
+        if left == 0:
+            for member in range(bonds.offset[dest], bonds.offset[dest + 1]):
+                leads = leads or peer[port] == bonds.port[member]
+        if leads:
+            choices[n] = port
+            n += 1
+    return n

@@ -70,11 +70,12 @@ class Kernel:
     def is_interpreted(self, given: tuple[Any, ...]) -> bool:
         """Whether to interpret the function for these arguments, and not load or compile it."""
         spent_s = Interpreter.spent_s[self.family]
-        if spent_s > self.patience_s or not is_small(given, self.small):
+        if spent_s > self.patience_s:
             return False
-        if "numba" not in sys.modules and spent_s <= LOADING_S:
-            return True
-        return not self.compiled.has_code and not self.compiled.has_begun
+        loads = "numba" in sys.modules or spent_s > LOADING_S
+        if loads and (self.compiled.has_begun or self.compiled.has_code):  # asked first: arguments take longer
+            return False
+        return is_small(given, self.small)
 
     def readable(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments as they are interpreted."""

@@ -228,18 +228,18 @@ def test_every_mutant_is_one_edit_of_one_line_that_still_compiles(repository: Pa
 
 def test_tests_of_the_same_name_run_first_and_then_the_quickest(repository: Path) -> None:
     script = load_script(repository, "mutate")
-    of = {"topo/a.py::f": ["topo/a.py::f"], "topo/a.py::g": ["topo/a.py::g", "topo/b.py::f"]}
     known = {
-        "tests/plan/test_x.py": {"tests": {"quick": {"s": 0.1, "calls": of["topo/a.py::f"]}}},
-        "tests/topo/test_a.py": {"tests": {"slow": {"s": 9.0, "calls": of["topo/a.py::f"]}}},
-        "tests/topo/test_b.py": {"tests": {"other": {"s": 0.1, "calls": of["topo/a.py::g"]}}},
+        "tests/plan/test_x.py": {"digest": "", "tests": {"quick": {"s": 0.1, "lines": {"topo/a.py": f"{1 << 5:x}"}}}},
+        "tests/topo/test_a.py": {"digest": "", "tests": {"slow": {"s": 9.0, "lines": {"topo/a.py": f"{3 << 5:x}"}}}},
+        "tests/topo/test_b.py": {"digest": "", "tests": {"other": {"s": 0.1, "lines": {"topo/a.py": f"{1 << 9:x}"}}}},
     }
 
-    def order(function: str) -> list[str]:
-        return list(script.tests_of(script.Mutant("topo/a.py", function, 1, "", "", ""), known))
+    def order(reach: range) -> list[str]:
+        return list(script.tests_of(script.Mutant("topo/a.py", reach, 5, "", "", ""), known)[0])
 
-    assert order("topo/a.py::f") == ["slow", "quick"]
-    assert order("topo/a.py::") == ["slow", "other", "quick"]  # done on import: whoever calls anything of the file
+    assert order(range(5, 6)) == ["slow", "quick"]
+    assert order(range(7, 9)) == []
+    assert order(range(1, 20)) == ["slow", "other", "quick"]  # done on import: whoever runs anything of the file
 
 
 def test_every_known_survivor_has_a_reason(repository: Path) -> None:

@@ -22,7 +22,6 @@ Fabrics
     ``Counts``  that, with one list of keys for every command
     ``count_ports``  how the ports of switches are used, how many are free, and how far a tree tapers
     ``PortUse``  what `count_ports` returns
-    ``fewer_spines``  spines that would do for the servers that are there
     ``slow_cables``  which cables run at other speeds than those beside them
     ``slowed_adapters``  adapters that ports of switches do not let reach their own rate
     ``Reach``  who reaches whom over all subnets of a plan

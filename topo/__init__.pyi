@@ -69,7 +69,6 @@ from .failures.parts import (
 from .ports import (
     PortUse as PortUse,
     count_ports as count_ports,
-    fewer_spines as fewer_spines,
     slow_cables as slow_cables,
 )
 from .failures.reach import Failed as Failed, Reach as Reach

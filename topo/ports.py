@@ -112,34 +112,6 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
     return PortUse(tuple(classes))
 
 
-def fewer_spines(fabric: Fabric) -> tuple[int, int] | None:
-    """Return spines, and links from each leaf to each, that have what the servers of the fullest leaf send, if fewer.
-
-    At least two. None where that takes as many spines as there are, and for what is no even tree of two levels.
-
-    Examples
-    --------
-    >>> import topo
-    >>> topo.fewer_spines(topo.preset("dgx-h100-48").fabrics[0])  # 24 of 32 servers a unit, 8 spines
-    (6, 4)
-    """
-    n, inner = fabric.n_switches, fabric.inner_links
-    leaves, spines = (np.flatnonzero(fabric.role[:n] == role) for role in (Role.LEAF, Role.SPINE))
-    rates, ends = np.unique(fabric.rate_gbps[inner]), fabric.ends()
-    pairs = np.unique(np.sort(fabric.port_node[inner], axis=1), axis=0)
-    between = np.isin(fabric.role[pairs], (Role.LEAF, Role.SPINE)).all() and (np.diff(fabric.level[pairs]) != 0).all()
-    if len(rates) != 1 or not between or len(leaves) + len(spines) < n or len(pairs) != len(leaves) * len(spines):
-        return None
-    rate = fabric.rate_gbps[fabric.first_adapter_port + ends - n]
-    sent = np.bincount(fabric.end_switch[ends], rate, minlength=n)
-    radix = int(np.diff(fabric.port_offset)[spines].min())
-    for count in range(2, len(spines)):  # one spine alone would be what no failure spares
-        parallel = int(np.ceil(sent[leaves].max() / rates[0] / count - 1e-9))
-        if 0 < parallel * len(leaves) <= radix:
-            return count, parallel
-    return None
-
-
 MOST_NAMED = 3
 """Slow cables that a sentence names."""
 

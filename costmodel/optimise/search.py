@@ -445,8 +445,9 @@ def _common_design(problem: Problem, progress: Progress) -> Design | None:
         )
         name = f"one {option.name}" if levels == 1 else f"a full tree of {levels} levels of {option.name}"
         try:
-            leaves = tree.size(problem.ports // number, problem.catalog).leaves  # also for servers that come later
-            shape: ShapeModel = tree.model_copy(update={"leaves": leaves})
+            size = tree.size(problem.ports // number, problem.catalog)  # also for servers that come later
+            stated = {"leaves": size.leaves, "spines": size.spines_per_pod or None, "parallel": size.parallel or None}
+            shape: ShapeModel = tree.model_copy(update=stated)
             if number > 1:
                 shape = Planes.model_validate({"shape": "planes", "planes": number, "tree": shape})
                 name = f"{number} planes of {name}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import inspect
+import io
 import json
 import re
 import shutil
@@ -99,9 +101,13 @@ class Keys(Written):
 
     def lines(self) -> Iterator[str]:
         """Yield the text."""
+        from plan.cli import run
+
         (kind,) = self.arguments
-        command = [sys.executable, "-m", "plan", "schema", kind]
-        schema = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):  # not a process each: there are a dozen
+            run(["schema", kind])
+        schema = json.loads(printed.getvalue())
         parts = {kind: schema, **schema.get("$defs", {})}
         for name, part in parts.items():
             if "properties" not in part:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
-from topo import Column, Table, Verdict, compress, count, fewer_spines, plural, slow_cables, slowed_adapters
+from topo import Column, Table, Verdict, compress, count, plural, slow_cables, slowed_adapters
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -110,8 +110,6 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "bisection", plan.bisection.text
     if plan.ports is not None and len(plan.fabrics) == 1:
         yield from _used(plan.ports)
-        if plan.cluster and (spare := _spare(plan.fabrics[0])):
-            yield "uplinks", spare
     if plan.bill is not None:
         rows, pieces = plan.bill.cable_table.texts(), int(sum(plan.bill.cable_table.columns[-1].values))
         said = ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
@@ -138,25 +136,11 @@ def _networks(plan: Plan) -> Iterator[tuple[str, str]]:
         if plan.ports is not None:
             mine = tuple(row for row in plan.ports.classes if row.network == fabric.name)
             text = "; ".join([text, *(f"{name} {words}" for name, words in _used(replace(plan.ports, classes=mine)))])
-        if plan.cluster and (spare := _spare(fabric)):
-            text += f"; uplinks {spare}"
         if plan.bisection is not None and fabric.name in plan.bisection.subnets:
             text += f"; bisection {plan.bisection.subnets[fabric.name]:.1%}"
         alike.setdefault(text, []).append(fabric.name)
     for text, names in alike.items():
         yield f"network {compress(names)}", f"each {text}" if len(names) > 1 else text
-
-
-def _spare(fabric: Fabric) -> str:
-    """Say which keys buy fewer spines, where uplinks wait for servers that a plan has not; else nothing."""
-    fewer = fewer_spines(fabric)
-    if fewer is None:
-        return ""
-    spines, parallel = fewer
-    return (
-        f"{len(fabric.inner_links):,} for {plural(len(fabric.ends()), 'server port')}, with room for more servers; "
-        f"`spines: {spines}` and `parallel: {parallel}` are enough for these"
-    )
 
 
 def _used(ports: PortUse) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from helpers.strategies import fabrics
 from topo.catalog.load import Catalog
 from topo.counts import count
 from topo.fabric import Fabric, Kind
-from topo.shapes.fat_tree import FatTree
+from topo.shapes.fat_tree import FatTree, TreeSize
 
 
 @pytest.mark.parametrize("placement", ["border", "spread"])
@@ -43,10 +43,16 @@ def test_a_server_on_several_planes_is_one_server(catalog: Catalog) -> None:
     assert (counts.gpu_nodes, counts.gpus, counts.host_ports) == (20, 160, 40)
 
 
+def fitted(shape: FatTree, hosts: int, catalog: Catalog) -> TreeSize:
+    """The size for hosts of 200 Gb/s that are spread evenly over the leaves."""
+    full = shape.size(hosts, catalog)
+    return shape.for_load(full, -(-hosts // full.leaves) * 200.0, catalog)
+
+
 def test_closed_forms_count_what_the_compiler_builds(catalog: Catalog) -> None:
     shape = FatTree(switch="QM8700", levels=2)
     for hosts in (1, 19, 20, 21, 399, 400, 401, 799, 800):
-        size, built = shape.size(hosts, catalog), count([tree(hosts, levels=2)], catalog)
+        size, built = fitted(shape, hosts, catalog), count([tree(hosts, levels=2)], catalog)
         assert (size.leaves, size.spines, hosts + size.switch_links) == (built.leaf, built.spine, built.links)
     zone = FatTree(switch="QM8700", leaves=40, spines=20)
     size, built = zone.size(780 + 20, catalog), count([zoned()], catalog)
@@ -64,7 +70,7 @@ def test_full_trees_of_three_levels(radix: int, catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("hosts", [1, 800, 1_000, 1_600])
 def test_trees_of_three_levels_count_what_the_compiler_builds(hosts: int, catalog: Catalog) -> None:
-    size = FatTree(switch="QM8700", levels=3).size(hosts, catalog)
+    size = fitted(FatTree(switch="QM8700", levels=3), hosts, catalog)
     built = count([tree(hosts, levels=3)], catalog)
     assert (size.leaves, size.spines, size.cores) == (built.leaf, built.spine, built.core)
     assert hosts + size.switch_links == built.links

@@ -10,19 +10,19 @@ from topo.fabric import Fabric, Role
 from topo.shapes.base import HostGroup
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.zones import Joints, Zones
-from topo.speeds import parse_link_speed
+from topo.speeds import LinkSpeed, parse_link_speed
 
 CATALOG = load_catalog()
-HDR = parse_link_speed("HDR")
+HDR, NDR = parse_link_speed("HDR"), parse_link_speed("NDR")
 
 
-def gpus(count: int) -> HostGroup:
-    return HostGroup("gpu", count, "pcie-a100", Role.COMPUTE, 1, "MCX653105A-HDAT", HDR)
+def gpus(count: int, speed: LinkSpeed = HDR) -> HostGroup:
+    return HostGroup("gpu", count, "pcie-a100", Role.COMPUTE, 1, "MCX653105A-HDAT", speed)
 
 
-def nodes(count: int, adapters: int = 8, model: str = "dgx-a100") -> HostGroup:
+def nodes(count: int, adapters: int = 8, model: str = "dgx-a100", speed: LinkSpeed = HDR) -> HostGroup:
     """Servers with an adapter for each GPU."""
-    return HostGroup("gpu", count, model, Role.COMPUTE, adapters, "MCX653105A-HDAT", HDR)
+    return HostGroup("gpu", count, model, Role.COMPUTE, adapters, "MCX653105A-HDAT", speed)
 
 
 def storage(count: int, adapters: int = 2) -> HostGroup:
@@ -54,8 +54,9 @@ def zoned(
 
 
 def tree(n_gpus: int = 800, **shape: object) -> Fabric:
-    """One fat-tree of QM8700."""
-    return FatTree(**{"switch": "QM8700"} | shape).compile([gpus(n_gpus)], CATALOG, "test")[0]
+    """One fat-tree of QM8700, with servers as fast as its ports."""
+    network = FatTree(**{"switch": "QM8700"} | shape)
+    return network.compile([gpus(n_gpus, CATALOG.switch(network.switch).speed)], CATALOG, "test")[0]
 
 
 SHAPES = [

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 import topo
 from helpers.strategies import examples
+from topo.catalog.load import load_catalog
 from topo.cluster import parse
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
-from topo.ports import fewer_spines
+from topo.shapes.fat_tree import FatTree
 
 
 @pytest.mark.parametrize(
@@ -120,8 +121,8 @@ def test_a_network_has_figures_of_its_own(gpus: int, stores: int, zones: int, ta
     left_out=st.integers(0, 31),
     model=st.sampled_from(["dgx-h100", "dgx-a100"]),
 )
-def test_fewer_spines_are_built_carry_all_and_are_the_fewest(units: int, unit: int, left_out: int, model: str) -> None:
-    """The keys that are named compile, no leaf is tapered, and one spine fewer is refused or tapered."""
+def test_a_default_tree_carries_all_and_has_the_fewest_spines(units: int, unit: int, left_out: int, model: str) -> None:
+    """No leaf is tapered, one link fewer to each spine is tapered, and one spine fewer is refused or tapered."""
     count = max(units * unit - left_out, 1)
     switch = "QM9700" if model == "dgx-h100" else "Q3400"
 
@@ -141,12 +142,13 @@ def test_fewer_spines_are_built_carry_all_and_are_the_fewest(units: int, unit: i
         return max(shares)
 
     plain = build()
-    fewer = fewer_spines(plain)
-    if fewer is None:
+    spines = int(sum(plain.role[: plain.n_switches] == Role.SPINE))
+    if not spines:  # all in one switch
         return
-    spines, parallel = fewer
-    assert worst(build(spines=spines, parallel=parallel)) <= 1 + 1e-9
-    assert 2 <= spines < sum(plain.role[: plain.n_switches] == Role.SPINE)
+    leaves = int(sum(plain.role[: plain.n_switches] == Role.LEAF))
+    parallel = len(plain.inner_links) // leaves // spines
+    assert worst(plain) <= 1 + 1e-9
+    assert parallel == 1 or worst(build(spines=spines, parallel=parallel - 1)) > 1
     if spines > 2:
         for links in range(1, 33):
             try:
@@ -160,4 +162,29 @@ def test_slow_adapters_need_fewer_uplinks() -> None:
     """20 adapters of 200 Gb/s send what five uplinks of 800 Gb/s carry: two spines with three links to each leaf."""
     network = {"shape": "rail", "unit_nodes": 20, "tree": {"switch": "Q3400"}}
     spec = {"name": "slow", "nodes": {"gpu": {"model": "dgx-a100", "count": 40}}, "network": network}
-    assert fewer_spines(parse(spec).fabric) == (2, 3)
+    assert len(parse(spec).fabric.inner_links) == 16 * 2 * 3
+
+
+def test_the_rails_of_a_b300_pod_have_an_uplink_for_each_port() -> None:
+    network = {"shape": "rail", "unit_nodes": 32, "tree": {"switch": "Q3400"}}
+    fabric = parse({"name": "pod", "nodes": {"gpu": {"model": "dgx-b300", "count": 64}}, "network": network}).fabric
+    assert (len(fabric.ends()), len(fabric.inner_links), fabric.n_switches) == (512, 512, 20)
+
+
+@examples(15)
+@given(ports=st.integers(1, 1_600), taper=st.sampled_from([1.0, 1.5, 3.0]))
+def test_uplinks_by_need_are_no_more_and_taper_as_asked_on_any_levels(ports: int, taper: float) -> None:
+    """On two and three levels no leaf is tapered more than the spec says, and nothing costs more than all uplinks."""
+    for levels in (2, 3):
+        keys = {"switch": "QM8700", "levels": levels, "oversubscription": taper}
+        spec = {"name": "t", "nodes": {"gpu": {"model": "pcie-a100", "count": ports}}}
+        try:
+            fabric = parse({**spec, "network": {"shape": "fat-tree", **keys}}).fabric
+        except DesignError:
+            continue
+        full = FatTree(**keys).size(ports, load_catalog())
+        assert (fabric.n_switches, len(fabric.inner_links)) <= (full.switches, full.switch_links)
+        for leaf in (n for n in range(fabric.n_switches) if fabric.role[n] == Role.LEAF):
+            far = fabric.peer_node[fabric.ports_of(leaf)]
+            down, up = int((far >= fabric.n_switches).sum()), int(((far >= 0) & (far < fabric.n_switches)).sum())
+            assert down <= up * taper + 1e-9

@@ -10,15 +10,16 @@ r"""Fat-trees of one, two and three levels; what a spec leaves open is worked ou
      |  |     |  |
     hosts    hosts                            level 0
 
-Every leaf is linked to every spine of its pod. The spines of all pods are linked to the cores group by group: spines of
-equal number in their pods, and as many numbers as make the counts whole, share their cores, each of which gets a link
-from every pod at least. What fits in one switch is one switch.
+Every leaf is linked to every spine of its pod. Where neither ``spines`` nor ``parallel`` is given, a leaf has as many
+uplinks as its nodes need, over two spines at least: ports that are free buy none. The spines of all pods are linked to
+the cores group by group: spines of equal number in their pods, and as many numbers as make the counts whole, share
+their cores, each of which gets a link from every pod at least. What fits in one switch is one switch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil
 from typing import Annotated, Literal
@@ -43,6 +44,7 @@ from topo.shapes.base import (
     attach_hosts,
     each_adapter,
     numbers,
+    place_adapters,
     refuse_uneven,
     require_leaf_ports,
     require_ports,
@@ -53,6 +55,8 @@ from topo.speeds import LinkSpeed, slower
 
 Count = Annotated[int, Field(gt=0, le=10_000)]
 Ratio = Annotated[float, Field(ge=1.0, le=100.0)]
+ROUNDING = 1e-9
+"""Parts of a link that are none: quotients of rates, of which 32 links should stay 32."""
 
 
 class FatTree(ShapeModel):
@@ -73,9 +77,10 @@ class FatTree(ShapeModel):
     leaves: Count | None = None
     """Total number of leaves; by default as many as the nodes need."""
     spines: Count | None = None
-    """Spines of a pod (a tree of two levels is one pod); as few as carry all uplinks when left out."""
+    """Spines of a pod (a tree of two levels is one pod); as few as carry all uplinks when left out, two at least."""
     parallel: Count | None = None
-    """Links between each leaf and each spine of its pod."""
+    """Links between each leaf and each spine of its pod; with neither this nor `spines`, as many as the nodes of the
+    fullest leaf need. With one of them, all ports of a leaf that are not for nodes are uplinks."""
     leaves_per_pod: Count | None = None
     """Leaves that share their spines, on three levels; as many as a spine has ports for when left out."""
     cores: Count | None = None
@@ -172,6 +177,40 @@ class FatTree(ShapeModel):
             return TreeSize(leaves, leaves, spines, parallel, down, leaf_radix, spine_radix)
         return _size_three(self, leaves, up, down, (leaf_radix, spine_radix, core_radix))
 
+    def for_load(self, size: TreeSize, load: float, catalog: Catalog, *, grafted: int = 0) -> TreeSize:
+        """Return the size with as few uplinks as carry ``load``, what the nodes of the fullest leaf send in Gb/s.
+
+        The size itself where the spec counts spines or links, where uplinks are ports of their own, and where fewer
+        uplinks would take more switches.
+
+        >>> from topo.catalog.load import load_catalog
+        >>> tree, catalog = FatTree(switch="QM9700"), load_catalog()
+        >>> tree.for_load(tree.size(128, catalog), 16 * 400, catalog).up
+        16
+        """
+        leaf = SwitchPorts(catalog, self.switch, split=self.split, leaf=True, frame=True)
+        if self.spines or self.parallel or self.cores or not size.spines or leaf.uplinks or leaf.model.chips > 1:
+            return size
+        rate = slower(leaf.uplink_speed, self._upper(catalog)[0].speed).gbps
+        up = max(ceil(load / rate / self.oversubscription - ROUNDING), 1)
+        if up >= size.up:
+            return size
+        room = size.spine_radix - size.spine_up
+        least = max(-(-(size.leaves_per_pod * up + grafted) // room), min(2, up))
+        plug = (leaf.model.split_radix or 0) // leaf.model.radix if self.split is True else 1  # ports of one fibre
+        for spines in range(least, up + 1):
+            parallel = -(-up // (spines * plug)) * plug
+            if spines * parallel <= size.up and spines * (room - size.leaves_per_pod * parallel) >= grafted:
+                break
+        else:
+            return size
+        if not size.cores:
+            return replace(size, spines_per_pod=spines, parallel=parallel)
+        stated = {"spines": spines, "parallel": parallel, "leaves_per_pod": size.leaves_per_pod}
+        radix = size.leaf_radix, size.spine_radix, size.core_radix
+        fewer = _size_three(self.model_copy(update=stated), size.leaves, spines * parallel, size.down, radix)
+        return min(fewer, size, key=lambda one: (one.switches, one.switch_links))
+
     def _upper(self, catalog: Catalog) -> tuple[SwitchPorts, SwitchPorts]:
         """Return the ports of a spine and of a core; only what is at the top may be a frame."""
         three = self.levels == 3
@@ -260,7 +299,7 @@ def _size_two(tree: FatTree, leaves: int, up: int, down: int, radix: int, grafte
             refuse_uneven(f"{up} uplinks of a leaf", f"{tree.spines} spines", fits, ", or give `parallel`")
         spines = tree.spines
     else:
-        wanted = -(-(leaves * up + grafted) // radix)
+        wanted = max(-(-(leaves * up + grafted) // radix), min(2, up))
         fits = [spines for spines in range(wanted, up + 1) if up % spines == 0]
         if tree.parallel:
             fits = [spines for spines in fits if up // spines == tree.parallel]
@@ -370,6 +409,12 @@ def add_tree(
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
     low = base_level(grafts)
     leaf_ports = SwitchPorts(catalog, tree.switch, split=tree.split, leaf=True, frame=True)
+    free = size.down - kept
+    grafted = _ports_of_grafts(links_onto(grafts, "leaves"), free - sum(placed or ()))
+    load = (kept + grafted) * leaf_ports.node_speed.gbps
+    for group, on in zip(groups, place_adapters(groups, free - grafted, placed), strict=True):
+        load = load + np.bincount(on, minlength=size.leaves) * slower(group.speed, leaf_ports.node_speed).gbps
+    size = tree.for_load(size, float(load.max()), catalog, grafted=links_onto(grafts, "spines"))
     whole = leaf_ports.model.chips == 1  # else all switches are chips of one frame
     spine_ports, core_ports = tree._upper(catalog) if whole and size.spines else (leaf_ports, leaf_ports)
     numbered = leaf_ports.numbered(size.down) if whole else size.leaf_radix
@@ -378,8 +423,6 @@ def add_tree(
         builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=low + 1, zone=zone,
         radix=None if whole else size.spine_radix,
     )  # fmt: skip
-    free = size.down - kept
-    grafted = _ports_of_grafts(links_onto(grafts, "leaves"), free - sum(placed or ()))
     attach_hosts(builder, leaves, free - grafted, groups, leaf_ports.node_speed, placed=placed)
     speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
     for (leaf, key), spine, link in product(enumerate(leaves), range(size.spines_per_pod), range(size.parallel)):

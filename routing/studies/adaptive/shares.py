@@ -187,18 +187,17 @@ def fill(
     >>> fill(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([0.5, 0.5, 1.0]), np.array([3.0, 1.0]), 2)
     array([2., 2.])
     """
-    rate, free, level = np.zeros(n), np.ones(n, bool), 0.0
-    while free.any():
-        moving = free[flow]
-        load = np.bincount(channel[moving], share[moving], len(capacity))
-        taken = np.bincount(channel[~moving], share[~moving] * rate[flow[~moving]], len(capacity))
-        used = load > 0
-        at = np.full(len(capacity), np.inf)
-        at[used] = np.maximum(capacity[used] - taken[used], 0) / load[used]
+    used, channel = np.unique(channel, return_inverse=True)
+    left, rate, stops, level = capacity[used].astype(np.float64), np.zeros(n), np.zeros(n, bool), 0.0
+    while len(flow):
+        load = np.bincount(channel, share, len(left))
+        at = np.divide(left, load, out=np.full(len(left), np.inf), where=load > 0)
         level = max(level, float(at.min()))
-        full = at <= level * (1 + TIE)
-        stops = np.unique(flow[moving & full[channel]])
-        rate[stops], free[stops] = level, False
+        stops[flow[at[channel] <= level * (1 + TIE)]] = True
+        stay = ~stops[flow]
+        rate[flow[~stay]] = level
+        left = np.maximum(left - level * np.bincount(channel[~stay], share[~stay], len(left)), 0)
+        flow, channel, share = flow[stay], channel[stay], share[stay]
     return rate
 
 

@@ -267,6 +267,7 @@ class Fluid(FlowBook):
         rows = self._state.routes[route : self._n_routes]
         rows["latency"], rows["first"], rows["hops"] = table.latency_s, table.offset[:-1] + link, hops
         rows["slot"], rows["lane"] = -1, table.lane
+        self._state.now["laned"] |= np.any(rows["lane"] != self._state.routes["lane"][0])
         self._state.route_link[link : self._n_links] = table.resource
         if len(self._state.route_use):
             self._state.route_use[link : self._n_links] = table.use

@@ -223,7 +223,7 @@ def _weigh_touched(state: State) -> int:
 def _solve(state: State) -> None:
     """Solve what the touched classes have changed, and say when the first flow of each unit ends now."""
     now, hops, rates, classes, touched = state.now, state.hops, state.rates, state.classes, state.touched
-    freed, seeds, bins, lane_weight, time = state.freed, state.seeds, state.bins, state.lane_weight, state.now[0].time
+    freed, seeds, bins, time = state.freed, state.seeds, state.bins, state.now[0].time
     now[0].seeds = 0
     now[0].gathering = 0
     n_freed = _weigh_touched(state)
@@ -233,7 +233,7 @@ def _solve(state: State) -> None:
     first_seed: Any = np.int64(0)
     while first_seed < now[0].seeds or n_freed > 0:
         n_looked_at = now[0].seeds
-        if len(lane_weight) > 1:
+        if now[0].laned:
             now[0].stamp += 1
             now[0].seeds = share_lanes(state, n_looked_at, now[0].stamp, n_rounds)
             if n_rounds > 0:
@@ -245,7 +245,7 @@ def _solve(state: State) -> None:
         if now[0].aggregated > 0:
             for at in range(now[0].seeds):
                 relax(state, seeds[at])
-        n_changed = now[0].seeds - n_looked_at if len(lane_weight) > 1 else 0
+        n_changed = now[0].seeds - n_looked_at if now[0].laned else 0
         for at in range(n_changed):  # lanes whose parts are perhaps not there yet, and what wants something else now
             seeds[at] = seeds[n_looked_at + at]
         now[0].seeds = n_changed
@@ -254,7 +254,7 @@ def _solve(state: State) -> None:
             slot = freed[at]
             rates[slot].free = SETTLED
             before = classes[slot].before
-            if len(lane_weight) > 1:
+            if now[0].laned:
                 _see(state, slot)
             if abs(rates[slot].rate - before) <= TIE * before:
                 rates[slot].rate = before

@@ -226,7 +226,7 @@ def _take_over(state: State, link: int, level: float, share: int, n_freed: int) 
         if classes[link].flows > 0:
             settle(classes, link, classes[link].before if rates[link].free == FROZEN else rates[link].rate, time)
             join_aggregate(state, slot, link)
-            if len(state.lane_weight) > 1:  # what its lane wants of the link that held it back is now known
+            if now[0].laned:  # what its lane wants of the link that held it back is now known
                 for hop in range(first, first + classes[slot].hops):
                     state.seeds[now[0].seeds] = hops[hop].link
                     now[0].seeds += 1

@@ -46,6 +46,7 @@ NOW = np.dtype(
         ("shares", "i8"),  # shares that have been used
         ("spare_share", "i8"),  # the first of those that are unused again, -1 for none
         ("gathering", "i8"),  # links in ``gathering``
+        ("laned", "i8"),  # whether routes are on several lanes: one alone gets all of every resource
     ]
 )
 """One record of single values."""

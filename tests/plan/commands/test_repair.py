@@ -207,5 +207,7 @@ def test_a_host_that_nobody_planned_is_named_while_the_rest_is_repaired(
     assert run(["repair", str(plain), "--now", str(now), "-o", str(tmp_path / "out")]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert f"missing: {fabric.port_label(gone)} is not in" in said
-    proof = routing.prove(read_routed_argument(tmp_path / "out"))
+    repaired = read_routed_argument(tmp_path / "out")
+    proof = routing.prove(repaired)
     assert (proof.missing, proof.credit_loops) == (proof.disconnected, 0)
+    assert len(repaired.fabric.inner) == len(down.inner)  # what is down is not in it

@@ -91,7 +91,7 @@ def test_what_heddle_accepts_the_schema_accepts(kind: str, capsys: pytest.Captur
     values = documents(kind)
     for value in values:
         judge.validate(value)
-        for _ in range(15 + 120 // len(values)):
+        for _ in range(5 + 120 // len(values)):
             tried = spoilt(value, dice)
             document = mapping_document(tried) if isinstance(tried, dict) else None
             ours = document is not None and accepts(lambda: topo.validate(MODELS[kind], document))  # noqa: B023

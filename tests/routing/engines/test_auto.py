@@ -149,7 +149,7 @@ def test_lanes_let_shorter_paths_in() -> None:
 def test_a_table_without_contention_does_not_lose_to_one_whose_links_to_single_hosts_are_less_full() -> None:
     nodes = "nodes: {gpu: {model: dgx-h100, count: 16}}"
     rails = parse(
-        f"name: rails\n{nodes}\nnetwork: {{shape: rail, unit_nodes: 16, tree: {{switch: QM9700}}}}\n"
+        f"name: rails\n{nodes}\nnetwork: {{shape: rail, unit_nodes: 16, tree: {{switch: QM9700, spines: 4}}}}\n"
     ).fabrics[0]
     for engine in ("auto", "balanced"):
         routed = routing.route(rails, engine)

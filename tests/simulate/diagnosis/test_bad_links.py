@@ -1,6 +1,7 @@
 """Links with errors: who is named, in any of the three formats, and how many pairs cross what is named."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,23 @@ def test_what_was_counted_before_is_subtracted() -> None:
     assert "100 bad packets" in one.says
     (cleared,) = find_bad_links(routed, read(30).since(read(400))).links
     assert "30 bad packets" in cleared.says
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_links_below_their_rate_are_named_whatever_was_counted(seed: int) -> None:
+    """As many links as have such a port or one above the threshold, and those below their rate first."""
+    routed, counters = drawn(seed)
+    fabric, found = routed.fabric, parse_counters(as_table(routed, counters), routed)
+    slow = np.random.default_rng(seed).choice(fabric.inner, 3).tolist()
+    links = find_bad_links(routed, replace(found, degraded=dict.fromkeys(slow, "could be 4X"))).links
+
+    def ends(port: int) -> frozenset[int]:
+        return frozenset((port, int(fabric.peer[port])))
+
+    first = {ends(port) for port in slow}
+    bad = {ends(port) for port, each in counters.items() if max(each.values()) > THRESHOLD}
+    assert len(links) == len(first | bad)
+    assert ["could be 4X" in one.says for one in links] == [at < len(first) for at in range(len(links))]
 
 
 def test_the_command_names_a_link_below_its_rate_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.clusters import CATALOG, gpus, nodes, storage, tree, zoned
+from helpers.clusters import CATALOG, NDR, gpus, nodes, storage, tree, zoned
 from helpers.strategies import slow_but
 from topo.errors import DesignError
 from topo.fabric import Fabric, Kind, Role
@@ -80,7 +80,7 @@ def test_dgx_b200_superpod(units):
     }[units]  # fmt: skip
     levels = 3 if core else 2
     shape = Rail(shape="rail", unit_nodes=32, tree=FatTree(switch="QM9700", levels=levels))
-    (fabric,) = build(shape, nodes(nodes_, model="dgx-b200"))
+    (fabric,) = build(shape, nodes(nodes_, model="dgx-b200", speed=NDR))
 
     assert roles(fabric) == (leaf, spine, core)
     assert between_switches(fabric) == (levels - 1) * nodes_ * 8
@@ -125,7 +125,7 @@ def test_storage_on_a_fabric_of_its_own():
 )
 def test_planes(planes, switch, split, per_node, points, switches, links):
     shape = Planes(shape="planes", planes=planes, tree=FatTree(switch=switch, split=split))
-    fabrics = build(shape, nodes(points // per_node, per_node, "dgx-b200"))
+    fabrics = build(shape, nodes(points // per_node, per_node, "dgx-b200", NDR))
 
     assert len(fabrics) == planes
     assert sum(fabric.n_end_ports - fabric.n_switches for fabric in fabrics) == points

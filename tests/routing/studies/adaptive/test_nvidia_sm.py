@@ -46,6 +46,7 @@ def test_storage_is_left_static_in_a_comment() -> None:
     storage = topo.TrafficClass(name="bulk", sl=3, vl=1, weight=64, roles=(Role.STORAGE,))
     files = nvidia_sm_files(replace(routed, fabric=replace(routed.fabric, traffic=(storage,))))
     assert "# ar_sl_mask 0xfff7\n" in files["opensm.conf"]
+    assert "\nrouting_engine ar_updn\n" in files["opensm.conf"]  # a tree holds from its spines
     assert np.array([int(line.split()[0], 16) for line in files["root_guids"].splitlines()]).tolist() == [
         int(guid) for guid in routed.fabric.node_guid[2:4]
     ]

@@ -57,6 +57,23 @@ def test_what_a_lane_leaves_goes_to_the_others_by_weight(star: Fabric) -> None:
     assert rates(network, flows)[[0, 8, 9, 10]] / RATE == pytest.approx([1 / 8, 7 / 16, 7 / 32, 7 / 32])
 
 
+def test_one_lane_of_several_is_the_network_without_lanes_until_a_flow_comes_on_another(star: Fabric) -> None:
+    several, one = laned(star, [2.0, 1.0, 1.0]), laned(star, [1.0])
+    *senders, last = hosts(several)
+    for sl in (0, 2):
+        ends = [
+            play(network, Flows.of(senders, last, np.arange(1, 6) * 1e8, sl=level)).finish_s
+            for network, level in ((several, sl), (one, 0))
+        ]
+        assert np.array_equal(*ends)
+
+    net = Fluid(several)
+    net.begin(senders[0], last, 1e9, sl=1)
+    net.advance(0.01)  # alone, by the whole link
+    net.begin(senders[1], last, 1e9, sl=0)
+    assert [ended.finish_s for ended in net.advance()] == pytest.approx([0.01 + 1e9 / (2 / 3 * RATE)])
+
+
 def test_a_lane_alone_has_the_whole_link(star: Fabric) -> None:
     network = laned(star, [1.0, 100.0])
     first, second = hosts(network)[:2]

@@ -82,7 +82,7 @@ def test_a_hot_port_leaves_an_idle_one_its_fair_share(buffer_packets: int) -> No
         nightly(64, "| buffers of 64 KiB |", PacketModel(buffer_bytes=1 << 16), 0.05),
         nightly(64, "| buffers of 16 KiB |", PacketModel(buffer_bytes=1 << 14), 0.05),
         nightly(64, "| windows of 32 packets |", PacketModel(window_packets=32), 0.05),
-        (64, "| `fifo` |", PacketModel(inputs="fifo"), 0.05),
+        nightly(64, "| `fifo` |", PacketModel(inputs="fifo"), 0.05),
         nightly(64, "| no windows", PacketModel(window_packets=0), 0.065),
     ],
     ids=str,
