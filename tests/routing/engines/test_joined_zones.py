@@ -176,13 +176,14 @@ def test_zones_of_any_spec_are_as_good_as_plain_shortest_paths(seed: int):
     (partial(draw, 50448), 0.03),
     (partial(draw, 30), 0.0),
     (partial(draw, 50977), 0.1),
+    (partial(draw, 51037), 0.005),
     nightly(partial(random_zoned, 118), 0.03),
     nightly(partial(draw, 40140), 0.02),
 ])  # fmt: skip
 def test_small_zones_searched_after_all_gain_and_no_class_of_traffic_pays_for_it(
     fabric: Callable[[], Fabric], gain: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside what large zones get: a closed form kept, or, of the seeds 30, 50977 and 40140, a tree."""
+    """Beside what large zones get: a closed form kept, or, of the seeds 30, 51037 and 40140, a tree."""
     built = find_levels(fabric())
     found = route(built)
     monkeypatch.setattr(balanced, "_few", lambda start: False)
