@@ -8,6 +8,8 @@
 3. The best of them by the score of `routing.search` is searched from: traffic moves as long as that lowers the score.
 4. Where a detour of a link or two takes load off the fullest link, it is taken, and the search goes on from there.
 5. Of all ends, those count whose fullest link is the least, but for one per cent; of these the best by the score.
+6. In small fabrics, what was kept is searched after all, and zones whose shortest paths make a tree are searched as
+   other zones, too.
 
 Where the order bars shortest paths and more lanes are allowed, tables of the engine `shortest` are taken instead if
 their fullest link is less full.
@@ -15,7 +17,7 @@ their fullest link is less full.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -59,7 +61,7 @@ TRIALS, TRIAL_SIZE, NOISE = 8, 1 << 22, 0.5
 """Orders that are grown with the wishes of plain engines disturbed at random, by a factor of e to the power of this at
 one standard deviation, and destinations times channels of all of them together. Which one serves best cannot be told
 beforehand: the fullest links differ by a third, up and down. Where there is no time for all of them, there is none to
-search from the best order twice, before and after all pairs have moved."""
+search from the best order twice, before and after all pairs have moved, and none to search what was kept."""
 
 
 class Begin(NamedTuple):
@@ -94,18 +96,25 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
     if not len(start.order.sender):
         return finish_tables(start.dests, lft, lids, "balanced")
     tables = _perfect(start)
-    if tables is None and (start.tree or any(form.kept is not None for form in start.forms)):
-        tables = _finish(start, _search(start).next_hop)
-    elif tables is None:
-        # No closed form is kept, so the order of the fabric is worth nothing: one that labels do not alter will do.
-        turned = in_structure_order(fabric)
-        renumbered = np.concatenate([lids[turned.switch], lids[fabric.n_switches :]])
-        # Ranks follow the labels all the same: adapters keep their numbers.
-        other = start_of(turned.fabric, renumbered, lft.shape[::-1])
-        found = _search(other._replace(tree=False, ranks=start.ranks)).next_hop
-        lft[turned.switch] = port_numbers(turned.channels(other.order), found)
-        tables = finish_tables(start.dests, lft, lids, "balanced")
+    if tables is None:
+        kept = any(form.kept is not None for form in start.forms)
+        ends = [_search(start)] if start.tree or kept else []
+        if not ends or (start.forms and not kept and _few(start)):
+            # No closed form is kept, so the order of the fabric is worth nothing: one that labels do not alter will do.
+            turned = in_structure_order(fabric)
+            renumbered = np.concatenate([lids[turned.switch], lids[fabric.n_switches :]])
+            # Ranks follow the labels all the same: adapters keep their numbers.
+            other = start_of(turned.fabric, renumbered, lft.shape[::-1])
+            found = _search(other._replace(tree=False, ranks=start.ranks))
+            lft[turned.switch] = port_numbers(turned.channels(other.order), found.next_hop)
+            ends.append(found._replace(next_hop=taken_channels(start.order, lft)))
+        tables = _finish(start, _best(ends).next_hop)
     return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
+
+
+def _few(start: Start) -> bool:
+    """Whether there is time to search several times."""
+    return TRIALS * start.size <= TRIAL_SIZE
 
 
 def _finish(start: Start, next_hop: NDArray[np.uint8]) -> RoutingTables:
@@ -140,7 +149,7 @@ def _search(start: Start) -> Found:
     apart = int((search.problem.hops[search.problem.samples.switch] < 0).sum())
     worth = [(found.score, begin) for begin in _closed(start) if (found := search.weigh(*begin[:2])).missing == apart]
     turns, detour = (AS_THEY_ARE if start.tree else AMENDED), 0 if worth else MOST_DETOUR
-    begins, few = [min(worth, key=lambda one: one[0])[1]] if worth else [], TRIALS * start.size <= TRIAL_SIZE
+    begins, few = [min(worth, key=lambda one: one[0])[1]] if worth else [], _few(start)
     if not worth or (few and not start.tree and begins[0].kept is None):
         # Which order serves best shows once all pairs have moved.
         once = partial(pairs.improve, turns=AS_THEY_ARE, detour=MOST_DETOUR, effort=start.size)
@@ -154,6 +163,12 @@ def _search(start: Start) -> Found:
         ends.append(end)
         if lower.fullest < end.fullest:
             ends.append(search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=kept))
+    best = _best(ends)
+    return best if kept is None or not few else search.improve(best.order, best.next_hop, turns=turns)
+
+
+def _best(ends: Sequence[Found]) -> Found:
+    """Return the end with the least score, of those whose fullest link is the least but for `GUARD`."""
     most = min(one.fullest for one in ends) * (1 + GUARD)
     return min((one for one in ends if one.fullest <= most), key=lambda one: one.score)
 
