@@ -339,3 +339,9 @@ def test_one_chip_has_one_latency(shipped: Catalog) -> None:
             of_chip.setdefault(model.chip, set()).add(model.latency_ns)
     assert all(len(known) == 1 for known in of_chip.values()), of_chip
     assert of_chip["Quantum"] == {90.0}
+
+
+def test_a_splitter_has_the_legs_that_its_data_sheet_says(shipped: Catalog) -> None:
+    """NVIDIA's MCP7Y00 and MCP7Y10 lead to two ends, MCP7Y40 and MCP7Y50 to four."""
+    for model, legs in {"MCP7Y00-N001": 2, "MCP7Y10-N001": 2, "MCP7Y40-N001": 4, "MCP7Y50-N001": 4}.items():
+        assert shipped.cables[model].legs == legs
