@@ -130,7 +130,7 @@ def _ports_in_order(fabric: Fabric, order: ChannelOrder) -> LegalPorts:
         sets, which = np.unique(legal[:, first : order.indptr[switch + 1]], axis=0, return_inverse=True)
         filled = sets.any(axis=1)
         group[:, switch] = np.where(filled, n_groups + np.cumsum(filled) - 1, -1)[which.ravel()]
-        n_groups += np.count_nonzero(filled)
+        n_groups += int(filled.sum())
         size.append(sets[filled].sum(axis=1))
         channel.append(first + np.nonzero(sets)[1])
     port = (fabric.port_offset[order.sender] + order.number - 1)[np.concatenate(channel)].astype(np.int32)

@@ -36,6 +36,7 @@ def test_the_slowest_permutation_waits_for_full_buffers(page: str) -> None:
     assert found[2] == pytest.approx(1, rel=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.nightly
 def test_permutations_take_the_times_of_the_page(page: str) -> None:
     found = np.array([permutation(seed, *MODELS) for seed in range(40)])
