@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from plan.cures import more_spines
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
-from plan.render.verdict import more_spines, verdict_line
+from plan.render.verdict import verdict_line
 from topo import Column, Table, Verdict, compress, count, plural, slow_cables, slowed_adapters
 
 if TYPE_CHECKING:
