@@ -134,18 +134,21 @@ def load_catalog(folders: Sequence[Path] = ()) -> Catalog:
     >>> topo.load_catalog().node("pcie-a100").gpus
     8
     """
-    if not folders:
-        return _shipped(config_root())
-    loading = _Loading.of_shipped(config_root())
-    for folder in folders:
-        loading.add_folder(folder, str(folder))
-    return loading.finish()
+    return _read(config_root(), folders) if folders else _shipped(config_root())
 
 
 @cache
 def _shipped(root: Path) -> Catalog:
     """The catalog that ships, read once a process: nearly every spec takes it, and nothing can change it."""
-    return _Loading.of_shipped(root).finish()
+    return _read(root, ())
+
+
+def _read(root: Path, folders: Sequence[Path]) -> Catalog:
+    loading = _Loading()
+    loading.add_folder(root / "catalog", "configs/catalog")
+    for folder in folders:
+        loading.add_folder(folder, str(folder))
+    return loading.finish()
 
 
 @cache
@@ -163,13 +166,6 @@ class _Loading:
         self.cells: dict[str, dict[str, tuple[str, Source]]] = {}
         self.first_row: dict[str, str] = {}
         self.prices: dict[str, dict[str, list[PricePoint]]] = {}
-
-    @classmethod
-    def of_shipped(cls, root: Path) -> _Loading:
-        """Begin with the tables that ship, in ``root``."""
-        loading = cls()
-        loading.add_folder(root / "catalog", "configs/catalog")
-        return loading
 
     def add_folder(self, folder: Path, shown: str) -> None:
         """Read the tables of a folder; ``shown`` names it in messages and sources."""
