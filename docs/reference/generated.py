@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import inspect
-import io
 import json
 import re
 import shutil
@@ -101,13 +99,10 @@ class Keys(Written):
 
     def lines(self) -> Iterator[str]:
         """Yield the text."""
-        from plan.cli import run
+        from plan.commands.spec import schema_of
 
         (kind,) = self.arguments
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):  # not a process each: there are a dozen
-            run(["schema", kind])
-        schema = json.loads(printed.getvalue())
+        schema = schema_of(kind)
         parts = {kind: schema, **schema.get("$defs", {})}
         for name, part in parts.items():
             if "properties" not in part:

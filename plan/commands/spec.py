@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -94,6 +95,11 @@ def schema(kind: str, as_json: bool) -> None:
     schema to complete and check it. `plan.json` is the file of that name in an output folder. The output is always
     JSON.
     """
+    print_json(schema_of(kind))
+
+
+def schema_of(kind: str) -> dict[str, Any]:
+    """Return the JSON Schema of a kind of YAML, or of ``plan.json``."""
     from importlib import import_module, resources
     from importlib.metadata import version
 
@@ -103,4 +109,4 @@ def schema(kind: str, as_json: bool) -> None:
         module, name, title = KINDS[kind]
         found = getattr(import_module(module), name).model_json_schema() | {"title": title}
     dialect = "https://json-schema.org/draft/2020-12/schema"
-    print_json({"$schema": dialect, "$id": f"urn:heddle-fabric:{version('heddle-fabric')}:{kind}", **found})
+    return {"$schema": dialect, "$id": f"urn:heddle-fabric:{version('heddle-fabric')}:{kind}", **found}
