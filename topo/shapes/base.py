@@ -174,6 +174,8 @@ class SwitchPorts:
         """Of a port towards nodes."""
         self.parts = 1
         """Ports for nodes that a whole port makes."""
+        self.plug = 1
+        """Ports, of those that are counted, in one plug."""
         if split:
             if not model.split_radix:
                 raise DesignError(f"the ports of {model.name} cannot be split, as far as the catalog knows")
@@ -182,7 +184,7 @@ class SwitchPorts:
             if split == "nodes":
                 self.parts = parts
             else:
-                self.radix, self.speed = model.split_radix, self.node_speed
+                self.radix, self.speed, self.plug = model.split_radix, self.node_speed, parts
         if not self.uplinks:
             self.uplink_speed = self.speed
 
@@ -321,18 +323,16 @@ def each_adapter(groups: Iterable[HostGroup]) -> list[HostGroup]:
 def attach_hosts(
     builder: FabricBuilder,
     leaves: Sequence[int],
-    free: NDArray[np.int64],
     groups: Sequence[HostGroup],
+    places: Sequence[NDArray[np.int64]],
     speed: LinkSpeed,
-    *,
-    placed: Sequence[NDArray[np.int64]] | None = None,
 ) -> None:
-    """Attach servers to leaves (keys in the builder), from port 1 up, where `place_adapters` places them.
+    """Attach servers to leaves (keys in the builder), from port 1 up, where `place_adapters` has placed them.
 
-    ``free`` is (leaves,) the ports that servers may take, ``speed`` the fastest of these; see `place_adapters`.
+    ``speed`` is the fastest of the ports of the leaves.
     """
     next_port = np.ones(len(leaves), np.int64)
-    for group, on in zip(groups, place_adapters(groups, free, placed), strict=True):
+    for group, on in zip(groups, places, strict=True):
         link_speed = slower(group.speed, speed)
         for name, leaf in zip(group.hosts, on.tolist(), strict=True):
             key = builder.adapter(
@@ -408,7 +408,7 @@ def attach_alike(
         f"{f'{-(-needed // hosts):,}' if hosts else 'more'} switches, or fewer nodes",
         "ports",
     )
-    attach_hosts(builder, leaves, np.full(len(leaves), hosts), rails, speed)
+    attach_hosts(builder, leaves, rails, place_adapters(rails, np.full(len(leaves), hosts)), speed)
 
 
 def apportion(count: int, free: NDArray[np.int64]) -> NDArray[np.int64]:

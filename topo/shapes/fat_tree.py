@@ -198,9 +198,8 @@ class FatTree(ShapeModel):
             return size
         room = size.spine_radix - (_up(size.spine_radix, self.spine_oversubscription) if size.cores else 0)
         least = max(-(-(size.leaves_per_pod * up + grafted) // room), min(2, up))
-        plug = (leaf.model.split_radix or 0) // leaf.model.radix if self.split is True else 1  # ports of one fibre
         for spines in range(least, up + 1):
-            parallel = -(-up // (spines * plug)) * plug
+            parallel = -(-up // (spines * leaf.plug)) * leaf.plug  # whole fibres
             if spines * parallel <= size.up and spines * (room - size.leaves_per_pod * parallel) >= grafted:
                 break
         else:
@@ -413,7 +412,8 @@ def add_tree(
     free = size.down - kept
     grafted = _ports_of_grafts(links_onto(grafts, "leaves"), free - sum(placed or ()))
     load = (kept + grafted) * leaf_ports.node_speed.gbps
-    for group, on in zip(groups, place_adapters(groups, free - grafted, placed), strict=True):
+    places = place_adapters(groups, free - grafted, placed)
+    for group, on in zip(groups, places, strict=True):
         load = load + np.bincount(on, minlength=size.leaves) * slower(group.speed, leaf_ports.node_speed).gbps
     size = tree.for_load(size, float(load.max()), catalog, grafted=links_onto(grafts, "spines"))
     whole = leaf_ports.model.chips == 1  # else all switches are chips of one frame
@@ -424,7 +424,7 @@ def add_tree(
         builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=low + 1, zone=zone,
         radix=None if whole else size.spine_radix,
     )  # fmt: skip
-    attach_hosts(builder, leaves, free - grafted, groups, leaf_ports.node_speed, placed=placed)
+    attach_hosts(builder, leaves, groups, places, leaf_ports.node_speed)
     speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
     for (leaf, key), spine, link in product(enumerate(leaves), range(size.spines_per_pod), range(size.parallel)):
         pod, place = divmod(leaf, size.leaves_per_pod)

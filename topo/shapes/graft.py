@@ -30,7 +30,16 @@ from pydantic import Field
 from topo.builder import FabricBuilder
 from topo.catalog.load import Catalog
 from topo.errors import DesignError
-from topo.shapes.base import Box, HostGroup, SwitchPorts, add_switches, attach_hosts, ports_wanted, require_ports
+from topo.shapes.base import (
+    Box,
+    HostGroup,
+    SwitchPorts,
+    add_switches,
+    attach_hosts,
+    place_adapters,
+    ports_wanted,
+    require_ports,
+)
 from topo.spec.base import GroupName, SpecModel, SwitchName
 from topo.speeds import LinkSpeed, slower
 
@@ -132,7 +141,8 @@ def add_grafts(
             zone=zone,
             radix=ports.numbered(sized.down),
         )
-        attach_hosts(builder, leaves, np.full(len(leaves), sized.down), sized.rails, ports.node_speed)
+        places = place_adapters(sized.rails, np.full(len(leaves), sized.down))
+        attach_hosts(builder, leaves, sized.rails, places, ports.node_speed)
         source = on_leaves if graft.onto == "leaves" else on_spines
         speed = slower(ports.uplink_speed, free.leaf_speed if graft.onto == "leaves" else free.spine_speed)
         for leaf in leaves:
