@@ -22,9 +22,11 @@ plan: .venv/installed ## build Fire-Flyer 2 into out/fire-flyer-2
 check: lint ## lint, and all tests that are neither slow nor judged by real tools: minutes
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -p no:nbmake -m "not slow and not peer and not nightly" --hypothesis-profile fast tests
 
-# Notebooks first: the longest of them would run alone at the end.
-test: tools consumers lint ## install what the tests need, then check and test everything
-	$(BIN)/pytest -n $(WORKERS) --nbmake $(wildcard notebooks) tests
+# Notebooks first: the longest of them would run alone at the end. The linters beside the tests: theirs is one core.
+test: tools consumers .venv/installed-dev ## install what the tests need, then check and test everything
+	@mkdir -p out; $(MAKE) lint >out/lint.txt 2>&1 & lint=$$!; \
+	  $(BIN)/pytest -n $(WORKERS) --nbmake $(wildcard notebooks) tests; tested=$$?; \
+	  wait $$lint; linted=$$?; cat out/lint.txt; exit $$((tested || linted))
 
 nightly: tools consumers lint ## all tests, with twenty times the random examples, from a seed that is new each time and is shown; then the next two
 	@seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "== random seed $$seed"; status=0; \

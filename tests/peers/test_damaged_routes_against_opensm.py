@@ -37,7 +37,7 @@ CASES: dict[str, Callable[[], Fabric]] = {
 }
 
 
-@pytest.mark.parametrize("name", [nightly(name) if name.startswith("three zones") else name for name in CASES])
+@pytest.mark.parametrize("name", [nightly(name) if name.startswith("three") else name for name in CASES])
 def test_opensm_loads_what_we_made_of_it_and_ibdmchk_finds_nothing(name: str, tmp_path) -> None:
     fabric = CASES[name]()
     tables = routing.route(fabric).tables

@@ -123,7 +123,7 @@ def test_programs_of_ranks_that_meet_in_mailboxes(
     ("load", "optim"),
     [
         ("permutation-sizes", "Lazy"),
-        ("coupled", "Full"),
+        nightly("coupled", "Full"),
         nightly("arrivals", "Lazy"),
         nightly("storage-4", "Full"),
         ("ring-64", "Full"),

@@ -11,7 +11,8 @@ from routing.routed import Routed
 pytestmark = pytest.mark.peer("ibsim", "opensm", "usr/lib/*/umad2sim/libumad2sim.so")
 
 
-LARGEST = ("dgx-baseline", "fire-flyer-2-frames", "four-planes-32k", "pcie-three-level")
+LARGEST = ("dgx-baseline", "fire-flyer-2", "fire-flyer-2-frames", "four-planes-32k", "pcie-three-level", "torus")
+"""By night; by day Fire-Flyer 2 is loaded in test_fire_flyer_against_opensm."""
 
 
 @pytest.mark.parametrize("name", [nightly(name) if name in LARGEST else name for name in PRESETS])

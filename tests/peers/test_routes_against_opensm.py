@@ -8,6 +8,7 @@ import pytest
 
 import routing
 from helpers.opensm_daemon import level_of_path, serving
+from helpers.presets import subnets
 from helpers.strategies import nightly, ring
 from helpers.twins import MACHINES, path, twin
 from plan.cli import run
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "saquery", "usr/lib/
 
 SMALL = ("frame", "ndr-pod", "fdr10-mesh", "zone")
 ENGINES = ("fat-tree", "balanced", "minhop", "updn", "dfsssp", "shortest")
-LARGEST = ("hdr-pod", "edr-frames", "qdr-directors", "two-frames", "a100-superpod")
+LARGEST = ("hdr-pod", "edr-frames", "qdr-directors", "two-frames", "two-zones", "a100-superpod")
 CASES = [nightly(name, "auto") if name in LARGEST else (name, "auto") for name in MACHINES]
 CASES += [
     (name, engine) if (row + column) % 2 else nightly(name, engine)
@@ -55,8 +56,8 @@ def test_opensm_loads_our_tables_and_ibdmchk_agrees(name, engine, tmp_path) -> N
 
 
 def test_each_path_is_answered_with_its_lane(tmp_path) -> None:
-    """The tables of shortest need several lanes on this machine; whoever asks for a path is told the right one."""
-    fabric = as_simulated(twin("two-frames"))
+    """The tables of shortest need several lanes on a dragonfly; whoever asks for a path is told the right one."""
+    fabric = as_simulated(subnets("dragonfly")[0])
     tables = routing.route(fabric, "shortest").tables
     assert tables.path_sl is not None
     assert prove(Routed(fabric, tables), "adapters").credit_loops == 0

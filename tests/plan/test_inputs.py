@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import topo
+from helpers.strategies import nightly
 from plan.cli import run
 from plan.inputs import give_roles, read_fabric_argument, read_routed_argument
 from topo.catalog.load import config_root
@@ -39,7 +40,7 @@ def places(fabric: Fabric) -> dict[str, tuple[int, int, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lab-20", "fire-flyer-2"])
+@pytest.mark.parametrize("name", ["lab-20", nightly("fire-flyer-2")])
 def test_a_built_folder_is_the_fabric_of_its_spec(name: str, plans: Callable[[str], Path]) -> None:
     of_spec = read_routed_argument(config_root() / f"{name}.yaml")
     of_folder = read_routed_argument(plans(name))

@@ -327,7 +327,7 @@ def test_hours_may_be_added(tmp_path: Path, capsys: Captured) -> None:
 def test_an_interrupt_at_a_terminal(tmp_path: Path, capsys: Captured) -> None:
     """A process as a person runs it: it shows how far it is, and Ctrl-C stops it so that it can go on."""
     queue = written(tmp_path / "q.yaml", MIX.replace("steps: ", "steps: 1"))
-    asked = [str(LAB), "-q", str(queue), "--hours", "2"]
+    asked = [str(LAB), "-q", str(queue), "--hours", "1"]
     command = [sys.executable, "-m", "plan", "operate", *asked, "--state", str(tmp_path / "state")]
     leader, terminal = pty.openpty()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True) as child:

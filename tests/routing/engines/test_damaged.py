@@ -40,7 +40,7 @@ def test_fire_flyer_of_which_a_joint_died(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3))
-@pytest.mark.parametrize("dead", [Role.CORE, Role.SPINE])
+@pytest.mark.parametrize("dead", [nightly(Role.CORE), Role.SPINE])
 def test_a_three_level_tree_with_dead_links_and_a_dead_core_or_spine(dead: Role, seed: int) -> None:
     assert_routed(damage(subnets("dgx-a100-superpod")[0], np.random.default_rng(seed), 0.03, dead))
 
