@@ -102,6 +102,7 @@ def test_the_table_has_fifteen_clusters_and_every_spec() -> None:
 
 
 @pytest.mark.parametrize("name", slow_but(NAMES, *SMALL))
+@pytest.mark.slow
 def test_counts_are_those_of_the_table(name: str) -> None:
     cluster = read(name)
     for _, count, published, _, ours, why in (row for row in ROWS if row[0] == name):

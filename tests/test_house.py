@@ -212,6 +212,7 @@ def test_rendered_notebooks_are_of_these_notebooks(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["costmodel/price.py", "routing/engines/modulo.py", "topo/shapes/"])
+@pytest.mark.slow
 def test_every_mutant_is_one_edit_of_one_line_that_still_compiles(repository: Path, where: str) -> None:
     script = load_script(repository, "mutate")
     drawn = list(script.draw(40, 1, where))

@@ -122,6 +122,7 @@ def test_every_preset_checks(preset: str, tmp_path: Path, capsys: pytest.Capture
     assert (result["holds"], result["name"], said.err) == (True, preset, "")
 
 
+@pytest.mark.slow
 def test_check_counts_fire_flyer_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", str(config_root() / "fire-flyer-2.yaml"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -78,6 +78,7 @@ SEEDS = [*range(4), *(nightly(seed) for seed in range(4, 60))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
 def test_what_is_kept_is_what_the_switches_hold(seed: int, tmp_path: Path) -> None:
     """Links die and come back; now and then OpenSM does not load, or the switches forget entries."""
     site, rng = random_site(seed, tmp_path), np.random.default_rng(seed)

@@ -82,6 +82,7 @@ def test_each_queue_pair_goes_one_of_the_shortest_ways(fabric: Fabric, seed: int
 
 @examples(60)
 @given(seed=st.integers(0, 400))
+@pytest.mark.slow
 def test_spraying_divides_as_a_split_over_groups_of_all_shortest_next_hops(seed: int) -> None:
     fabric = draw(seed)
     src, dst = pairs_of(fabric, 5, seed)

@@ -81,6 +81,7 @@ def test_dgx_b300_on_xdr(units: int) -> None:
 
 
 @pytest.mark.parametrize(("units", "nodes", "leaves", "spines"), [(1, 64, 16, 8), (2, 128, 32, 16), (4, 256, 64, 32)])
+@pytest.mark.slow
 def test_dgx_b300_on_spectrum(units: int, nodes: int, leaves: int, spines: int) -> None:
     """The table goes on to 16 units on two levels, in two planes of 400G over 128 ports: see the next test."""
     counts = superpod("dgx-b300-spectrum", nodes, 32, {"switch": "SN5600"}).counts

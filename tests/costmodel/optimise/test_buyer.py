@@ -134,6 +134,7 @@ def test_a_recalled_figure_is_marked_where_it_decides() -> None:
 
 
 @pytest.mark.parametrize(("stock", "late"), [(0, True), (1, True), (3, True), (4, True), (50, True), (0, False)])
+@pytest.mark.slow
 def test_stock_and_lead_time_bind(stock: int, late: bool) -> None:
     """By hand: the cheaper twin wins where all of its pieces can be had in time, and never has more than its stock."""
     supply = {"QM8790": {"stock": stock, "weeks": 30.0 if late else 4.0}}
@@ -166,6 +167,7 @@ def test_an_excluded_model_is_not_used() -> None:
     assert any(item.startswith("MFS1S00") for item in items), "the next longer one takes its place"
 
 
+@pytest.mark.slow
 def test_offers_are_compared(tmp_path: Path) -> None:
     offers = {"one": {"QM8700": 15000.0}, "two": {"QM8700": 13500.0}, "none": {"QM8790": 10.0}}
     quotes = {name: price for name, price in BASE["quotes"].items() if name != "QM8700"}

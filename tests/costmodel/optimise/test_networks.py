@@ -128,6 +128,7 @@ def test_options_of_one_network_are_refused_beside_several(tmp_path: Path, capsy
         optimise_networks(needs(networks={"x": {"adapters": {"gpus": 1}}}), costmodel.optimise)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_python_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "needs.yaml"
     file.write_text(yaml.safe_dump(BASE))

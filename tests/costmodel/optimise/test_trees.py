@@ -117,6 +117,7 @@ def test_a_frame_alone_is_a_tree_and_frames_are_planes() -> None:
             assert (design.price, design.switches) == (pytest.approx(branch.price), branch.switches)
 
 
+@pytest.mark.slow
 def test_zones_are_joined_by_switches_and_by_cables_at_border_leaves_and_at_all() -> None:
     radix, asked = CASES["zones"]
     problem = Problem(asked.model_copy(update={"families": ("zones",)}), small_catalog(0.1, S=(radix, 3.0)))

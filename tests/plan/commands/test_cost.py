@@ -22,6 +22,7 @@ def test_cost_in_money_names_every_gap(capsys: pytest.CaptureFixture[str]) -> No
     assert sum(line["count"] for line in document["lines"] if line["kind"] == "cable") == 3_200
 
 
+@pytest.mark.slow
 def test_cost_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cost", SPEC]) == 0
     shown = capsys.readouterr().out

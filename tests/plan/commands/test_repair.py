@@ -129,6 +129,7 @@ def test_the_intact_plan_is_not_replaced(lab: Path, capsys: pytest.CaptureFixtur
     assert (lab / "cables.csv").is_file()
 
 
+@pytest.mark.slow
 def test_pairs_that_no_cable_connects_are_told(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["repair", str(lab), "--down", "spine0", "--down", "spine1"]) == 0
     assert "no cables connect 242 of 462 pairs any longer" in capsys.readouterr().out  # 11 ports on each of two leaves
@@ -171,6 +172,7 @@ def test_a_view_that_lacks_more_than_the_largest_switch_has_is_refused(tmp_path:
 
 
 @pytest.mark.parametrize("place", ["leaf0", "spine0", "gpu03 mlx5_0"])
+@pytest.mark.slow
 def test_what_was_replaced_is_named_and_adopted_without_a_changed_entry(
     lab: Path, tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -392,6 +392,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.slow
 def test_what_cannot_be_is_refused_at_its_place(case: str, tmp_path: Path, capsys: Captured) -> None:
     files, where, found = CASES[case]
     for name, text in files.items():

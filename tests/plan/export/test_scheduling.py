@@ -65,6 +65,7 @@ def read_model(text: str, version: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("version", ["0.5", "1.0"])
 @pytest.mark.parametrize("preset", ["lab-20", "k-ary-tree", "dgx-a100-superpod", "fire-flyer-2"])
+@pytest.mark.slow
 def test_each_version_of_topograph_reads_every_node_and_its_tiers(preset: str, version: str) -> None:
     fabrics = topo.preset(preset).fabrics
     text = format_topograph_model(fabrics)

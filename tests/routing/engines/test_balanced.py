@@ -117,6 +117,7 @@ def test_shifts_are_free_of_contention_whatever_the_roles_and_the_count_of_hosts
 
 
 @pytest.mark.parametrize("seed", [3, 22, 25, 38])
+@pytest.mark.slow
 def test_a_leaf_with_hosts_that_leads_on_to_other_zones_takes_its_share(seed: int) -> None:
     """Cables of two joints fill one leaf and some ports of the next: by levels, only the first one is above spines."""
     rng, draft = np.random.default_rng(seed), Draft()

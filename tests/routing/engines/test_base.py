@@ -127,6 +127,7 @@ def test_what_is_no_engine_is_refused() -> None:
         routing.route(LAB, "minhop", entrants=[mine])
 
 
+@pytest.mark.slow
 def test_a_registered_engine_is_known_by_name_and_enters_auto(tmp_path, monkeypatch) -> None:
     """As CONTRIBUTING says: a distribution beside Heddle with an entry point, and no file of Heddle."""
     folder = tmp_path / "theirs-1.0.dist-info"

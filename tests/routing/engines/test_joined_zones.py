@@ -30,7 +30,7 @@ from topo.fabric import Fabric, Role
 PLACEMENTS = ("border", "spread")
 
 
-@pytest.fixture(scope="module", params=PLACEMENTS)
+@pytest.fixture(scope="module", params=[pytest.param(placement, marks=pytest.mark.slow) for placement in PLACEMENTS])
 def fire_flyer(request):
     fabric = zoned(request.param)
     return fabric, route(fabric)

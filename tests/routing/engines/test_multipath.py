@@ -141,6 +141,7 @@ def test_lids_of_a_smaller_lmc_leave_no_room() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3, 9))
+@pytest.mark.slow
 def test_paths_to_more_lids_do_not_depend_on_how_many_destinations_are_done_at_a_time(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

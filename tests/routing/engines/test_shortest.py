@@ -37,6 +37,7 @@ def test_the_fullest_link_is_near_what_any_routing_must_put_on_it(seed: int) -> 
 
 
 @pytest.mark.parametrize("name", ["random", pytest.param("dragonfly", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_an_offer_keeps_its_word(name: str) -> None:
     fabric = draw(12) if name == "random" else replace(topo.preset(name).fabric, engine="auto")
     routed = routing.route(fabric)

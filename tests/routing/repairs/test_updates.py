@@ -182,6 +182,7 @@ def tiny(seed: int, switches: int = 9) -> tuple[Routed, Routed]:
 
 
 @pytest.mark.parametrize("seed", [*range(8), *(nightly(seed) for seed in range(8, 200))])
+@pytest.mark.slow
 def test_tables_that_miss_pairs_drop_nothing_that_both_deliver(seed: int) -> None:
     rng = np.random.default_rng(seed)
     tables = tiny(seed)

@@ -26,6 +26,7 @@ def test_the_page_has_the_figures_that_are_computed(points: list, repository: Pa
     assert (repository / "docs" / "static" / "accuracy.svg").read_text(encoding="utf-8") == ledger.picture(points)
 
 
+@pytest.mark.slow
 def test_the_front_page_counts_every_held_point_once(points: list) -> None:
     """Figures of two rows by hand, and all points of held sources."""
     rows = [line.split(" | ") for line in ledger.distribution(points).splitlines()[2:]]

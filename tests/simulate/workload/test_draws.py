@@ -55,6 +55,7 @@ def test_the_first_flow_ends_as_max_min_fair_rates_over_parts_of_links_say(seed:
     assert used.all()  # nothing carries more than it can
 
 
+@pytest.mark.slow
 def test_more_queue_pairs_never_lower_the_median_on_random_permutations() -> None:
     """The median over seeds and permutations of what the job gets, its bytes by its time, from 1 queue pair to many."""
     fabric = tree()

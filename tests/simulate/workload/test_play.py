@@ -181,6 +181,7 @@ SMALL = {"size": "1 MiB", "parameters": "1 MB", "cache": "1 MB", "activations": 
 
 
 @pytest.mark.parametrize("path", sorted((config_root() / "workloads").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_packets_play_every_workload_that_fluid_flows_play(path: Path, tmp_path: Path) -> None:
     """In no less than the fullest part needs, and, but for storage, whose clients act on what they see, the same."""
     spec = read_yaml(path).value

@@ -89,6 +89,7 @@ def test_proven_rounds_are_those_of_the_full_play() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.slow
 def test_no_shift_has_more_messages_than_the_bound(seed: int) -> None:
     network, task = draw(seed)
     fabric, tables, hosts = network.fabric, network.tables, task.hosts

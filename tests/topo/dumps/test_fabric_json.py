@@ -129,6 +129,7 @@ def test_other_texts_are_refused(text: str) -> None:
 
 
 @given(st.data())
+@pytest.mark.slow
 def test_hostile_values_are_refused_or_make_a_fabric(data: st.DataObject) -> None:
     value = st.one_of(
         st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers(-3, 300), max_size=5)

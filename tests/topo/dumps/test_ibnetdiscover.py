@@ -59,6 +59,7 @@ def counts(fabric: Fabric) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.slow
 def test_twins_have_the_counts_of_the_real_fabrics(name: str) -> None:
     assert counts(twin(name)) == COUNTS[MACHINES[name].dump]
     assert len({twin(name).label(node) for node in range(twin(name).n_nodes)}) == twin(name).n_nodes
@@ -496,6 +497,7 @@ def test_labels_of_real_fabrics_are_unique(originals: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("lmc", range(1, 8))
+@pytest.mark.slow
 def test_several_lids_a_port_are_kept_and_never_taken_for_one(lmc: int) -> None:
     text = DUMP.replace("lid 2 lmc 0", f"lid 512 lmc {lmc}").replace("lid 2 ", "lid 512 ")
     fabric = parse_ibnetdiscover(text).fabric

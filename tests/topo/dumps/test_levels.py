@@ -84,6 +84,7 @@ def with_one_zone(fabric: Fabric) -> Fabric:
 
 @pytest.mark.parametrize("placement", ["border", "spread"])
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.slow
 def test_fire_flyer_2_is_recognised_with_links_and_a_spine_missing(placement: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = zoned(placement)

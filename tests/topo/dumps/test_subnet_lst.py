@@ -109,6 +109,7 @@ def test_the_format_of_a_fabric_shows_in_its_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", slow_but(range(5), 0))
+@pytest.mark.slow
 def test_a_list_cut_at_a_line_end_is_refused_or_lacks_whole_cables(seed: int) -> None:
     """A cut list never shows a cable that the whole one has not, nor one that only one end names."""
     fabric = twin("ndr-pod")

@@ -66,6 +66,7 @@ def test_every_link_gets_the_shortest_cable_that_reaches(n_gpus: int, pitch: flo
     check_cables(fabric, cabling)
 
 
+@pytest.mark.slow
 def test_fire_flyer_2() -> None:
     fabric = zoned()
     cabling = cable(fabric)

@@ -72,6 +72,7 @@ def test_published_and_closed_counts(points, shape, expected):
 
 
 @pytest.mark.parametrize("units", slow_but([2, 4, 8, 16, 32, 64], 2, 4, 8))
+@pytest.mark.slow
 def test_dgx_b200_superpod(units):
     """NVIDIA's DGX B200 SuperPOD reference architecture: nodes to leaves, spines, cores and cables of each tier."""
     nodes_, leaf, spine, core = {

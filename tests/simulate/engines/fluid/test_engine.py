@@ -136,6 +136,7 @@ def test_equals_solving_everything_anew_at_each_event(network: Network, latency:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_aggregates_alter_nothing(network: Network, seed: int) -> None:
     """Where some links hold back most routes and others are never full, aggregates win and lose routes all the time."""
     rng = np.random.default_rng(seed)
@@ -214,6 +215,7 @@ def test_compute_is_a_flow_to_oneself(network: Network) -> None:
     assert outcome.finish_s == pytest.approx([3.0, 4.5])
 
 
+@pytest.mark.slow
 def test_devices_share_what_is_inside_their_host(network: Network) -> None:
     first, second = hosts(network)[:2]
     n = network.fabric.n_end_ports

@@ -14,6 +14,7 @@ set_end, ends_until, schedule_begin, next_begin, take_begin = (
 
 
 @pytest.mark.parametrize("routes", [1, BLOCK**2 + 1, 2 * BLOCK**3 + 5])
+@pytest.mark.slow
 def test_the_first_ends_are_those_of_a_plain_look(routes: int) -> None:
     rng = np.random.default_rng(routes)
     room = Room(flows=routes, routes=routes, links=1, hops=1, next_flow=0, connections=0)

@@ -53,6 +53,7 @@ def test_hfreduce_takes_the_times_of_the_page(page: str) -> None:
     assert f"| HFReduce, 32 MiB | {found[0]:.2f} | {found[1]:.2f} |" in page
 
 
+@pytest.mark.slow
 def test_an_incast_takes_what_the_page_says(page: str) -> None:
     """As in the fifth notebook, draw by draw: first the lanes, then the routing."""
     tables = routed(FABRIC)

@@ -46,6 +46,7 @@ def test_a_place_less_in_a_buffer_does_not_fill_a_link() -> None:
 
 
 @pytest.mark.parametrize("name", ["dgx-h100-48", "fire-flyer-2"])
+@pytest.mark.slow
 def test_links_of_the_catalog_are_full_by_default(name: str) -> None:
     """At 400 Gb/s 32 KiB are 655 ns, and a switch whose latency is unknown takes 449 ns there and back each."""
     fabric = topo.preset(name).fabrics[0]
