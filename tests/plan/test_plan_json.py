@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import lazy_loader
 import pytest
 
 from plan.cli import run
 from topo.catalog.load import config_root
+
+jsonschema = lazy_loader.load("jsonschema")  # which takes longer to import than most tests
 
 LAB = config_root() / "lab-20.yaml"
 GOLDEN = Path(__file__).with_name("plan_json_keys.txt")

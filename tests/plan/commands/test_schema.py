@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import lazy_loader
 import pytest
 
 import costmodel
@@ -20,6 +20,8 @@ from plan.sweeps.spec import SweepSpec
 from topo.catalog.load import config_root
 from topo.errors import HeddleError
 from topo.files.yaml import mapping_document
+
+jsonschema = lazy_loader.load("jsonschema")  # which takes longer to import than most tests
 
 CONFIGS = config_root()
 MODELS: dict[str, Any] = {
