@@ -25,7 +25,7 @@ from topo.budget import PATH_LINKS
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, frozen
 from topo.hostlist import natural_order
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 Int32s = NDArray[np.int32]
 
@@ -179,8 +179,8 @@ class Hashed(Shown):
     @property
     def table(self) -> Table:
         """What chooses the paths."""
-        figures = {name.replace("_", " "): value for name, value in self.to_dict().items()}
-        return Table("hashed paths", (Column("of", list(figures)), Column("value", list(figures.values()))))
+        figures = ((name.replace("_", " "), value) for name, value in self.to_dict().items())
+        return Table.of_rows("hashed paths", ("of", "value"), figures)
 
     def paths(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> Paths:
         """Return the channels from end ports to others, those of adapters included.

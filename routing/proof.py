@@ -23,7 +23,7 @@ from routing.trace import Trace, trace
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.graphs import components
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -54,14 +54,8 @@ class ChannelClass:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
-        return {
-            "levels": [self.level, self.next_level],
-            "role": role_name(self.role),
-            "channels": self.channels,
-            "used": self.used,
-            "max": self.max,
-            "mean": self.mean,
-        }
+        figures = {name: getattr(self, name) for name in ("channels", "used", "max", "mean")}
+        return {"levels": [self.level, self.next_level], "role": role_name(self.role), **figures}
 
 
 def role_name(role: Role | None) -> str:
@@ -71,17 +65,12 @@ def role_name(role: Role | None) -> str:
 
 def load_table(classes: Sequence[ChannelClass]) -> Table:
     """Return the load of classes of channels as a table."""
-    return Table(
+    return Table.of(
         "pairs over the channels between switches",
-        (
-            Column("from level", [item.level for item in classes]),
-            Column("to level", [item.next_level for item in classes]),
-            Column("destinations", [role_name(item.role) for item in classes]),
-            Column("channels", [item.channels for item in classes]),
-            Column("used", [item.used for item in classes]),
-            Column("mean", [item.mean for item in classes], digits=",.0f"),
-            Column("max", [item.max for item in classes]),
-        ),
+        classes,
+        *(("level", "from level"), ("next_level", "to level")),
+        (lambda item: role_name(item.role), "destinations"),
+        *("channels", "used", ("mean", "mean", "", ",.0f"), "max"),
     )
 
 
@@ -177,7 +166,7 @@ class Proof(Shown):
             "switches on the longest path": self.max_hops,
         }
         verdict = "the proof holds" if self.holds else "the proof fails"
-        return Table(verdict, (Column("figure", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows(verdict, ("figure", "value"), figures.items())
 
     @property
     def load_table(self) -> Table:
@@ -189,15 +178,9 @@ class Proof(Shown):
         total = [item for item in self.classes if item.role is None]
         used = sum(item.used for item in total)
         carried = sum(item.mean * item.used for item in total)
+        counts = ("pairs", "missing", "disconnected", "credit_loops", "undelivered_loops")
         return {
-            "pairs": self.pairs,
-            "missing": self.missing,
-            "disconnected": self.disconnected,
-            "credit_loops": self.credit_loops,
-            "undelivered_loops": self.undelivered_loops,
-            "lanes": self.lanes,
-            "max_hops": self.max_hops,
-            "stretch": self.stretch,
+            **{name: getattr(self, name) for name in (*counts, "lanes", "max_hops", "stretch")},
             "hops": {str(length): int(count) for length, count in enumerate(self.hops) if count},
             "load": {
                 "max": self.max_load,

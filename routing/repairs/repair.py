@@ -23,7 +23,7 @@ from routing.routed import Routed
 from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 ROUND_EFFORT = 200_000
 """Entries towards affected destinations up to which a second round chooses each again, with the loads of all."""
@@ -84,7 +84,7 @@ class Repair(Shown):
             "switches to write": len(np.unique(changed[:, 0])),
             "how": self.how,
         }
-        return Table("repair", (Column("of", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows("repair", ("of", "value"), figures.items())
 
     def _brief(self) -> str:
         return (
@@ -94,8 +94,7 @@ class Repair(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON, with all ports of hosts by name."""
-        names, values = self.table.columns[:2]
-        found = dict(zip((str(name).replace(" ", "_") for name in names.values), values.values, strict=True))
+        found = {name.replace(" ", "_"): value for name, value in self.table.rows()}
         cut = [self.before.fabric.port_label(port) for port in self.ports_cut_off]
         return found | {"host_ports_without_a_cable": cut}
 

@@ -12,8 +12,7 @@ computed anew from them, so that it holds even where they are not the best.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from routing.names import find_ends
 from routing.studies.spread import spread_traffic
 from topo.fabric import Fabric, Role
 from topo.graphs import components
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,13 +56,12 @@ class Bounds(Shown):
     @property
     def table(self) -> Table:
         """The bounds, and what they follow from."""
-        names = ["pairs over the fullest link, at least", "because of", "effective bisection, at most"]
-        values = [f"{self.max_load:,}", self.why, f"{self.ebb:.3f}"]
-        return Table("what no routing can beat", (Column("of", names), Column("value", values)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the bounds as plain values, ready for JSON."""
-        return asdict(self)
+        figures = {
+            "pairs over the fullest link, at least": f"{self.max_load:,}",
+            "because of": self.why,
+            "effective bisection, at most": f"{self.ebb:.3f}",
+        }
+        return Table.of_rows("what no routing can beat", ("of", "value"), figures.items())
 
 
 @dataclass(frozen=True, eq=False)

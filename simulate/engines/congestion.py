@@ -12,7 +12,7 @@ from simulate.traffic.network import Network
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural
 from topo.fabric import freeze_arrays, frozen
-from topo.table import Brief, Column, Shown, Table, format_seconds
+from topo.table import Brief, Shown, Table, format_seconds
 
 LATENCY_PERCENTILES = (50.0, 99.0, 99.9, 100.0)
 """Percentiles of the latencies of packets that are reported; the last is the longest."""
@@ -56,7 +56,7 @@ class Congestion(Shown):
         figures: dict[str, str | int] = {"engine": self.model, "hops": self.hops}
         for percent in LATENCY_PERCENTILES:
             figures[f"latency of packets, {percent:g} %"] = format_seconds(self.latency_s(percent))
-        return Table("packets", (Column("figure", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows("packets", ("figure", "value"), figures.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""

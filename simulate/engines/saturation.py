@@ -72,7 +72,7 @@ class Saturation(Shown):
             "victims": int(self.victim.sum()),
             "the worst takes": f"{worst:.2f} times as long",
         }
-        return Table("congestion", (Column("figure", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows("congestion", ("figure", "value"), figures.items())
 
     @property
     def roots(self) -> Table:

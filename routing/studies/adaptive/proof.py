@@ -23,7 +23,7 @@ from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, EndpointSet, delivery_channels, select_endpoints
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, frozen
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 KINDS = {
     "lost": "pairs that some choice of ports loses",
@@ -101,31 +101,20 @@ class AdaptiveProof(Shown):
             "fullest link, pairs": f"{self.max_load:,.0f}",
         }
         title = f"adaptive routing, whatever port a switch takes: {self.answer}"
-        return Table(title, (Column("figure", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows(title, ("figure", "value"), figures.items())
 
     @property
     def fault_table(self) -> Table:
         """What is wrong, with the first place of each."""
-        return Table(
-            "what is wrong with groups of ports",
-            (
-                Column("what", [KINDS[fault.kind] for fault in self.faults]),
-                Column("how many", [fault.count for fault in self.faults]),
-                Column("for example", [fault.example for fault in self.faults]),
-            ),
-        )
+        what = (lambda fault: KINDS[fault.kind], "what")
+        columns = (what, ("count", "how many"), ("example", "for example"))
+        return Table.of("what is wrong with groups of ports", self.faults, *columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict, the figures and the faults as plain values, ready for JSON."""
-        return {
-            "verdict": self.answer,
-            "pairs": self.pairs,
-            "faults": [vars(fault) | {"what": KINDS[fault.kind]} for fault in self.faults],
-            "ports": self.ports,
-            "max_hops": self.max_hops,
-            "max_load": self.max_load,
-            "static_loops": self.static_loops,
-        }
+        faults = [vars(fault) | {"what": KINDS[fault.kind]} for fault in self.faults]
+        figures = {name: getattr(self, name) for name in ("ports", "max_hops", "max_load", "static_loops")}
+        return {"verdict": self.answer, "pairs": self.pairs, "faults": faults, **figures}
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, frozen
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,13 @@ class AdaptiveStudy(Shown):
     @property
     def table(self) -> Table:
         """The kinds of groups side by side."""
-        lanes = ["not proven" if row.lanes is None else str(row.lanes) for row in self.rows]
-        return Table(
+        return Table.of(
             "ports that a switch may choose from, if it splits flows evenly",
-            (
-                Column("ports", [row.kind for row in self.rows]),
-                Column("in a group", [row.ports for row in self.rows], digits=".2f"),
-                Column("stuck pairs", [row.stuck for row in self.rows]),
-                Column("loops on one lane", [row.credit_loops for row in self.rows]),
-                Column("free of deadlock on lanes", lanes),
-                Column("fullest link", [row.max_load for row in self.rows], digits=",.0f"),
-            ),
+            self.rows,
+            *(("kind", "ports"), ("ports", "in a group", "", ".2f"), ("stuck", "stuck pairs")),
+            ("credit_loops", "loops on one lane"),
+            (lambda row: "not proven" if row.lanes is None else str(row.lanes), "free of deadlock on lanes"),
+            ("max_load", "fullest link", "", ",.0f"),
         )
 
     def to_dict(self) -> dict[str, Any]:

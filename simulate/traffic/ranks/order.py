@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from simulate.traffic.ranks.search import improve
 from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 EFFORT = 60_000_000
 """How often the search may lay a flow on a channel: seconds of one core."""
@@ -81,16 +82,12 @@ class RankOrder(Shown):
                    self.after.step_s.tolist(), self.times.tolist(), strict=True)  # fmt: skip
         for *row, times in rows:
             alike[tuple(row)] = alike.get(tuple(row), 0) + times
-        before, after, before_s, after_s = (list(part) for part in zip(*alike, strict=True))
-        return Table(
+        return Table.of(
             f"{self.algorithm} over {plural(len(self.order), 'node')}",
-            (
-                Column("steps", list(alike.values())),
-                Column("fullest link, as given", before),
-                Column("in this order", after),
-                Column("time of one, as given", before_s, "s", "time"),
-                Column("time of one, in this order", after_s, "s", "time"),
-            ),
+            [(times, *row) for row, times in alike.items()],
+            *((itemgetter(0), "steps"), (itemgetter(1), "fullest link, as given"), (itemgetter(2), "in this order")),
+            (itemgetter(3), "time of one, as given", "s", "time"),
+            (itemgetter(4), "time of one, in this order", "s", "time"),
         )
 
     def to_dict(self) -> dict[str, Any]:
