@@ -17,6 +17,7 @@ from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints, walk
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Role, freeze_arrays
+from topo.graphs import rows_of
 from topo.table import Shown, Table
 
 BLOCK = 1 << 20
@@ -311,9 +312,8 @@ def pairs_over(
         total += int(attached[group].sum())
         if total > MOST_PAIRS:
             raise RoutingError(f"more than {MOST_PAIRS:,} pairs go over it, too many to list")
-        row = np.repeat(np.arange(len(to)), attached[group])
-        number = np.arange(len(row)) - np.repeat(np.cumsum(attached[group]) - attached[group], attached[group])
-        member = first[group[row]] + number
+        count, member = rows_of(np.append(first, len(senders)), group)
+        row = np.repeat(np.arange(len(to)), count)
         wanted = (passes[row] | injects[member]) & (senders[member] != to[row])
         found.append(np.stack([senders[member[wanted]], to[row[wanted]]], axis=1).astype(np.int32))
     return np.concatenate(found)

@@ -24,9 +24,10 @@ from routing.studies.loss import pairs_over
 from simulate.diagnosis.measured import Measured
 from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.flows import Flows
-from simulate.traffic.network import GBPS, Network, rows_of
+from simulate.traffic.network import GBPS, Network
 from topo.errors import plural
 from topo.fabric import Fabric, freeze_arrays
+from topo.graphs import rows_of
 from topo.table import Shown, Table
 
 PARTS = np.geomspace(0.02, 0.95, 60)

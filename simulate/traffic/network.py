@@ -19,6 +19,7 @@ from topo.catalog.devices import hop_latencies
 from topo.catalog.load import Catalog, load_catalog
 from topo.errors import FlowError, HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
+from topo.graphs import rows_of
 from topo.table import Brief
 
 GBPS = 1e9 / 8
@@ -419,10 +420,3 @@ class Network(Brief):
                 f"there are weights for lanes 0 to {len(self.lane_weight) - 1}",
             )
         return lane
-
-
-def rows_of(offset: NDArray[np.integer], row: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return how many entries rows of a CSR array have, none where the row is negative, and the places of all."""
-    count = np.where(row < 0, 0, offset[np.maximum(row, 0) + 1] - offset[np.maximum(row, 0)])
-    begin = offset[np.maximum(row, 0)] - (np.cumsum(count) - count)
-    return count, np.repeat(begin, count) + np.arange(count.sum())

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import last_of_each_rank
 from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies
-from simulate.traffic.network import rows_of
 from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
+from topo.graphs import rows_of
 
 COMM_TYPES = {
     0: "allreduce",

@@ -18,7 +18,7 @@ from routing.names import end_label
 from routing.order.channel_order import rising_order
 from routing.order.legal import ChannelOrder
 from routing.proof import judge_dependencies
-from routing.studies.adaptive.groups import ARRIVES, BLOCK, UNSEEN, Choices, Outcome, empty_outcome, follow, port_groups
+from routing.studies.adaptive.groups import ARRIVES, UNSEEN, Choices, Outcome, blocks, follow, port_groups
 from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, EndpointSet, delivery_channels, select_endpoints
 from topo.errors import RoutingError, plural
@@ -204,10 +204,6 @@ def _query(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSet) -> _Q
     return _Query(fabric, dests, lid, fabric.end_switch[dests], delivery_channels(fabric, dests), sources)
 
 
-def _blocks(asked: _Query) -> list[slice]:
-    return [slice(begin, begin + BLOCK) for begin in range(0, len(asked.lid), BLOCK)]
-
-
 def _allowed(asked: _Query, tables: AdaptiveTables, numbers: list[int] | range, block: slice) -> NDArray[np.bool_]:
     """Return (d, P) what switches may take, in any of some private tables."""
     allowed = tables.allowed(asked.fabric, numbers[0], asked.lid[block])
@@ -219,13 +215,10 @@ def _allowed(asked: _Query, tables: AdaptiveTables, numbers: list[int] | range, 
 def _follow_all(
     asked: _Query, tables: AdaptiveTables, numbers: list[int] | range
 ) -> tuple[int, Outcome, NDArray[np.uint8]]:
-    """Return the pairs that may be lost, the sums, and (D, S) where packets get to and arrive from."""
-    found, states, lost = empty_outcome(asked.fabric), [], 0
-    for block in _blocks(asked):
-        choices = asked.choices(_allowed(asked, tables, numbers, block), block)
-        states.append(follow(asked.fabric, choices, found))
-        lost += int(choices.sources[states[-1] != ARRIVES].sum())
-    return lost, found, np.concatenate(states)
+    """Return what `follow` does where switches may take what any of some private tables allow."""
+    return follow(
+        asked.fabric, len(asked.lid), lambda block: asked.choices(_allowed(asked, tables, numbers, block), block)
+    )
 
 
 def _static(tables: AdaptiveTables) -> AdaptiveTables:
@@ -319,7 +312,7 @@ def _compare_groups(
     uneven = narrow = chosen = choosers = 0
     uneven_example = narrow_example = ""
     first, alike = -1, np.zeros(begin[-1], bool)
-    for block in _blocks(asked):
+    for block in blocks(len(asked.lid)):
         allowed = _allowed(asked, tables, range(tables.n_tables), block)[:, : begin[-1]] & is_inner
         home, state = asked.home[block], states[block]
         matters = (state != UNSEEN) & (np.arange(n) != home[:, None])

@@ -21,7 +21,7 @@ from routing.order.channel_order import order_channels, switch_levels
 from routing.order.legal import ChannelOrder
 from routing.proof import judge_dependencies, prove
 from routing.routed import Routed
-from routing.studies.adaptive.groups import ARRIVES, BLOCK, Choices, empty_outcome, follow, port_groups
+from routing.studies.adaptive.groups import Choices, follow, port_groups
 from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
@@ -249,15 +249,15 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     rows = [Groups("tables", 1.0, lost, proof.credit_loops, lanes, float(lowest.max_load))]
     for kind in ("legal", "shortest") if ordered else ("shortest",):
         groups = port_groups(order, targets, kind == "legal")
-        found, stuck = empty_outcome(fabric), 0
-        for begin in range(0, len(targets), BLOCK):
-            block = targets[begin : begin + BLOCK]
-            allowed = np.zeros((len(block), fabric.n_ports), bool)
-            allowed[:, port] = groups[begin : begin + BLOCK]
-            pairs = np.multiply.outer(sources[block], sources)
-            at_switch = np.full(len(block), -1, np.int32)
-            state = follow(fabric, Choices(frozen(allowed), frozen(block), frozen(at_switch), frozen(pairs)), found)
-            stuck += int(pairs[state != ARRIVES].sum())
+
+        def choices(block: slice, groups: NDArray[np.bool_] = groups) -> Choices:
+            home = targets[block]
+            allowed = np.zeros((len(home), fabric.n_ports), bool)
+            allowed[:, port] = groups[block]
+            pairs = np.multiply.outer(sources[home], sources)
+            return Choices(frozen(allowed), frozen(home), frozen(np.full(len(home), -1, np.int32)), frozen(pairs))
+
+        stuck, found, _ = follow(fabric, len(targets), choices)
         loops = int(judge_dependencies(fabric, found.depends)[0].sum())
         lanes = None if stuck else 1 if not loops else 2 if safe else None
         chosen = np.add.reduceat(groups, order.indptr[:-1][np.diff(order.indptr) > 0], axis=1, dtype=np.int64)

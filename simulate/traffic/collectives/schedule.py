@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
-from simulate.traffic.network import rows_of
 from topo.fabric import freeze_arrays, owned
+from topo.graphs import rows_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.network import Network, rows_of
+from simulate.traffic.network import Network
 from simulate.traffic.ranks.pattern import Pattern, pattern_of
 from simulate.traffic.ranks.search import improve
 from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, freeze_arrays, frozen
+from topo.graphs import rows_of
 from topo.table import Shown, Table
 
 EFFORT = 60_000_000
