@@ -27,7 +27,7 @@ from routing.search.problem import DENSE, Dense, Sample, assemble, in_number_ord
 from routing.search.search import TableSearch
 from routing.tables import EndpointSet, select_endpoints
 from topo.errors import FormatError, HeddleError, plural
-from topo.fabric import freeze_arrays, frozen
+from topo.fabric import Frozen, frozen
 from topo.files.text import read_lines
 from topo.table import Brief
 
@@ -36,7 +36,7 @@ MAX_ROWS = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Demand(Brief):
+class Demand(Frozen, Brief):
     """How much is sent, in any unit; pairs that are not named send nothing."""
 
     source: NDArray[np.int32]
@@ -45,9 +45,6 @@ class Demand(Brief):
     """(n,) end ports."""
     weight: NDArray[np.float64]
     """(n,) above 0; a pair that is named twice sends the sum."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return plural(len(self.weight), "pair")

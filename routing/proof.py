@@ -21,7 +21,7 @@ from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, walk
 from routing.trace import Trace, trace
 from topo.errors import RoutingError, plural
-from topo.fabric import Fabric, Role, freeze_arrays, frozen
+from topo.fabric import Fabric, Frozen, Role, frozen
 from topo.graphs import components
 from topo.table import Shown, Table
 
@@ -75,7 +75,7 @@ def load_table(classes: Sequence[ChannelClass]) -> Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Proof(Shown):
+class Proof(Frozen, Shown):
     """What is true of tables on a fabric of P ports, for all ordered pairs of different end ports of a set."""
 
     endpoints: str
@@ -120,9 +120,6 @@ class Proof(Shown):
     """(P,) the most of those pairs that have the same destination."""
     classes: tuple[ChannelClass, ...] = field(repr=False)
     """Load by level and role."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.errors import RoutingError, plural
-from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, freeze_arrays, frozen
+from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Frozen, Kind, frozen
 from topo.table import Brief
 
 NO_PATH = 255
@@ -30,7 +30,7 @@ every switch."""
 
 
 @dataclass(frozen=True, eq=False)
-class RoutingTables(Brief):
+class RoutingTables(Frozen, Brief):
     """Forwarding tables of a fabric with S switches and E end ports (`topo.fabric` says what an end port is)."""
 
     lid: NDArray[np.uint16]
@@ -45,9 +45,6 @@ class RoutingTables(Brief):
     """Name of the engine that made the tables, and why it was chosen where that was automatic."""
     lmc: int = 0
     """LID mask control: each port of an adapter has the 2^lmc LIDs from its lowest on, a switch has one."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def maker(self) -> str:

@@ -22,7 +22,7 @@ from routing.repairs.updates import Updates, order_updates
 from routing.routed import Routed
 from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables
 from topo.errors import RoutingError, plural
-from topo.fabric import Fabric, freeze_arrays, frozen
+from topo.fabric import Fabric, Frozen, frozen
 from topo.table import Shown, Table
 
 ROUND_EFFORT = 200_000
@@ -30,7 +30,7 @@ ROUND_EFFORT = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class Repair(Shown):
+class Repair(Frozen, Shown):
     """Tables for a fabric after failures, beside those for the whole fabric."""
 
     before: Routed = field(repr=False)
@@ -44,9 +44,6 @@ class Repair(Shown):
     entries are new, as when repaired paths need more lanes."""
     rank: NDArray[np.int32] = field(repr=False)
     """(P,) position of each channel between switches in that order; -1 for other ports, and all -1 on several lanes."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def down(self) -> NDArray[np.int32]:

@@ -33,7 +33,7 @@ from routing.order.dependencies import topological_order
 from routing.routed import Routed
 from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables, lid_owners
 from topo.errors import RoutingError, plural
-from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
+from topo.fabric import MAX_UNICAST_LID, Fabric, Frozen, frozen
 from topo.table import Shown, Table
 
 HOME = 1 << 30
@@ -44,7 +44,7 @@ CHUNK = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Updates(Shown):
+class Updates(Frozen, Shown):
     """Stages in which new entries are written, and the order of channels that proves them."""
 
     fabric: Fabric = field(repr=False)
@@ -59,9 +59,6 @@ class Updates(Shown):
     longest: NDArray[np.int64]
     """(stages,) most switches that a packet to a LID that changes and is not drained passes in a mixture of the stage;
     0 where all are drained."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def stages(self) -> int:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.engines.base import Engine, route
+from routing.engines.base import route
 from routing.names import end_label, find_ends, find_link, find_part, find_ports
 from routing.proof import Proof, prove, role_name
 from routing.quality.figures import Quality, measure
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints, walk
 from topo.errors import RoutingError, plural
-from topo.fabric import Fabric, Role, freeze_arrays
+from topo.fabric import Fabric, Frozen, Role
 from topo.graphs import rows_of
 from topo.table import Shown, Table
 
@@ -33,7 +33,7 @@ BY_ROLE = ("from", "to", "pairs")
 
 
 @dataclass(frozen=True, eq=False)
-class LinkUse(Shown):
+class LinkUse(Frozen, Shown):
     """Who uses a link: the pairs whose path goes over it."""
 
     fabric: Fabric = field(repr=False)
@@ -43,9 +43,6 @@ class LinkUse(Shown):
     """(n, 2) source and destination of the pairs over the channel that this port sends on."""
     back: NDArray[np.int32]
     """(m, 2) the same of the other direction."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _directions(self) -> list[tuple[str, NDArray[np.int32]]]:
         ports = self.port, int(self.fabric.peer[self.port])
@@ -84,7 +81,7 @@ class LinkUse(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class LossStudy(Shown):
+class LossStudy(Frozen, Shown):
     """The loss of one switch, link or host: with the present tables, and routed anew."""
 
     fabric: Fabric = field(repr=False)
@@ -101,9 +98,6 @@ class LossStudy(Shown):
     """Of new tables for what is left."""
     engine: str
     """Engine of the new tables."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def lost_for_good(self) -> int:
@@ -195,14 +189,7 @@ def link_use(routed: Routed, link: int | str, endpoints: Endpoints = "hca") -> L
     return LinkUse(routed.fabric, port, forth, back)
 
 
-def study_loss(
-    routed: Routed,
-    part: int | str,
-    *,
-    engine: str | Engine = "auto",
-    endpoints: EndpointSet = "hca",
-    seed: int = 0,
-) -> LossStudy:
+def study_loss(routed: Routed, part: int | str, *, endpoints: EndpointSet = "hca") -> LossStudy:
     """Study the loss of one switch, link or host: which pairs are lost, and how the others fare.
 
     Parameters
@@ -210,17 +197,13 @@ def study_loss(
     routed : Routed
     part : int or str
         A switch, a link or a host, as `find_part` takes it.
-    engine : str or Engine
-        What routes the rest anew, as `routing.route` takes it.
     endpoints : str
         Whose pairs count, as `routing.prove` takes it.
-    seed
-        As `routing.measure` takes them.
 
     Raises
     ------
     HeddleError
-        When there is no such part, or the engine does not route the rest.
+        When there is no such part, or no engine routes the rest.
 
     Examples
     --------
@@ -232,12 +215,12 @@ def study_loss(
     fabric = Routed.given(routed).fabric
     ports, name = find_part(fabric, part)
     left = fabric.without(ports)
-    again = route(left, engine, lmc=0)  # to be judged, not to be loaded
+    again = route(left, "auto", lmc=0)  # to be judged, not to be loaded
     ends = select_endpoints(fabric, routed.tables, endpoints)
     pairs = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), endpoints)
 
     def judged(one: Routed) -> tuple[Proof, Quality]:
-        return prove(one, ends), measure(one, ends, seed=seed)
+        return prove(one, ends), measure(one, ends)
 
     static = Routed(left, routed.tables)
     return LossStudy(fabric, name, pairs, judged(routed), judged(static), judged(again), again.tables.engine)

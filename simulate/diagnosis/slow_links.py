@@ -26,7 +26,7 @@ from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBPS, Network
 from topo.errors import plural
-from topo.fabric import Fabric, freeze_arrays
+from topo.fabric import Fabric, Frozen
 from topo.graphs import rows_of
 from topo.table import Shown, Table
 
@@ -74,7 +74,7 @@ class Suspect:
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis(Shown):
+class Diagnosis(Frozen, Shown):
     """Suspects, and what to measure next."""
 
     fabric: Fabric
@@ -87,9 +87,6 @@ class Diagnosis(Shown):
 
     _slowed: ClassVar[str]
     """What each suspect slows down, as the heading of a column."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def _title(self) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simulate.traffic.network import Network
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural
-from topo.fabric import freeze_arrays, frozen
+from topo.fabric import Frozen, frozen
 from topo.table import Brief, Shown, Table, format_seconds
 
 LATENCY_PERCENTILES = (50.0, 99.0, 99.9, 100.0)
@@ -19,7 +19,7 @@ LATENCY_PERCENTILES = (50.0, 99.0, 99.9, 100.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Congestion(Shown):
+class Congestion(Frozen, Shown):
     """What packets met on a network with R resources and L lanes."""
 
     network: Network
@@ -40,9 +40,6 @@ class Congestion(Shown):
     bin_s: float
     filled: NDArray[np.float64]
     """(L, R, B) packets behind each resource, in its buffer or on their way to it, at the end of each bin of time."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return f"{self.model}: {plural(self.hops, 'hop')}"

@@ -18,7 +18,7 @@ from simulate.traffic.network import Network, RouteTable
 from simulate.traffic.placement import EndPortNames
 from topo.drawing import Drawing
 from topo.errors import plural
-from topo.fabric import Fabric, Role, freeze_arrays, frozen
+from topo.fabric import Fabric, Frozen, Role, frozen
 from topo.table import Brief, Column, Shown, Table, format_seconds
 
 AS_HOT = 1e-9
@@ -99,7 +99,7 @@ class Rounds(Brief):
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome(Shown):
+class Outcome(Frozen, Shown):
     """What became of F flows on a network with R resources (`Network.resource_label` names them).
 
     Examples
@@ -134,9 +134,6 @@ class Outcome(Shown):
     rounds: Rounds | None = None
     """The rounds for which these flows stand as the first; its makespan and loads are those of all, durations those of
     the first, in which chunks wait otherwise for their connection. None for itself."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         brief = f"{self.network.fabric.name}: {plural(self.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"

@@ -15,7 +15,7 @@ from simulate.traffic.ranks.pattern import Pattern, pattern_of
 from simulate.traffic.ranks.search import improve
 from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
-from topo.fabric import Fabric, freeze_arrays, frozen
+from topo.fabric import Fabric, Frozen, frozen
 from topo.graphs import rows_of
 from topo.table import Shown, Table
 
@@ -24,7 +24,7 @@ EFFORT = 60_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class StepLoads:
+class StepLoads(Frozen):
     """What the steps of a pattern of K steps do under one order."""
 
     fullest: NDArray[np.int64]
@@ -34,9 +34,6 @@ class StepLoads:
     time_s: float
     """All steps, as often as they come."""
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
     @property
     def worst(self) -> int:
         """Flows on the fullest channel between switches in any step."""
@@ -44,7 +41,7 @@ class StepLoads:
 
 
 @dataclass(frozen=True, eq=False)
-class RankOrder(Shown):
+class RankOrder(Frozen, Shown):
     """An order of n nodes for a collective, beside the order in which they were given."""
 
     algorithm: str
@@ -62,9 +59,6 @@ class RankOrder(Shown):
     """In this order."""
     bound_s: float
     """No order takes less."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         gain = f"{self.before.time_s / self.after.time_s:.3g} times as fast as given"
@@ -107,7 +101,7 @@ class RankOrder(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class JobPaths:
+class JobPaths(Frozen):
     """The paths between the nodes of a job, rail by rail, over C channels: all that any order can use."""
 
     n: int
@@ -119,9 +113,6 @@ class JobPaths:
     """(C,) whether a channel is between switches."""
     cost: NDArray[np.float64]
     """(C,) seconds that a byte takes on each channel."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @classmethod
     def of(cls, network: Network, ends: NDArray[np.int32]) -> JobPaths:
