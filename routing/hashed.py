@@ -21,6 +21,7 @@ from routing.lanes.classes import LanePlan
 from routing.lanes.policy import QosPolicy
 from routing.machine_code import inner, kernel
 from routing.order.legal import breadth_first
+from routing.tables import switch_graph
 from topo.budget import PATH_LINKS
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, frozen
@@ -103,12 +104,7 @@ class Hashed(Shown):
         if self.bond < 1:
             raise HeddleError(f"found bonds of {self.bond} ports; expected 1 or more")
         if not self.hops.size:
-            fabric = self.fabric
-            sender = fabric.port_node[fabric.inner]
-            order = np.argsort(sender, kind="stable")
-            indptr = np.append(0, np.cumsum(np.bincount(sender, minlength=fabric.n_switches))).astype(np.int32)
-            found = count_hops(frozen(indptr), frozen(fabric.peer_node[fabric.inner][order]), self._homes)
-            object.__setattr__(self, "hops", frozen(found))
+            object.__setattr__(self, "hops", frozen(count_hops(*switch_graph(self.fabric), self._homes)))
 
     @cached_property
     def _homes(self) -> Int32s:

@@ -18,7 +18,7 @@ from routing.names import find_ends
 from routing.order.dependencies import dependency_graph, topological_order
 from routing.pairs import PairDests, PairWalk, PathTables, empty_walk, follow_lost, walk_pairs
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, walk
+from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, switch_graph, walk
 from routing.trace import Trace, trace
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Frozen, Role, frozen
@@ -229,7 +229,7 @@ def prove(routed: Routed, endpoints: EndpointSet | Sequence[int | str] | NDArray
     dests, lid = dests[turn], lid[turn]
     dest_role = fabric.role[fabric.end_node[dests]]
     roles = np.unique(dest_role)
-    indptr, neighbour = _switch_graph(fabric)
+    indptr, neighbour = switch_graph(fabric)
     lanes_of = tables.sl2vl if tables.path_sl is not None else tables.sl2vl[:1]
     path_tables = PathTables(
         fabric.port_offset,
@@ -368,14 +368,6 @@ def check_shape(fabric: Fabric, tables: RoutingTables) -> None:
         raise RoutingError(f"service levels of shape {tables.path_sl.shape}; the tables have {tables.lft.shape}")
     if len(tables.sl2vl) != 16 or not all(0 <= lane < 16 for lane in tables.sl2vl):
         raise RoutingError(f"found the lanes {tables.sl2vl} for service levels; expected 16 numbers from 0 to 15")
-
-
-def _switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the neighbours of each switch as CSR, parallel cables once."""
-    inner, n = fabric.inner, fabric.n_switches
-    edges = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner])
-    indptr = np.searchsorted(edges, np.arange(n + 1) * n)
-    return frozen(indptr.astype(np.int32)), frozen((edges % max(n, 1)).astype(np.int32))
 
 
 def parts_of(fabric: Fabric) -> NDArray[np.int32]:

@@ -188,6 +188,14 @@ def delivery_channels(fabric: Fabric, ends: NDArray[np.integer]) -> NDArray[np.i
     return np.where(port < 0, -1, fabric.peer[port])
 
 
+def switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the neighbours of each switch as CSR, parallel cables once."""
+    inner, n = fabric.inner, fabric.n_switches
+    edges = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner])
+    indptr = np.searchsorted(edges, np.arange(n + 1) * n)
+    return frozen(indptr.astype(np.int32)), frozen((edges % max(n, 1)).astype(np.int32))
+
+
 def walk(
     fabric: Fabric,
     lft: NDArray[np.uint8],
@@ -217,7 +225,7 @@ def walk(
     -----
     The plain walker of tables, a hop of all packets at a time; use it unless time or memory forbids. Kernels that walk
     on their own do so for a reason: `routing.pairs` adds whole trees of sources, `routing.quality.phases` walks the
-    same pairs in hundreds of phases, `routing.lanes.loops`, `routing.repairs.trees` and `routing.engines.disjoint` walk
+    same pairs in hundreds of phases, `routing.lanes.fit`, `routing.repairs.trees` and `routing.engines.disjoint` walk
     tables that they are changing, and `simulate.traffic.walks` keeps the channels of millions of paths.
     """
     dest_switch, last = fabric.end_switch[dest], delivery_channels(fabric, dest)

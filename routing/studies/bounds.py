@@ -20,8 +20,8 @@ from scipy.sparse import block_diag, csr_array, eye_array, hstack, kron
 from scipy.sparse.csgraph import dijkstra
 from scipy.special import gammaln
 
+from routing.machine_code import kernel
 from routing.names import find_ends
-from routing.studies.spread import spread_traffic
 from topo.fabric import Fabric, Role
 from topo.graphs import components
 from topo.table import Shown, Table
@@ -230,6 +230,56 @@ def _lengths(net: Net, cut: Ints, ceiling: float) -> Floats:
         exponent += load / (max(load.max(), 1e-300) * np.sqrt(turn + 1))
         exponent = np.maximum(exponent - exponent.max(), LEAST)
     return best_length
+
+
+@kernel
+def spread_traffic(
+    indptr: Ints,
+    receiver: Ints,
+    length: Floats,
+    hosts: Floats,
+    target: Ints,
+    distance: Floats,
+    order: Ints,
+    slack: float,
+) -> Floats:
+    """Return (A,) pairs of hosts over each arc when switches split traffic evenly over nearly shortest paths.
+
+    Parameters
+    ----------
+    indptr, receiver, length
+        Arcs by sending switch, and their lengths.
+    hosts : (S,) float64
+        Hosts at each switch.
+    target : (D,) int64
+        Switches that hosts hang on.
+    distance : (D, S) float64
+        From each switch to each target.
+    order : (D, S) int64
+        Switches by distance.
+    slack : float
+        Part of the distance by which a path may be longer than the shortest.
+    """
+    load, flow = np.zeros(len(receiver)), np.zeros(len(hosts))
+    for row in range(len(target)):
+        flow[:] = 0.0
+        for place in range(len(hosts) - 1, 0, -1):
+            here = order[row, place]
+            far = distance[row, here]
+            flow[here] += hosts[here] * hosts[target[row]]
+            if flow[here] == 0.0 or far == np.inf:
+                continue
+            arcs = 0
+            for arc in range(indptr[here], indptr[here + 1]):
+                rest = distance[row, receiver[arc]]
+                if rest < far and length[arc] + rest <= far * (1.0 + slack):
+                    arcs += 1
+            for arc in range(indptr[here], indptr[here + 1]):
+                rest = distance[row, receiver[arc]]
+                if rest < far and length[arc] + rest <= far * (1.0 + slack):
+                    load[arc] += flow[here] / arcs
+                    flow[receiver[arc]] += flow[here] / arcs
+    return load
 
 
 def _program(net: Net) -> Floats:

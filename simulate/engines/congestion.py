@@ -44,9 +44,6 @@ class Congestion(Frozen, Shown):
     def _brief(self) -> str:
         return f"{self.model}: {plural(self.hops, 'hop')}"
 
-    def _shown(self) -> tuple[Table, ...]:
-        return (self.table,)
-
     @property
     def table(self) -> Table:
         """What the engine was, and the latencies of packets."""
