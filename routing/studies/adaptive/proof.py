@@ -158,7 +158,7 @@ def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSe
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> tables = routing.studies.adaptive.legal_tables(routed)
-    >>> str(routing.studies.adaptive.prove_adaptive(routed.fabric, tables).table)[:57]
+    >>> routing.studies.adaptive.prove_adaptive(routed.fabric, tables).table.title
     'adaptive routing, whatever port a switch takes: holds'
     """
     asked = _query(fabric, tables, endpoints)

@@ -150,7 +150,7 @@ def legal_tables(routed: Routed) -> AdaptiveTables:
     --------
     >>> import topo, routing
     >>> routing.studies.adaptive.legal_tables(routing.route(topo.preset("lab-20").fabric))
-    <AdaptiveTables 4 groups of ports, 1 table for each switch>
+    <AdaptiveTables 6 groups of ports, 1 table for each switch>
     """
     return _grouped(routed.fabric, routed.tables, legal_ports(routed))
 
