@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from routing.engines.multipath import legal_order
 from routing.names import EndNames
-from routing.order.channel_order import order_channels, switch_levels, taken_channels, write_ports
+from routing.order.channel_order import switch_levels, taken_channels, write_ports
 from routing.order.destinations import destinations_of
 from routing.order.legal import ChannelOrder
 from routing.proof import prove_order
@@ -27,7 +27,7 @@ from routing.search.problem import DENSE, Dense, Sample, assemble, in_number_ord
 from routing.search.search import TableSearch
 from routing.tables import EndpointSet, select_endpoints
 from topo.errors import FormatError, HeddleError, plural
-from topo.fabric import freeze_arrays, frozen
+from topo.fabric import Frozen, frozen
 from topo.files.text import read_lines
 from topo.table import Brief
 
@@ -36,7 +36,7 @@ MAX_ROWS = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Demand(Brief):
+class Demand(Frozen, Brief):
     """How much is sent, in any unit; pairs that are not named send nothing."""
 
     source: NDArray[np.int32]
@@ -45,9 +45,6 @@ class Demand(Brief):
     """(n,) end ports."""
     weight: NDArray[np.float64]
     """(n,) above 0; a pair that is named twice sends the sum."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return plural(len(self.weight), "pair")
@@ -104,37 +101,6 @@ class Demand(Brief):
         return cls(values[:, 0].astype(np.int32), values[:, 1].astype(np.int32), values[:, 2])
 
 
-def demand_load(routed: Routed, demand: Demand | EndpointSet) -> NDArray[np.float64]:
-    """Return how full a demand makes the channels between switches.
-
-    Parameters
-    ----------
-    routed : Routed
-    demand : Demand or str
-        A set of end ports stands for 1 from each of them to each other.
-
-    Returns
-    -------
-    (P,) float64
-        What goes over each channel, times the fastest rate over that of the channel; 0 for other channels.
-
-    Examples
-    --------
-    >>> import topo, routing
-    >>> from routing.demand import demand_load
-    >>> routed = routing.route(topo.preset("lab-20").fabric)
-    >>> bool(demand_load(routed, "hca").max() == routing.prove(routed).load[routed.fabric.inner].max())
-    True
-    """
-    fabric = Routed.given(routed).fabric
-    order = order_channels(fabric, switch_levels(fabric))
-    search, unit = _search(routed, order, demand)
-    load = np.zeros(fabric.n_ports)
-    port = fabric.port_offset[order.sender] + order.number - 1
-    load[port] = search.loads(taken_channels(order, routed.tables.lft)).sum(axis=1) * unit
-    return load
-
-
 def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
     """Move paths such that the fullest link under a demand gets less full.
 
@@ -143,13 +109,13 @@ def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
     routed : Routed
         Free of credit loops on one lane.
     demand : Demand or str
-        As `demand_load` takes it.
+        A set of end ports stands for 1 from each of them to each other.
 
     Returns
     -------
     Routed
-        As complete, free of credit loops on one lane, no path longer; ``why`` says what was gained. The same tables
-        where nothing was.
+        As complete, free of credit loops on one lane, no path longer; ``why`` says what was gained: what goes over the
+        fullest link, times the fastest rate over that of the link. The same tables where nothing was.
 
     Raises
     ------
@@ -159,12 +125,11 @@ def fit_traffic(routed: Routed, demand: Demand | EndpointSet) -> Routed:
     Examples
     --------
     >>> import numpy as np, topo, routing
-    >>> from routing.demand import demand_load
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> hosts = routed.fabric.ends(role="compute")
     >>> demand = routing.Demand(hosts[:8], hosts[8:], np.ones(8))
-    >>> float(demand_load(routing.fit_traffic(routed, demand), demand).max())
-    1.0
+    >>> routing.fit_traffic(routed, demand).why.split("; ")[-1]
+    'fullest link under the demand 1'
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
     order = legal_order(fabric, prove_order(routed, "no traffic can be moved in them", "or --lanes 1"))

@@ -21,11 +21,12 @@ from routing.lanes.classes import LanePlan
 from routing.lanes.policy import QosPolicy
 from routing.machine_code import inner, kernel
 from routing.order.legal import breadth_first
+from routing.tables import switch_graph
 from topo.budget import PATH_LINKS
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, frozen
 from topo.hostlist import natural_order
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 Int32s = NDArray[np.int32]
 
@@ -103,12 +104,7 @@ class Hashed(Shown):
         if self.bond < 1:
             raise HeddleError(f"found bonds of {self.bond} ports; expected 1 or more")
         if not self.hops.size:
-            fabric = self.fabric
-            sender = fabric.port_node[fabric.inner]
-            order = np.argsort(sender, kind="stable")
-            indptr = np.append(0, np.cumsum(np.bincount(sender, minlength=fabric.n_switches))).astype(np.int32)
-            found = count_hops(frozen(indptr), frozen(fabric.peer_node[fabric.inner][order]), self._homes)
-            object.__setattr__(self, "hops", frozen(found))
+            object.__setattr__(self, "hops", frozen(count_hops(*switch_graph(self.fabric), self._homes)))
 
     @cached_property
     def _homes(self) -> Int32s:
@@ -179,8 +175,8 @@ class Hashed(Shown):
     @property
     def table(self) -> Table:
         """What chooses the paths."""
-        figures = {name.replace("_", " "): value for name, value in self.to_dict().items()}
-        return Table("hashed paths", (Column("of", list(figures)), Column("value", list(figures.values()))))
+        figures = ((name.replace("_", " "), value) for name, value in self.to_dict().items())
+        return Table.of_rows("hashed paths", ("of", "value"), figures)
 
     def paths(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> Paths:
         """Return the channels from end ports to others, those of adapters included.

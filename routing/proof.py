@@ -18,12 +18,12 @@ from routing.names import find_ends
 from routing.order.dependencies import dependency_graph, topological_order
 from routing.pairs import PairDests, PairWalk, PathTables, empty_walk, follow_lost, walk_pairs
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, walk
+from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_channels, switch_graph, walk
 from routing.trace import Trace, trace
 from topo.errors import RoutingError, plural
-from topo.fabric import Fabric, Role, freeze_arrays, frozen
+from topo.fabric import Fabric, Frozen, Role, frozen
 from topo.graphs import components
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -54,14 +54,8 @@ class ChannelClass:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
-        return {
-            "levels": [self.level, self.next_level],
-            "role": role_name(self.role),
-            "channels": self.channels,
-            "used": self.used,
-            "max": self.max,
-            "mean": self.mean,
-        }
+        figures = {name: getattr(self, name) for name in ("channels", "used", "max", "mean")}
+        return {"levels": [self.level, self.next_level], "role": role_name(self.role), **figures}
 
 
 def role_name(role: Role | None) -> str:
@@ -71,22 +65,17 @@ def role_name(role: Role | None) -> str:
 
 def load_table(classes: Sequence[ChannelClass]) -> Table:
     """Return the load of classes of channels as a table."""
-    return Table(
+    return Table.of(
         "pairs over the channels between switches",
-        (
-            Column("from level", [item.level for item in classes]),
-            Column("to level", [item.next_level for item in classes]),
-            Column("destinations", [role_name(item.role) for item in classes]),
-            Column("channels", [item.channels for item in classes]),
-            Column("used", [item.used for item in classes]),
-            Column("mean", [item.mean for item in classes], digits=",.0f"),
-            Column("max", [item.max for item in classes]),
-        ),
+        classes,
+        *(("level", "from level"), ("next_level", "to level")),
+        (lambda item: role_name(item.role), "destinations"),
+        *("channels", "used", ("mean", "mean", "", ",.0f"), "max"),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Proof(Shown):
+class Proof(Frozen, Shown):
     """What is true of tables on a fabric of P ports, for all ordered pairs of different end ports of a set."""
 
     endpoints: str
@@ -132,9 +121,6 @@ class Proof(Shown):
     classes: tuple[ChannelClass, ...] = field(repr=False)
     """Load by level and role."""
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
     def _brief(self) -> str:
         return (
             f"{'holds' if self.holds else 'fails'}: {plural(self.pairs, 'pair')}, {self.missing:,} missing, "
@@ -177,7 +163,7 @@ class Proof(Shown):
             "switches on the longest path": self.max_hops,
         }
         verdict = "the proof holds" if self.holds else "the proof fails"
-        return Table(verdict, (Column("figure", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows(verdict, ("figure", "value"), figures.items())
 
     @property
     def load_table(self) -> Table:
@@ -189,15 +175,9 @@ class Proof(Shown):
         total = [item for item in self.classes if item.role is None]
         used = sum(item.used for item in total)
         carried = sum(item.mean * item.used for item in total)
+        counts = ("pairs", "missing", "disconnected", "credit_loops", "undelivered_loops")
         return {
-            "pairs": self.pairs,
-            "missing": self.missing,
-            "disconnected": self.disconnected,
-            "credit_loops": self.credit_loops,
-            "undelivered_loops": self.undelivered_loops,
-            "lanes": self.lanes,
-            "max_hops": self.max_hops,
-            "stretch": self.stretch,
+            **{name: getattr(self, name) for name in (*counts, "lanes", "max_hops", "stretch")},
             "hops": {str(length): int(count) for length, count in enumerate(self.hops) if count},
             "load": {
                 "max": self.max_load,
@@ -249,7 +229,7 @@ def prove(routed: Routed, endpoints: EndpointSet | Sequence[int | str] | NDArray
     dests, lid = dests[turn], lid[turn]
     dest_role = fabric.role[fabric.end_node[dests]]
     roles = np.unique(dest_role)
-    indptr, neighbour = _switch_graph(fabric)
+    indptr, neighbour = switch_graph(fabric)
     lanes_of = tables.sl2vl if tables.path_sl is not None else tables.sl2vl[:1]
     path_tables = PathTables(
         fabric.port_offset,
@@ -388,14 +368,6 @@ def check_shape(fabric: Fabric, tables: RoutingTables) -> None:
         raise RoutingError(f"service levels of shape {tables.path_sl.shape}; the tables have {tables.lft.shape}")
     if len(tables.sl2vl) != 16 or not all(0 <= lane < 16 for lane in tables.sl2vl):
         raise RoutingError(f"found the lanes {tables.sl2vl} for service levels; expected 16 numbers from 0 to 15")
-
-
-def _switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the neighbours of each switch as CSR, parallel cables once."""
-    inner, n = fabric.inner, fabric.n_switches
-    edges = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner])
-    indptr = np.searchsorted(edges, np.arange(n + 1) * n)
-    return frozen(indptr.astype(np.int32)), frozen((edges % max(n, 1)).astype(np.int32))
 
 
 def parts_of(fabric: Fabric) -> NDArray[np.int32]:

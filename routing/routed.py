@@ -12,7 +12,7 @@ from routing.tables import RoutingTables
 from topo.errors import plural
 from topo.fabric import Fabric
 from topo.ports import slow_cables
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 OF_TABLES = LanePlan((), ())
 """Default: the lanes that tables and classes of traffic need."""
@@ -77,7 +77,7 @@ class Routed(Shown):
         """Which engine made the tables, why, and for what."""
         figures: dict[str, str | int] = {"name": self.fabric.name, "engine": self.tables.maker}
         figures |= {"engine reason": self.why, "switches": self.fabric.n_switches, "lanes": self.lanes.lanes}
-        return Table("routed fabric", (Column("of", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows("routed fabric", ("of", "value"), figures.items())
 
     @property
     def candidate_table(self) -> Table:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.errors import RoutingError, plural
-from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, freeze_arrays, frozen
+from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Frozen, Kind, frozen
 from topo.table import Brief
 
 NO_PATH = 255
@@ -30,7 +30,7 @@ every switch."""
 
 
 @dataclass(frozen=True, eq=False)
-class RoutingTables(Brief):
+class RoutingTables(Frozen, Brief):
     """Forwarding tables of a fabric with S switches and E end ports (`topo.fabric` says what an end port is)."""
 
     lid: NDArray[np.uint16]
@@ -45,9 +45,6 @@ class RoutingTables(Brief):
     """Name of the engine that made the tables, and why it was chosen where that was automatic."""
     lmc: int = 0
     """LID mask control: each port of an adapter has the 2^lmc LIDs from its lowest on, a switch has one."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def maker(self) -> str:
@@ -191,6 +188,14 @@ def delivery_channels(fabric: Fabric, ends: NDArray[np.integer]) -> NDArray[np.i
     return np.where(port < 0, -1, fabric.peer[port])
 
 
+def switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the neighbours of each switch as CSR, parallel cables once."""
+    inner, n = fabric.inner, fabric.n_switches
+    edges = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner])
+    indptr = np.searchsorted(edges, np.arange(n + 1) * n)
+    return frozen(indptr.astype(np.int32)), frozen((edges % max(n, 1)).astype(np.int32))
+
+
 def walk(
     fabric: Fabric,
     lft: NDArray[np.uint8],
@@ -220,7 +225,7 @@ def walk(
     -----
     The plain walker of tables, a hop of all packets at a time; use it unless time or memory forbids. Kernels that walk
     on their own do so for a reason: `routing.pairs` adds whole trees of sources, `routing.quality.phases` walks the
-    same pairs in hundreds of phases, `routing.lanes.loops`, `routing.repairs.trees` and `routing.engines.disjoint` walk
+    same pairs in hundreds of phases, `routing.lanes.fit`, `routing.repairs.trees` and `routing.engines.disjoint` walk
     tables that they are changing, and `simulate.traffic.walks` keeps the channels of millions of paths.
     """
     dest_switch, last = fabric.end_switch[dest], delivery_channels(fabric, dest)

@@ -96,6 +96,13 @@ def freeze_arrays(value: object) -> None:
             object.__setattr__(value, item.name, frozen(array))
 
 
+class Frozen:
+    """Base of frozen dataclasses whose arrays are read-only."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+
 LABELS = ("name", "names", "hosts", "node_guid", "port_guid", "notes")
 """Fields of a fabric that say what its parts are called."""
 

@@ -33,6 +33,18 @@ def components(n: int, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArra
     return np.unique(root, return_inverse=True)[1].astype(np.int32)
 
 
+def rows_of(offset: NDArray[np.integer], row: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many entries rows of a CSR array have, none where the row is negative, and the places of all.
+
+    >>> import numpy as np
+    >>> [part.tolist() for part in rows_of(np.array([0, 2, 3, 6]), np.array([2, -1, 0]))]
+    [[3, 0, 2], [3, 4, 5, 0, 1]]
+    """
+    count = np.where(row < 0, 0, offset[np.maximum(row, 0) + 1] - offset[np.maximum(row, 0)])
+    begin = offset[np.maximum(row, 0)] - (np.cumsum(count) - count)
+    return count, np.repeat(begin, count) + np.arange(count.sum())
+
+
 def refine_colours(
     colour: Colours, sender: NDArray[np.integer], receiver: NDArray[np.integer], cable: Colours
 ) -> Colours:

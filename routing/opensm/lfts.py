@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.opensm import lft_text
 from routing.tables import NO_PATH, RoutingTables, lid_owners, walk
 from topo.amounts import listed
 from topo.budget import LFT_BYTES, LFT_PIPE
@@ -192,8 +193,6 @@ def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsR
     >>> bool((found.tables.lft == routed.tables.lft).all()), found.notes
     (True, ())
     """
-    from routing.opensm import lft_text
-
     switches, ends = fabric.node_guid[: fabric.n_switches], fabric.end_guid
     switch_order, end_order = np.argsort(switches, kind="stable"), np.argsort(ends, kind="stable")
     radix = np.diff(fabric.port_offset[: fabric.n_switches + 1]).astype(np.int64)
@@ -289,8 +288,6 @@ def _further_lids(
 
 
 def _reason(error: int, value: int) -> str:
-    from routing.opensm import lft_text
-
     return {
         lft_text.BAD_HEADER: "a table opens without the GUID of its switch; expected ' guid 0x<16 digits> '",
         lft_text.NO_SWITCH: "an entry before the first switch; expected a line 'Unicast lids ... guid 0x...' above",

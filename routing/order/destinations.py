@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.tables import NO_PATH, RoutingTables, assign_lids, delivery_channels
-from topo.fabric import Fabric, Role, freeze_arrays
+from topo.fabric import Fabric, Frozen, Role
 from topo.graphs import components
 
 Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Destinations:
+class Destinations(Frozen):
     """The D end ports with a LID, grouped by the switch that each hangs on or is; groups stand in tree order."""
 
     lid: Ints
@@ -38,9 +38,6 @@ class Destinations:
     turn: Ints
     """(D,) the same, but of the hosts in groups before, only those of the most common role of the group count. Modulo
     the uplinks of a leaf this spreads the hosts of every role evenly, and those of one leaf over different uplinks."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
 
 def destinations_of(fabric: Fabric, lids: NDArray[np.uint16], level: NDArray[np.int64]) -> Destinations:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from routing.order.channel_order import with_ranks
 from routing.order.legal import ChannelOrder
-from topo.fabric import Fabric, Role, freeze_arrays
+from topo.fabric import Fabric, Frozen, Role
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -58,7 +58,7 @@ class Phase(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Zones:
+class Zones(Frozen):
     """Zones, and what joins them."""
 
     zone: NDArray[np.int32]
@@ -72,9 +72,6 @@ class Zones:
     turns: NDArray[np.int32]
     """(2, S) zone, and the number of each switch among those of its zone and level that hold no border; -1 for others,
     and where a zone has one border leaf only."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
 
 def zones_of(fabric: Fabric, order: ChannelOrder, level: Ints) -> Zones | None:

@@ -109,19 +109,14 @@ class Quality(Shown):
             "shifts": self.shift,
             "halving-doubling": self.halving_doubling,
         }
-        found = list(kinds.values())
-        return Table(
+        found = Table.of(
             "flows on the fullest channel between switches",
-            (
-                Column("of", list(kinds)),
-                Column("phases", [item.phases for item in found]),
-                Column("bandwidth of a flow", [item.bandwidth for item in found], digits=".3f"),
-                Column("median phase", [item.max_load_median for item in found], digits="g"),
-                Column("mean phase", [item.max_load_mean for item in found], digits=".2f"),
-                Column("worst phase", [item.max_load_worst for item in found]),
-                Column("lost flows", [item.lost for item in found]),
-            ),
+            kinds.values(),
+            *("phases", ("bandwidth", "bandwidth of a flow", "", ".3f")),
+            *(("max_load_median", "median phase", "", "g"), ("max_load_mean", "mean phase", "", ".2f")),
+            *(("max_load_worst", "worst phase"), ("lost", "lost flows")),
         )
+        return replace(found, columns=(Column("of", list(kinds)), *found.columns))
 
     @property
     def load_table(self) -> Table:
@@ -131,18 +126,9 @@ class Quality(Shown):
     @property
     def uplink_table(self) -> Table:
         """Destinations over each uplink of a leaf, by role."""
-        shares = self.uplinks
-        return Table(
-            "destinations over an uplink of a leaf",
-            (
-                Column("role", [role_name(share.role) for share in shares]),
-                Column("uplinks", [share.uplinks for share in shares]),
-                Column("used", [share.used for share in shares]),
-                Column("min", [share.min for share in shares]),
-                Column("mean", [share.mean for share in shares], digits=",.1f"),
-                Column("max", [share.max for share in shares]),
-            ),
-        )
+        role = (lambda share: role_name(share.role), "role")
+        columns = (role, "uplinks", "used", "min", ("mean", "mean", "", ",.1f"), "max")
+        return Table.of("destinations over an uplink of a leaf", self.uplinks, *columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""

@@ -15,7 +15,7 @@ from routing.repairs.trees import RepairNet, sum_load
 from routing.routed import Routed
 from routing.tables import RoutingTables
 from topo.errors import RoutingError
-from topo.fabric import Fabric, Kind, freeze_arrays, frozen
+from topo.fabric import Fabric, Frozen, Kind, frozen
 from topo.table import Brief
 
 HOST, OTHER = 1.0, 1 / 256
@@ -23,7 +23,7 @@ HOST, OTHER = 1.0, 1 / 256
 
 
 @dataclass(frozen=True, eq=False)
-class RepairBasis(Brief):
+class RepairBasis(Frozen, Brief):
     """A routed fabric of S switches and P ports, prepared for repairs of its tables."""
 
     routed: Routed
@@ -36,9 +36,6 @@ class RepairBasis(Brief):
     """(T, S) the forwarding tables by LID and switch: those of a destination stand together."""
     depends: NDArray[np.uint64] = field(repr=False)
     """(P, words) which channels wait for which, as `routing.Proof.depends`; without rows where there is no order."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return f"of {self.routed._brief()}"

@@ -22,15 +22,15 @@ from routing.repairs.updates import Updates, order_updates
 from routing.routed import Routed
 from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables
 from topo.errors import RoutingError, plural
-from topo.fabric import Fabric, freeze_arrays, frozen
-from topo.table import Column, Shown, Table
+from topo.fabric import Fabric, Frozen, frozen
+from topo.table import Shown, Table
 
 ROUND_EFFORT = 200_000
 """Entries towards affected destinations up to which a second round chooses each again, with the loads of all."""
 
 
 @dataclass(frozen=True, eq=False)
-class Repair(Shown):
+class Repair(Frozen, Shown):
     """Tables for a fabric after failures, beside those for the whole fabric."""
 
     before: Routed = field(repr=False)
@@ -44,9 +44,6 @@ class Repair(Shown):
     entries are new, as when repaired paths need more lanes."""
     rank: NDArray[np.int32] = field(repr=False)
     """(P,) position of each channel between switches in that order; -1 for other ports, and all -1 on several lanes."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def down(self) -> NDArray[np.int32]:
@@ -84,7 +81,7 @@ class Repair(Shown):
             "switches to write": len(np.unique(changed[:, 0])),
             "how": self.how,
         }
-        return Table("repair", (Column("of", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows("repair", ("of", "value"), figures.items())
 
     def _brief(self) -> str:
         return (
@@ -94,8 +91,7 @@ class Repair(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON, with all ports of hosts by name."""
-        names, values = self.table.columns[:2]
-        found = dict(zip((str(name).replace(" ", "_") for name in names.values), values.values, strict=True))
+        found = {name.replace(" ", "_"): value for name, value in self.table.rows()}
         cut = [self.before.fabric.port_label(port) for port in self.ports_cut_off]
         return found | {"host_ports_without_a_cable": cut}
 

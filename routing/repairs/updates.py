@@ -33,8 +33,8 @@ from routing.order.dependencies import topological_order
 from routing.routed import Routed
 from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables, lid_owners
 from topo.errors import RoutingError, plural
-from topo.fabric import MAX_UNICAST_LID, Fabric, freeze_arrays, frozen
-from topo.table import Column, Shown, Table
+from topo.fabric import MAX_UNICAST_LID, Fabric, Frozen, frozen
+from topo.table import Shown, Table
 
 HOME = 1 << 30
 """Rank at a destination's own switch, where packets have arrived."""
@@ -44,7 +44,7 @@ CHUNK = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Updates(Shown):
+class Updates(Frozen, Shown):
     """Stages in which new entries are written, and the order of channels that proves them."""
 
     fabric: Fabric = field(repr=False)
@@ -59,9 +59,6 @@ class Updates(Shown):
     longest: NDArray[np.int64]
     """(stages,) most switches that a packet to a LID that changes and is not drained passes in a mixture of the stage;
     0 where all are drained."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def stages(self) -> int:
@@ -83,33 +80,21 @@ class Updates(Shown):
     def table(self) -> Table:
         """What is written, stage by stage."""
         writes = self.writes
-        rows = [writes[writes[:, 0] == stage] for stage in range(self.stages)]
-        return Table(
-            "order of updates",
-            (
-                Column("stage", list(range(1, self.stages + 1))),
-                Column("switches", [len(np.unique(part[:, 1])) for part in rows]),
-                Column("blocks", [len(part) for part in rows]),
-                Column("entries", [int(part[:, 3].sum()) for part in rows]),
-                Column("longest path", self.longest.tolist()),
-            ),
-        )
+        parts = [writes[writes[:, 0] == stage] for stage in range(self.stages)]
+        counts = [(len(np.unique(part[:, 1])), len(part), int(part[:, 3].sum())) for part in parts]
+        rows = [(at, *row, far) for at, (row, far) in enumerate(zip(counts, self.longest.tolist(), strict=True), 1)]
+        return Table.of_rows("order of updates", ("stage", "switches", "blocks", "entries", "longest path"), rows)
 
     @property
     def write_table(self) -> Table:
         """Every block that is written, in order."""
-        stage, switch, block, count = self.writes.T
-        return Table(
-            "blocks to write",
-            (
-                Column("stage", (stage + 1).tolist()),
-                Column("switch", [self.fabric.label(one) for one in switch.tolist()]),
-                Column("guid", [f"0x{guid:016x}" for guid in self.fabric.node_guid[switch].tolist()]),
-                Column("block", block.tolist()),
-                Column("first LID", (block * LFT_BLOCK).tolist()),
-                Column("entries that change", count.tolist()),
-            ),
-        )
+        fabric, guid = self.fabric, self.fabric.node_guid
+        rows = [
+            (stage + 1, fabric.label(switch), f"0x{guid[switch]:016x}", block, block * LFT_BLOCK, count)
+            for stage, switch, block, count in self.writes.tolist()
+        ]
+        names = ("stage", "switch", "guid", "block", "first LID", "entries that change")
+        return Table.of_rows("blocks to write", names, rows)
 
     def _brief(self) -> str:
         text = f"{plural(len(self.writes), 'block')} in {plural(self.stages, 'stage')}"
@@ -118,12 +103,8 @@ class Updates(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the stages as plain values, ready for JSON."""
         names = ("stage", "switch", "guid", "block", "first_lid", "entries")
-        columns = [column.values for column in self.write_table.columns]
-        return {
-            "stages": self.stages,
-            "drained_lids": self.drained.tolist(),
-            "writes": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
-        }
+        writes = [dict(zip(names, row, strict=True)) for row in self.write_table.rows()]
+        return {"stages": self.stages, "drained_lids": self.drained.tolist(), "writes": writes}
 
 
 def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None = None) -> Updates:

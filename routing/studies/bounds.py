@@ -12,8 +12,7 @@ computed anew from them, so that it holds even where they are not the best.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +20,11 @@ from scipy.sparse import block_diag, csr_array, eye_array, hstack, kron
 from scipy.sparse.csgraph import dijkstra
 from scipy.special import gammaln
 
+from routing.machine_code import kernel
 from routing.names import find_ends
-from routing.studies.spread import spread_traffic
 from topo.fabric import Fabric, Role
 from topo.graphs import components
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,13 +56,12 @@ class Bounds(Shown):
     @property
     def table(self) -> Table:
         """The bounds, and what they follow from."""
-        names = ["pairs over the fullest link, at least", "because of", "effective bisection, at most"]
-        values = [f"{self.max_load:,}", self.why, f"{self.ebb:.3f}"]
-        return Table("what no routing can beat", (Column("of", names), Column("value", values)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the bounds as plain values, ready for JSON."""
-        return asdict(self)
+        figures = {
+            "pairs over the fullest link, at least": f"{self.max_load:,}",
+            "because of": self.why,
+            "effective bisection, at most": f"{self.ebb:.3f}",
+        }
+        return Table.of_rows("what no routing can beat", ("of", "value"), figures.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +230,56 @@ def _lengths(net: Net, cut: Ints, ceiling: float) -> Floats:
         exponent += load / (max(load.max(), 1e-300) * np.sqrt(turn + 1))
         exponent = np.maximum(exponent - exponent.max(), LEAST)
     return best_length
+
+
+@kernel
+def spread_traffic(
+    indptr: Ints,
+    receiver: Ints,
+    length: Floats,
+    hosts: Floats,
+    target: Ints,
+    distance: Floats,
+    order: Ints,
+    slack: float,
+) -> Floats:
+    """Return (A,) pairs of hosts over each arc when switches split traffic evenly over nearly shortest paths.
+
+    Parameters
+    ----------
+    indptr, receiver, length
+        Arcs by sending switch, and their lengths.
+    hosts : (S,) float64
+        Hosts at each switch.
+    target : (D,) int64
+        Switches that hosts hang on.
+    distance : (D, S) float64
+        From each switch to each target.
+    order : (D, S) int64
+        Switches by distance.
+    slack : float
+        Part of the distance by which a path may be longer than the shortest.
+    """
+    load, flow = np.zeros(len(receiver)), np.zeros(len(hosts))
+    for row in range(len(target)):
+        flow[:] = 0.0
+        for place in range(len(hosts) - 1, 0, -1):
+            here = order[row, place]
+            far = distance[row, here]
+            flow[here] += hosts[here] * hosts[target[row]]
+            if flow[here] == 0.0 or far == np.inf:
+                continue
+            arcs = 0
+            for arc in range(indptr[here], indptr[here + 1]):
+                rest = distance[row, receiver[arc]]
+                if rest < far and length[arc] + rest <= far * (1.0 + slack):
+                    arcs += 1
+            for arc in range(indptr[here], indptr[here + 1]):
+                rest = distance[row, receiver[arc]]
+                if rest < far and length[arc] + rest <= far * (1.0 + slack):
+                    load[arc] += flow[here] / arcs
+                    flow[receiver[arc]] += flow[here] / arcs
+    return load
 
 
 def _program(net: Net) -> Floats:

@@ -10,7 +10,7 @@ k - 1 cables fail.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,18 +62,14 @@ class FailureStudy(Shown):
     @property
     def table(self) -> Table:
         """Disjoint shortest paths between leaves before and after."""
-        both = (self.before, self.after)
-        return Table(
+        found = Table.of(
             f"{plural(len(self.failed), 'link')} failed",
-            (
-                Column("links", ["all", "without those that failed"]),
-                Column("pairs of leaves", [one.pairs for one in both]),
-                Column("connected", [one.connected for one in both]),
-                Column("disjoint shortest paths", [one.mean for one in both], digits=".2f"),
-                Column("fewest", [one.least for one in both]),
-                Column("distance", [one.distance for one in both], "links", digits=".2f"),
-            ),
+            (self.before, self.after),
+            *(("pairs", "pairs of leaves"), "connected", ("mean", "disjoint shortest paths", "", ".2f")),
+            *(("least", "fewest"), ("distance", "distance", "links", ".2f")),
         )
+        links = Column("links", ["all", "without those that failed"])
+        return replace(found, columns=(links, *found.columns))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""

@@ -14,7 +14,7 @@ from routing.quality.figures import bisections, permutations, shifts
 from routing.studies.adaptive.shares import fill
 from routing.tables import tree_order
 from topo.errors import HeddleError
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class HashedShares(Shown):
         """The rates, as shares."""
         names = {"mean": "mean", "p5": "mean_p5", "p95": "mean_p95"}
         names |= {"slowest": "least", "slowest p5": "least_p5", "slowest p95": "least_p95"}
-        columns = (Column(title, [getattr(row, of) for row in self.rows], digits=".2f") for title, of in names.items())
+        columns = ((of, title, "", ".2f") for title, of in names.items())
         title = f"share of its own link that a flow gets by {self.engine}: median over {self.draws} draws, p5 and p95"
-        return Table(title, (Column("flows", [row.pattern for row in self.rows]), *columns))
+        return Table.of(title, self.rows, ("pattern", "flows"), *columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rates by pattern as plain values, ready for JSON."""

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.engines.base import Engine, route
+from routing.engines.base import route
 from routing.names import end_label, find_ends, find_link, find_part, find_ports
 from routing.proof import Proof, prove, role_name
 from routing.quality.figures import Quality, measure
 from routing.routed import Routed
 from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints, walk
 from topo.errors import RoutingError, plural
-from topo.fabric import Fabric, Role, freeze_arrays
-from topo.table import Column, Shown, Table
+from topo.fabric import Fabric, Frozen, Role
+from topo.graphs import rows_of
+from topo.table import Shown, Table
 
 BLOCK = 1 << 20
 """Packets that are walked at a time."""
@@ -27,9 +28,12 @@ Endpoints = EndpointSet | Sequence[int | str] | NDArray[np.integer]
 MOST_PAIRS = 100_000_000
 """Pairs that are listed; 8 bytes each."""
 
+BY_ROLE = ("from", "to", "pairs")
+"""Columns of a table of pairs by role."""
+
 
 @dataclass(frozen=True, eq=False)
-class LinkUse(Shown):
+class LinkUse(Frozen, Shown):
     """Who uses a link: the pairs whose path goes over it."""
 
     fabric: Fabric = field(repr=False)
@@ -40,9 +44,6 @@ class LinkUse(Shown):
     back: NDArray[np.int32]
     """(m, 2) the same of the other direction."""
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
     def _directions(self) -> list[tuple[str, NDArray[np.int32]]]:
         ports = self.port, int(self.fabric.peer[self.port])
         return list(zip(map(self.fabric.channel_label, ports), (self.forth, self.back), strict=True))
@@ -50,22 +51,14 @@ class LinkUse(Shown):
     @property
     def table(self) -> Table:
         """Pairs over each direction, by role of source and destination."""
-        rows = [
-            (channel, *row)
-            for channel, pairs in self._directions()
-            for row in (("all", "all", len(pairs)), *_by_role(self.fabric, pairs))
-        ]
-        names = ("channel", "from", "to", "pairs")
-        columns = zip(names, zip(*rows, strict=True), strict=True)
-        return Table("pairs over the link", tuple(Column(name, list(values)) for name, values in columns))
+        rows = [(name, *row) for name, pairs in self._directions() for row in _counts(self.fabric, pairs)]
+        return Table.of_rows("pairs over the link", ("channel", *BY_ROLE), rows)
 
     @property
     def pair_table(self) -> Table:
         """Every pair."""
-        channels = [channel for channel, pairs in self._directions() for _ in range(len(pairs))]
-        return Table(
-            "who uses the link", (Column("channel", channels), *_columns(self.fabric, [self.forth, self.back]))
-        )
+        rows = [(name, *pair) for name, pairs in self._directions() for pair in _labels(self.fabric, pairs)]
+        return Table.of_rows("who uses the link", ("channel", "source", "destination"), rows)
 
     def _shown(self) -> tuple[Table, ...]:
         return self.table, self.pair_table
@@ -76,23 +69,19 @@ class LinkUse(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all pairs as plain values, ready for JSON."""
+        fabric = self.fabric
         return {
-            "link": self.fabric.channel_label(self.port),
+            "link": fabric.channel_label(self.port),
             "directions": [
-                {
-                    "channel": channel,
-                    "count": len(pairs),
-                    "by_role": [dict(zip(("from", "to", "pairs"), row, strict=True)) for row in rows],
-                    "pairs": _labels(self.fabric, pairs),
-                }
-                for channel, pairs in self._directions()
-                for rows in [_by_role(self.fabric, pairs)]
+                {"channel": name, "count": len(pairs), "by_role": _by_role(fabric, pairs)}
+                | {"pairs": _labels(fabric, pairs)}
+                for name, pairs in self._directions()
             ],
         }
 
 
 @dataclass(frozen=True, eq=False)
-class LossStudy(Shown):
+class LossStudy(Frozen, Shown):
     """The loss of one switch, link or host: with the present tables, and routed anew."""
 
     fabric: Fabric = field(repr=False)
@@ -110,9 +99,6 @@ class LossStudy(Shown):
     engine: str
     """Engine of the new tables."""
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
     @property
     def lost_for_good(self) -> int:
         """Pairs that no tables deliver any longer, since no cables connect them."""
@@ -122,30 +108,20 @@ class LossStudy(Shown):
     def table(self) -> Table:
         """Missing pairs, fullest link and effective bisection in each state."""
         rows = self._rows()
-        digits = {"mean load": ",.0f", "bisection": ".3f"}
-        names = [name for name in rows[0] if name != "tables"]
-        return Table(
-            f"without {self.part}",
-            (
-                Column("tables", [row["tables"] for row in rows]),
-                *(
-                    Column(name.replace("_", " "), [row[name] for row in rows], digits=digits.get(name, ""))
-                    for name in names
-                ),
-            ),
-        )
+        digits = [".3f" if name == "bisection" else "" for name in rows[0]]
+        names = [name.replace("_", " ") for name in rows[0]]
+        return Table.of_rows(f"without {self.part}", names, [tuple(row.values()) for row in rows], digits)
 
     @property
     def lost_table(self) -> Table:
         """Pairs that are lost, by role."""
-        rows = [("all", "all", len(self.lost)), *_by_role(self.fabric, self.lost)]
-        columns = zip(("from", "to", "pairs"), zip(*rows, strict=True), strict=True)
-        return Table("pairs lost until it is rerouted", tuple(Column(name, list(part)) for name, part in columns))
+        return Table.of_rows("pairs lost until it is rerouted", BY_ROLE, _counts(self.fabric, self.lost))
 
     @property
     def pair_table(self) -> Table:
         """Every pair that is lost."""
-        return Table("pairs lost until it is rerouted", tuple(_columns(self.fabric, [self.lost])))
+        pairs = _labels(self.fabric, self.lost)
+        return Table.of_rows("pairs lost until it is rerouted", ("source", "destination"), pairs)
 
     def _rows(self) -> list[dict[str, Any]]:
         names = ("as it is", "without it", f"without it, routed anew by {self.engine}")
@@ -174,9 +150,7 @@ class LossStudy(Shown):
             "states": self._rows(),
             "lost": len(self.lost),
             "lost_for_good": self.lost_for_good,
-            "by_role": [
-                dict(zip(("from", "to", "pairs"), row, strict=True)) for row in _by_role(self.fabric, self.lost)
-            ],
+            "by_role": _by_role(self.fabric, self.lost),
             "pairs": _labels(self.fabric, self.lost),
         }
 
@@ -215,14 +189,7 @@ def link_use(routed: Routed, link: int | str, endpoints: Endpoints = "hca") -> L
     return LinkUse(routed.fabric, port, forth, back)
 
 
-def study_loss(
-    routed: Routed,
-    part: int | str,
-    *,
-    engine: str | Engine = "auto",
-    endpoints: EndpointSet = "hca",
-    seed: int = 0,
-) -> LossStudy:
+def study_loss(routed: Routed, part: int | str, *, endpoints: EndpointSet = "hca") -> LossStudy:
     """Study the loss of one switch, link or host: which pairs are lost, and how the others fare.
 
     Parameters
@@ -230,17 +197,13 @@ def study_loss(
     routed : Routed
     part : int or str
         A switch, a link or a host, as `find_part` takes it.
-    engine : str or Engine
-        What routes the rest anew, as `routing.route` takes it.
     endpoints : str
         Whose pairs count, as `routing.prove` takes it.
-    seed
-        As `routing.measure` takes them.
 
     Raises
     ------
     HeddleError
-        When there is no such part, or the engine does not route the rest.
+        When there is no such part, or no engine routes the rest.
 
     Examples
     --------
@@ -252,12 +215,12 @@ def study_loss(
     fabric = Routed.given(routed).fabric
     ports, name = find_part(fabric, part)
     left = fabric.without(ports)
-    again = route(left, engine, lmc=0)  # to be judged, not to be loaded
+    again = route(left, "auto", lmc=0)  # to be judged, not to be loaded
     ends = select_endpoints(fabric, routed.tables, endpoints)
     pairs = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), endpoints)
 
     def judged(one: Routed) -> tuple[Proof, Quality]:
-        return prove(one, ends), measure(one, ends, seed=seed)
+        return prove(one, ends), measure(one, ends)
 
     static = Routed(left, routed.tables)
     return LossStudy(fabric, name, pairs, judged(routed), judged(static), judged(again), again.tables.engine)
@@ -332,30 +295,25 @@ def pairs_over(
         total += int(attached[group].sum())
         if total > MOST_PAIRS:
             raise RoutingError(f"more than {MOST_PAIRS:,} pairs go over it, too many to list")
-        row = np.repeat(np.arange(len(to)), attached[group])
-        number = np.arange(len(row)) - np.repeat(np.cumsum(attached[group]) - attached[group], attached[group])
-        member = first[group[row]] + number
+        count, member = rows_of(np.append(first, len(senders)), group)
+        row = np.repeat(np.arange(len(to)), count)
         wanted = (passes[row] | injects[member]) & (senders[member] != to[row])
         found.append(np.stack([senders[member[wanted]], to[row[wanted]]], axis=1).astype(np.int32))
     return np.concatenate(found)
 
 
-def _by_role(fabric: Fabric, pairs: NDArray[np.int32]) -> list[tuple[str, str, int]]:
-    """Return how many pairs there are from each role to each."""
-    roles = fabric.role[fabric.end_node[pairs]].astype(np.int64)
-    kinds, counts = np.unique(roles[:, 0] * 256 + roles[:, 1], return_counts=True)
-    return [
-        (role_name(Role(kind // 256)), role_name(Role(kind % 256)), count)
-        for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True)
-    ]
+def _counts(fabric: Fabric, pairs: NDArray[np.int32]) -> list[tuple[str, str, int]]:
+    """Return how many pairs there are, and how many from each role to each."""
+    roles = fabric.role[fabric.end_node[pairs]]
+    kinds, counts = np.unique(roles, axis=0, return_counts=True)
+    names = [[role_name(Role(role)) for role in kind] for kind in kinds.tolist()]
+    each = ((near, far, count) for (near, far), count in zip(names, counts.tolist(), strict=True))
+    return [("all", "all", len(pairs)), *each]
 
 
-def _columns(fabric: Fabric, parts: list[NDArray[np.int32]]) -> list[Column]:
-    pairs = np.concatenate(parts)
-    return [
-        Column(name, [end_label(fabric, end) for end in pairs[:, side].tolist()])
-        for side, name in enumerate(("source", "destination"))
-    ]
+def _by_role(fabric: Fabric, pairs: NDArray[np.int32]) -> list[dict[str, str | int]]:
+    """Return the same but for the sum, as plain values."""
+    return [dict(zip(BY_ROLE, row, strict=True)) for row in _counts(fabric, pairs)[1:]]
 
 
 def _labels(fabric: Fabric, pairs: NDArray[np.int32]) -> list[list[str]]:

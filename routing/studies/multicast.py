@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from topo.errors import FormatError, plural
 from topo.fabric import Fabric
 from topo.files.text import lines_of, read_lines
 from topo.graphs import components
-from topo.table import Column, Shown, Table
+from topo.table import Record, Shown, Table
 
 ENTRY = re.compile(r"0x([0-9a-f]{1,4})\s*:((?:\s+0x[0-9a-f]{1,3})*)\s*", re.IGNORECASE)
 FIRST_LID, LAST_LID = 0xC000, 0xFFFE
@@ -36,7 +36,7 @@ FIRST_LID, LAST_LID = 0xC000, 0xFFFE
 
 
 @dataclass(frozen=True)
-class MulticastGroup:
+class MulticastGroup(Record):
     """What the entries of one multicast LID give."""
 
     mlid: int
@@ -56,6 +56,8 @@ class MulticastGroup:
     """Ports without a cable."""
     example: str
     """The first thing wrong."""
+
+    _derived = ("holds",)
 
     @property
     def holds(self) -> bool:
@@ -86,24 +88,19 @@ class MulticastStudy(Shown):
     def table(self) -> Table:
         """The groups, those first that do not hold."""
         rows = sorted(self.groups, key=lambda group: (group.holds, group.mlid))
-        figures = ("switches", "members", "depth", "one_sided", "parts", "loops", "unplugged")
-        return Table(
+        return Table.of(
             "multicast groups",
-            (
-                Column("LID", [f"0x{row.mlid:04x}" for row in rows]),
-                Column("", ["holds" if row.holds else "fails" for row in rows]),
-                *(Column(name.replace("_", "-"), [getattr(row, name) for row in rows]) for name in figures),
-                Column("for example", [row.example for row in rows]),
-            ),
+            rows,
+            (lambda row: f"0x{row.mlid:04x}", "LID"),
+            (lambda row: "holds" if row.holds else "fails", ""),
+            *("switches", "members", "depth", ("one_sided", "one-sided"), "parts", "loops", "unplugged"),
+            ("example", "for example"),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the groups as plain values, ready for JSON."""
-        return {
-            "holds": self.holds,
-            "most_per_switch": self.most_per_switch,
-            "groups": [asdict(group) | {"holds": group.holds} for group in self.groups],
-        }
+        groups = [group.to_dict() for group in self.groups]
+        return {"holds": self.holds, "most_per_switch": self.most_per_switch, "groups": groups}
 
 
 def read_mcfdbs(path: str | Path, fabric: Fabric) -> MulticastStudy:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -14,11 +13,11 @@ from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import select_endpoints
 from topo.errors import plural
-from topo.table import Brief
+from topo.table import Brief, Record
 
 
 @dataclass(frozen=True)
-class Multipath(Brief):
+class Multipath(Brief, Record):
     """What the paths to the LIDs of a port share, over ordered pairs of host ports on different switches."""
 
     lids: int
@@ -46,10 +45,6 @@ class Multipath(Brief):
             f"have paths without a cable in common; fullest link by LID {', '.join(f'{n:,}' for n in self.max_load)} "
             f"pairs, {self.max_load_of_all / self.lids:,.0f} if all are used alike"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values, ready for JSON."""
-        return dict(vars(self))
 
 
 def measure_lids(routed: Routed) -> Multipath:

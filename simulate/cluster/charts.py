@@ -85,9 +85,7 @@ def draw_run(run: ClusterRun, *, bare: bool = False) -> Drawing:
     return chart("jobs over time", about, [axes, nodes, failed_nodes], legend, bare=bare)
 
 
-def draw_failures(
-    parts: Mapping[PartKind, Parts], rules: FailureSpec, seed: int = 0, *, about: str = "", bare: bool = False
-) -> Drawing:
+def draw_failures(parts: Mapping[PartKind, Parts], rules: FailureSpec, seed: int = 0, *, about: str = "") -> Drawing:
     """Draw what fails in a year, and how many parts of each kind are down at a time.
 
     Parameters
@@ -96,8 +94,6 @@ def draw_failures(
         As `play_year` takes them: the same failures at the same times.
     about : str
         Of which cluster.
-    bare : bool
-        Whether it is part of a page that has `topo.palette.STYLE`: without title and margin.
 
     Examples
     --------
@@ -132,7 +128,7 @@ def draw_failures(
                     (0, most), 60, x_words=below, digits=",g")  # fmt: skip
         down.stairs(edges / DAY_S, count, shade, words=f"at most {int(count.max())} at once")
         charts.append(down)
-    return chart("failures over time", about or f"seed {seed}", charts, bare=bare)
+    return chart("failures over time", about or f"seed {seed}", charts)
 
 
 def _wait(axes: Axes, begin: float, end: float, row: int, unit_s: float, unit: str, name: str) -> None:

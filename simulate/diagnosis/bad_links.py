@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from routing.proof import Proof, prove
+from routing.proof import prove
 from routing.routed import Routed
 from simulate.diagnosis.counters import ERRORS, Counters
 from topo.errors import plural
@@ -83,7 +83,7 @@ WORDS = {
 }
 
 
-def find_bad_links(routed: Routed, counters: Counters, proof: Proof | None = None) -> BadLinks:
+def find_bad_links(routed: Routed, counters: Counters) -> BadLinks:
     """Rank the links whose counters of errors, or rates, say that they are bad.
 
     Parameters
@@ -91,8 +91,6 @@ def find_bad_links(routed: Routed, counters: Counters, proof: Proof | None = Non
     routed : Routed
         A fabric with the tables with which it ran.
     counters : Counters
-    proof : Proof, optional
-        Of these tables; made when left out.
 
     Examples
     --------
@@ -114,7 +112,7 @@ def find_bad_links(routed: Routed, counters: Counters, proof: Proof | None = Non
         counted.setdefault(_link(routed, port), {}).setdefault(port, {})
     if not counted:
         return BadLinks(())
-    proof = proof or prove(routed)
+    proof = prove(routed)
 
     def rank(link: int) -> tuple[bool, int, int, int]:
         said = counted[link].values()

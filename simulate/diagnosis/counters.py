@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from routing.routed import Routed
 from topo.errors import FormatError, plural
-from topo.fabric import Fabric, freeze_arrays
+from topo.fabric import Fabric, Frozen
 from topo.files.csv import split_row
 from topo.files.text import read_lines
 from topo.speeds import SPEEDS
@@ -55,7 +55,7 @@ PM_INFO_COLUMNS |= {name.lower(): name for name in ERRORS}
 
 
 @dataclass(frozen=True, eq=False)
-class Counters(Brief):
+class Counters(Frozen, Brief):
     """What the P ports of a fabric have sent, and what they could have sent while they waited."""
 
     sent_bytes: NDArray[np.float64]
@@ -70,9 +70,6 @@ class Counters(Brief):
     """Whether the tool has left out what is below its thresholds, as ``ibqueryerrors`` does."""
     degraded: Mapping[int, str] = field(default_factory=dict)
     """What a tool says of a link that is slower or narrower than it could be, by port."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def known(self) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from routing.names import EndNames
 from routing.routed import Routed
 from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
-from topo.fabric import freeze_arrays
+from topo.fabric import Frozen
 from topo.files.csv import plain_text
 from topo.files.text import read_lines
 from topo.table import Brief
@@ -27,7 +27,7 @@ MOST = 1e6
 
 
 @dataclass(frozen=True, eq=False)
-class Measured(Brief):
+class Measured(Frozen, Brief):
     """N measured pairs."""
 
     src: NDArray[np.int32]
@@ -38,9 +38,6 @@ class Measured(Brief):
     """(N,) Gb/s, above 0."""
     round: NDArray[np.int32]
     """(N,) pairs with the same number were measured at once, with the same number of bytes; -1 for one alone."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return plural(len(self.src), "measured pair")

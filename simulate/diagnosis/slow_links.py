@@ -24,9 +24,10 @@ from routing.studies.loss import pairs_over
 from simulate.diagnosis.measured import Measured
 from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.flows import Flows
-from simulate.traffic.network import GBPS, Network, rows_of
+from simulate.traffic.network import GBPS, Network
 from topo.errors import plural
-from topo.fabric import Fabric, freeze_arrays
+from topo.fabric import Fabric, Frozen
+from topo.graphs import rows_of
 from topo.table import Shown, Table
 
 PARTS = np.geomspace(0.02, 0.95, 60)
@@ -73,7 +74,7 @@ class Suspect:
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis(Shown):
+class Diagnosis(Frozen, Shown):
     """Suspects, and what to measure next."""
 
     fabric: Fabric
@@ -86,9 +87,6 @@ class Diagnosis(Shown):
 
     _slowed: ClassVar[str]
     """What each suspect slows down, as the heading of a column."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def _title(self) -> str:

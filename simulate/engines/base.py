@@ -143,7 +143,7 @@ class Engine(Protocol):
         """
 
 
-class FlowBook:
+class FlowBook(Engine):
     """Books of an engine: places of flows, which are used again, and the routes and connections that it has met.
 
     A subclass has arrays with a place for each flow, a row for each route and a row for each connection. Time is played
@@ -174,11 +174,6 @@ class FlowBook:
         self._spare: NDArray[np.int64] = np.zeros(0, np.int64)
         """Connections below `_n_connections` whose flows have all ended."""
         self._sent: NDArray[np.float64] = np.zeros(len(network.capacity_bytes_s))
-
-    @property
-    def now_s(self) -> float:
-        """Time of the last event, or until which `advance` was asked to play."""
-        raise NotImplementedError
 
     def _make_room(self, flows: int) -> int:
         """Make room for so many flows in all; return how many there is room for now."""

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from simulate.traffic.network import Network
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural
-from topo.fabric import freeze_arrays, frozen
-from topo.table import Brief, Column, Shown, Table, format_seconds
+from topo.fabric import Frozen, frozen
+from topo.table import Brief, Shown, Table, format_seconds
 
 LATENCY_PERCENTILES = (50.0, 99.0, 99.9, 100.0)
 """Percentiles of the latencies of packets that are reported; the last is the longest."""
 
 
 @dataclass(frozen=True, eq=False)
-class Congestion(Shown):
+class Congestion(Frozen, Shown):
     """What packets met on a network with R resources and L lanes."""
 
     network: Network
@@ -41,14 +41,8 @@ class Congestion(Shown):
     filled: NDArray[np.float64]
     """(L, R, B) packets behind each resource, in its buffer or on their way to it, at the end of each bin of time."""
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
     def _brief(self) -> str:
         return f"{self.model}: {plural(self.hops, 'hop')}"
-
-    def _shown(self) -> tuple[Table, ...]:
-        return (self.table,)
 
     @property
     def table(self) -> Table:
@@ -56,7 +50,7 @@ class Congestion(Shown):
         figures: dict[str, str | int] = {"engine": self.model, "hops": self.hops}
         for percent in LATENCY_PERCENTILES:
             figures[f"latency of packets, {percent:g} %"] = format_seconds(self.latency_s(percent))
-        return Table("packets", (Column("figure", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows("packets", ("figure", "value"), figures.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from simulate.traffic.network import Network, RouteTable
 from simulate.traffic.placement import EndPortNames
 from topo.drawing import Drawing
 from topo.errors import plural
-from topo.fabric import Fabric, Role, freeze_arrays, frozen
+from topo.fabric import Fabric, Frozen, Role, frozen
 from topo.table import Brief, Column, Shown, Table, format_seconds
 
 AS_HOT = 1e-9
@@ -98,7 +99,7 @@ class Rounds(Brief):
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome(Shown):
+class Outcome(Frozen, Shown):
     """What became of F flows on a network with R resources (`Network.resource_label` names them).
 
     Examples
@@ -133,9 +134,6 @@ class Outcome(Shown):
     rounds: Rounds | None = None
     """The rounds for which these flows stand as the first; its makespan and loads are those of all, durations those of
     the first, in which chunks wait otherwise for their connection. None for itself."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         brief = f"{self.network.fabric.name}: {plural(self.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
@@ -245,7 +243,7 @@ class Outcome(Shown):
             "bytes": self.n_rounds * float(self.flows.size_bytes.sum()),
             "instants": self.n_events,
         }
-        return Table("outcome", (Column("figure", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows("outcome", ("figure", "value"), figures.items())
 
     @property
     def links(self) -> Table:
@@ -255,15 +253,12 @@ class Outcome(Shown):
     @property
     def bottlenecks(self) -> Table:
         """Kinds of resources that held the critical path back, and for how long; the longest first."""
-        times = self.time_by_bottleneck(self.network.resource_kind)
-        share = [100 * time_s / self.makespan_s for time_s in times.values()]
-        return Table(
+        return Table.of(
             "bottlenecks of the critical path",
-            (
-                Column("resource", list(times)),
-                Column("time", list(times.values()), "s", "time"),
-                Column("share of the makespan", share, "%", ".0f"),
-            ),
+            self.time_by_bottleneck(self.network.resource_kind).items(),
+            (itemgetter(0), "resource"),
+            (itemgetter(1), "time", "s", "time"),
+            (lambda row: 100 * row[1] / self.makespan_s, "share of the makespan", "%", ".0f"),
         )
 
     def draw(self, title: str | None = None) -> Drawing:
@@ -368,16 +363,10 @@ class Outcome(Shown):
         for number, name in enumerate(self.network.devices.names, start=self.network.fabric.n_ports):
             of_kind.setdefault(re.sub(r"^\S+ | \d+", "", name), []).append(number)
         part = {kind: self.utilisation[numbers] for kind, numbers in of_kind.items()}
-        kinds = sorted(part, key=lambda kind: -float(part[kind].max().round(9)))
-        return Table(
-            "inside servers, fullest first",
-            (
-                Column("what", kinds),
-                Column("count", [len(part[kind]) for kind in kinds]),
-                Column("mean", [float(part[kind].mean()) for kind in kinds], digits=".1%"),
-                Column("fullest", [float(part[kind].max()) for kind in kinds], digits=".1%"),
-            ),
-        )
+        rows = [(kind, len(used), float(used.mean()), float(used.max())) for kind, used in part.items()]
+        rows.sort(key=lambda row: -round(row[3], 9))
+        names, digits = ("what", "count", "mean", "fullest"), ("", "", ".1%", ".1%")
+        return Table.of_rows("inside servers, fullest first", names, rows, digits)
 
     @cached_property
     def link_classes(self) -> tuple[LinkClass, ...]:

@@ -17,7 +17,7 @@ from simulate.engines.fluid.engine import Fluid
 from simulate.engines.outcome import Outcome
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural
-from topo.fabric import freeze_arrays, frozen
+from topo.fabric import Frozen, frozen
 from topo.table import Column, Shown, Table, format_seconds
 
 STALLED = 0.05
@@ -28,7 +28,7 @@ SLOWED = 1.1
 
 
 @dataclass(frozen=True, eq=False)
-class Saturation(Shown):
+class Saturation(Frozen, Shown):
     """Roots, trees and victims of F flows that were played as packets, with L lanes and P channels."""
 
     outcome: Outcome
@@ -42,9 +42,6 @@ class Saturation(Shown):
     """(F,)"""
     cause: NDArray[np.bool_]
     """(F,) flows that cross a root."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def tree(self) -> NDArray[np.bool_]:
@@ -72,7 +69,7 @@ class Saturation(Shown):
             "victims": int(self.victim.sum()),
             "the worst takes": f"{worst:.2f} times as long",
         }
-        return Table("congestion", (Column("figure", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows("congestion", ("figure", "value"), figures.items())
 
     @property
     def roots(self) -> Table:

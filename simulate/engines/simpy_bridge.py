@@ -82,9 +82,7 @@ class NetworkEnvironment(simpy.Environment):
 
         return self._start(begin)
 
-    def transfer_all(
-        self, src: ArrayLike, dst: ArrayLike, size_bytes: ArrayLike, *, sl: int = 0, tag: int = 0
-    ) -> simpy.Event:
+    def transfer_all(self, src: ArrayLike, dst: ArrayLike, size_bytes: ArrayLike, *, sl: int = 0) -> simpy.Event:
         """Begin flows, arrays that broadcast against each other; the event succeeds with the `Finished` of the last.
 
         Raises
@@ -92,7 +90,7 @@ class NetworkEnvironment(simpy.Environment):
         HeddleError
             As `transfer`, and when there are none.
         """
-        flows = Flows.of(src, dst, size_bytes, sl=sl, tag=tag)
+        flows = Flows.of(src, dst, size_bytes, sl=sl)
         if not len(flows):
             raise HeddleError("found a transfer without flows; expected at least one")
         return self.play(flows)

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from routing.lanes.policy import ASK
 from routing.machine_code import kernel
-from simulate.traffic.network import rows_of
 from simulate.traffic.walks import number_keys
 from topo.errors import HeddleError, plural
 from topo.fabric import frozen, owned
+from topo.graphs import rows_of
 from topo.table import Brief
 
 Order = Literal["peer", "adapter", "none"]
@@ -128,14 +128,7 @@ class Flows(Brief):
             When a size or time is negative, a dependency names no flow, or flows wait for each other in a circle.
         """
         n = np.broadcast_shapes((1,), *map(np.shape, (src, dst, size_bytes, start_s, delay_s)))[0]
-        flow, dep = (np.zeros(0, np.int64),) * 2 if after is None else (_numbers(x) for x in after)
-        for name, ids in (("after", flow), ("dep", dep)):
-            if len(ids) and not (ids.min() >= 0 and ids.max() < n):
-                bad = np.flatnonzero((ids < 0) | (ids >= n))
-                raise HeddleError(
-                    f"dependency {bad[0]} ({name}) names flow {ids[bad[0]]}; there are flows 0 to {n - 1}"
-                )
-        dep_offset, grouped = grouped_dependencies(n, flow, dep)
+        dep_offset, dep = _dependencies(n, after)
         level = np.asarray(sl)
         if n and (level.min() < ASK or level.max() > 15):
             raise HeddleError(f"service level {level.min() if level.min() < ASK else level.max()}; expected 0 to 15")
@@ -147,7 +140,7 @@ class Flows(Brief):
             delay_s=_column(delay_s, n, np.float64),
             sl=_column(level, n, np.int8),
             dep_offset=dep_offset,
-            dep=grouped,
+            dep=dep,
             tag=_column(tag, n, np.int32),
             connection=_column(connection, n, np.int32),
             rendezvous=_column(rendezvous, n, np.bool_),
@@ -280,18 +273,9 @@ class Flows(Brief):
         HeddleError
             As `of`.
         """
-        return Flows.of(
-            self.src,
-            self.dst,
-            self.size_bytes,
-            start_s=self.start_s,
-            delay_s=self.delay_s,
-            sl=self.sl,
-            tag=self.tag if tag is None else tag,
-            connection=self.connection,
-            rendezvous=self.rendezvous,
-            after=after,
-        )
+        offset, dep = _dependencies(len(self), after)
+        columns = {} if tag is None else {"tag": np.full(len(self), tag, np.int32)}
+        return self._replaced(dep_offset=offset, dep=dep, **columns)
 
     def waiting_first(self, time_s: float) -> Flows:
         """Return the flows with `time_s` more of delay before each one that waits for no other."""
@@ -339,6 +323,16 @@ def _column(values: ArrayLike, n: int, kind: DTypeLike) -> NDArray[Any]:
     if array.shape == (n,) and array.dtype == kind and array.flags.c_contiguous and not array.flags.writeable:
         return array
     return owned(np.broadcast_to(array, (n,)).astype(kind))
+
+
+def _dependencies(n: int, after: tuple[ArrayLike, ArrayLike] | None) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return ``dep_offset`` and ``dep`` of n flows that wait as `Flows.of` has it."""
+    flow, dep = (np.zeros(0, np.int64),) * 2 if after is None else (_numbers(ids) for ids in after)
+    for name, ids in (("after", flow), ("dep", dep)):
+        if len(ids) and not (ids.min() >= 0 and ids.max() < n):
+            bad = np.flatnonzero((ids < 0) | (ids >= n))
+            raise HeddleError(f"dependency {bad[0]} ({name}) names flow {ids[bad[0]]}; there are flows 0 to {n - 1}")
+    return grouped_dependencies(n, flow, dep)
 
 
 def _numbers(ids: ArrayLike) -> NDArray[np.integer]:

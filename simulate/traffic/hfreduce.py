@@ -144,19 +144,20 @@ class HFReduce:
         return _Schedule(operations, servers, size_bytes, trees, in_turn).flows()
 
 
+@dataclass(eq=False)
 class _Schedule:
     """The flows as they are put together. Arrays of their numbers have the axes chunk, server, GPU, bridged GPU."""
 
-    def __init__(
-        self, operations: MemoryOperations, servers: Servers, size_bytes: float, trees: Sequence[Tree], in_turn: int
-    ) -> None:
-        self.operations = operations
-        self.servers = servers
-        self.trees = trees
-        self.in_turn = in_turn
-        """Chunks that each tree takes."""
-        self.chunks = len(trees) * in_turn
-        self.chunk_bytes = size_bytes / self.chunks
+    operations: MemoryOperations
+    servers: Servers
+    size_bytes: float
+    trees: Sequence[Tree]
+    in_turn: int
+    """Chunks that each tree takes."""
+
+    def __post_init__(self) -> None:
+        self.chunks = len(self.trees) * self.in_turn
+        self.chunk_bytes = self.size_bytes / self.chunks
         self.columns: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]]] = []
         self.n_flows = 0
         self.waiters: list[NDArray[np.int64]] = []

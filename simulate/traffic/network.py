@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,8 @@ from simulate.traffic.walks import number_keys, walk
 from topo.catalog.devices import hop_latencies
 from topo.catalog.load import Catalog, load_catalog
 from topo.errors import FlowError, HeddleError, plural
-from topo.fabric import Fabric, Role, freeze_arrays, frozen
+from topo.fabric import Fabric, Frozen, Role, frozen
+from topo.graphs import rows_of
 from topo.table import Brief
 
 GBPS = 1e9 / 8
@@ -32,7 +33,7 @@ TUNED_LATENCIES = (
 
 
 @dataclass(frozen=True, eq=False)
-class Devices(Brief):
+class Devices(Frozen, Brief):
     """Places inside hosts where flows begin and end: GPUs, memory, SSDs. D devices that use X resources of their hosts.
 
     Device d is end port ``E + d`` to flows, on a fabric with E end ports. A flow between two devices crosses what the
@@ -60,7 +61,7 @@ class Devices(Brief):
     """(D,) `Way` by which a device is reached; empty where all are host memory."""
 
     def __post_init__(self) -> None:
-        freeze_arrays(self)
+        super().__post_init__()
         if not np.all(self.capacity_bytes_s > 0):
             bad = int(np.argmin(self.capacity_bytes_s > 0))
             raise HeddleError(f"{self.names[bad]} has {self.capacity_bytes_s[bad]} bytes/s; expected more than 0")
@@ -85,7 +86,7 @@ NO_DEVICES = Devices(
 
 
 @dataclass(frozen=True, eq=False)
-class RouteTable:
+class RouteTable(Frozen):
     """The routes of F flows, Q distinct ones."""
 
     route: NDArray[np.int32]
@@ -103,10 +104,6 @@ class RouteTable:
     paths their mean."""
     lane: NDArray[np.uint8]
     """(Q,) virtual lane, 0 when the network has one lane for all."""
-
-    def __post_init__(self) -> None:
-        for item in fields(self):
-            object.__setattr__(self, item.name, frozen(getattr(self, item.name)))
 
     @property
     def n_routes(self) -> int:
@@ -419,10 +416,3 @@ class Network(Brief):
                 f"there are weights for lanes 0 to {len(self.lane_weight) - 1}",
             )
         return lane
-
-
-def rows_of(offset: NDArray[np.integer], row: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return how many entries rows of a CSR array have, none where the row is negative, and the places of all."""
-    count = np.where(row < 0, 0, offset[np.maximum(row, 0) + 1] - offset[np.maximum(row, 0)])
-    begin = offset[np.maximum(row, 0)] - (np.cumsum(count) - count)
-    return count, np.repeat(begin, count) + np.arange(count.sum())

@@ -41,18 +41,13 @@ def zone_of(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int16]:
     return fabric.zone[fabric.end_node[np.asarray(ends, np.int64)]]
 
 
-def as_placed(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Ranks in the order of the nodes given."""
-    return np.asarray(ends, np.int32)
-
-
-def by_leaf(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
+def by_leaf(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
     """Ranks leaf after leaf, so that neighbours in a ring hang on one leaf wherever they can."""
     end = np.asarray(ends, np.int32)
     return end[np.argsort(leaf_of(fabric, end), kind="stable")]
 
 
-def by_zone(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
+def by_zone(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
     """Ranks zone after zone, and leaf after leaf within: a ring crosses between two zones once each way.
 
     A double binary tree of these ranks still crosses up to eight times; the algorithm ``zone-tree`` crosses once.
@@ -61,12 +56,7 @@ def by_zone(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArra
     return end[np.lexsort((leaf_of(fabric, end), zone_of(fabric, end)))]
 
 
-def shuffled(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Ranks in random order: what a scheduler that ignores the network does at worst."""
-    return rng.permutation(np.asarray(ends, np.int32))
-
-
-def halving_doubling(fabric: Fabric, ends: ArrayLike, rng: np.random.Generator) -> NDArray[np.int32]:
+def halving_doubling(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
     """Ranks on a BiGraph such that no two partners of a halving-doubling step share a channel: EFLOPS' HDRM.
 
     A BiGraph has two sides of s switches, each switch linked to all of the other side and holding m of the hosts.
@@ -131,13 +121,14 @@ def _side(fabric: Fabric, switches: NDArray[np.int32]) -> NDArray[np.int8]:
 
 
 MAPPINGS: dict[str, Callable[[Fabric, ArrayLike, np.random.Generator], NDArray[np.int32]]] = {
-    "as-placed": as_placed,
-    "by-leaf": by_leaf,
-    "by-zone": by_zone,
-    "halving-doubling": halving_doubling,
-    "random": shuffled,
+    "as-placed": lambda fabric, ends, rng: np.asarray(ends, np.int32),
+    "by-leaf": lambda fabric, ends, rng: by_leaf(fabric, ends),
+    "by-zone": lambda fabric, ends, rng: by_zone(fabric, ends),
+    "halving-doubling": lambda fabric, ends, rng: halving_doubling(fabric, ends),
+    "random": lambda fabric, ends, rng: rng.permutation(np.asarray(ends, np.int32)),
 }
-"""Mappings by the name that a workload gives them."""
+"""Mappings by the name that a workload gives them: ranks in the order of the nodes given, and in others. Random order
+is what a scheduler that ignores the network does at worst."""
 
 
 def map_ranks(fabric: Fabric, hosts: ArrayLike, mapping: str = "by-zone", seed: int = 0) -> NDArray[np.int32]:

@@ -149,27 +149,25 @@ class Choice(NamedTuple):
     """What the steps take without bytes."""
     bytes_s: float
     """Bytes of the buffer a second."""
-    moved_bytes: float
-    """Size of the buffer with the flags of the protocol."""
-    waiting_s: float
-    """What of `time_s` no bytes explain: the latency, and what the practical factors of the tuner take."""
-    time_s: float
-    """``latency_s + size / bytes_s``."""
+    raw_bytes_s: float
+    """What `moved_bytes` pass at when nothing else is counted."""
+    size_bytes: float
+    """Of the buffer."""
 
-    @classmethod
-    def of(
-        cls,
-        algorithm: str,
-        protocol: Protocol,
-        channels: int,
-        latency_s: float,
-        bytes_s: float,
-        raw_bytes_s: float,
-        size_bytes: float,
-    ) -> Choice:
-        """Return a choice for a buffer of a size, of which bytes pass at `raw_bytes_s` when nothing else is counted."""
-        moved, time_s = size_bytes * FRAMING[protocol], latency_s + size_bytes / bytes_s
-        return cls(algorithm, protocol, channels, latency_s, bytes_s, moved, time_s - moved / raw_bytes_s, time_s)
+    @property
+    def moved_bytes(self) -> float:
+        """Size of the buffer with the flags of the protocol."""
+        return self.size_bytes * FRAMING[self.protocol]
+
+    @property
+    def time_s(self) -> float:
+        """``latency_s + size / bytes_s``."""
+        return self.latency_s + self.size_bytes / self.bytes_s
+
+    @property
+    def waiting_s(self) -> float:
+        """What of `time_s` no bytes explain: the latency, and what the practical factors of the tuner take."""
+        return self.time_s - self.moved_bytes / self.raw_bytes_s
 
 
 @dataclass(frozen=True)
@@ -322,7 +320,7 @@ class Tuner:
                 used = self._used_bytes_s(algorithm, protocol, collective) * correction(algorithm, protocol, size_bytes)
                 latency_s = self._latency_s(algorithm, protocol, collective, size_bytes)
                 channels = self._channels_for(algorithm, protocol, size_bytes)
-                yield Choice.of(algorithm, protocol, channels, latency_s, used, raw, size_bytes)
+                yield Choice(algorithm, protocol, channels, latency_s, used, raw, size_bytes)
 
     def _all_to_all(self, size_bytes: float) -> Iterator[Choice]:
         """Sends and receives, by the threshold of the library, behind the start and one step of a ring."""
@@ -334,7 +332,7 @@ class Tuner:
         step = NETWORK_US if self.servers > 1 else NVLINK_US if self.nvlink else PCIE_US
         latency_s = (BASE_US["ring"][protocol] + step["ring"][protocol]) * 1e-6
         raw, channels = min(inside, outside), min(2 * self.channels, _MOST_CHANNELS)
-        yield Choice.of("p2p", protocol, channels, latency_s, raw / FRAMING[protocol], raw, size_bytes)
+        yield Choice("p2p", protocol, channels, latency_s, raw / FRAMING[protocol], raw, size_bytes)
 
     def _protocols(self, algorithm: TunedAlgorithm, collective: Tuned) -> tuple[Protocol, ...]:
         """Protocols that an algorithm has on these servers; none where it cannot be."""

@@ -104,9 +104,6 @@ class Calibration(Shown):
     def _brief(self) -> str:
         return f"{self.source}: {self.bus_gbytes_per_s.value:.4g} GB/s after {self.overhead_s.value * 1e6:.4g} us"
 
-    def _shown(self) -> tuple[Table, ...]:
-        return (self.table,)
-
     @property
     def table(self) -> Table:
         """Each figure with its interval."""

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import last_of_each_rank
 from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies
-from simulate.traffic.network import rows_of
 from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
+from topo.graphs import rows_of
 
 COMM_TYPES = {
     0: "allreduce",
@@ -131,7 +131,7 @@ def flows_of_chakra(
         Naming file, rank and node: when a dependency is missing or circular, a message has no other side, members of a
         group disagree, a collective is unknown, or a node has operations and the operations a second are unknown.
     """
-    builder = _Builder(traces, dict(algorithms or {}), path, roofline, eager_bytes, port_bytes_s)
+    builder = _Builder(traces, algorithms or {}, path, roofline, eager_bytes, port_bytes_s)
     for rank, trace in enumerate(traces):
         for node in trace:
             builder.add(rank, node)
@@ -153,32 +153,26 @@ class _Joined(NamedTuple):
     """Time of the rank that receives and adds most, alone on its port."""
 
 
+@dataclass(eq=False)
 class _Builder:
     """Flows so far. The *gate* of a node is the flow that waits for its dependencies, its *end* that which ends it."""
 
-    def __init__(
-        self,
-        traces: Sequence[Sequence[ChakraNode]],
-        algorithms: dict[str, str],
-        path: str,
-        roofline: Roofline,
-        eager_bytes: float,
-        port_bytes_s: float,
-    ) -> None:
-        self.traces = traces
-        self.path = path
-        self.algorithms = algorithms
-        self.roofline = roofline
-        self.eager_bytes = eager_bytes
-        self.port_bytes_s = port_bytes_s
+    traces: Sequence[Sequence[ChakraNode]]
+    algorithms: Mapping[str, str]
+    path: str
+    roofline: Roofline
+    eager_bytes: float
+    port_bytes_s: float
+
+    def __post_init__(self) -> None:
         self.src: list[int] = []
         self.dst: list[int] = []
         self.size: list[float] = []
         self.delay: list[float] = []
         self.node: list[tuple[int, int]] = []  # rank and node of each flow, for error messages
         self.waits: list[tuple[int, int]] = []
-        self.gate: list[dict[int, int]] = [{} for _ in traces]
-        self.end: list[dict[int, int]] = [{} for _ in traces]
+        self.gate: list[dict[int, int]] = [{} for _ in self.traces]
+        self.end: list[dict[int, int]] = [{} for _ in self.traces]
         self.sends: dict[tuple[int, int, int], deque[tuple[int, int]]] = {}
         self.recvs: list[tuple[tuple[int, int, int], int, int]] = []
         self.groups: dict[str, dict[int, list[ChakraNode]]] = {}

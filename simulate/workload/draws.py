@@ -16,7 +16,7 @@ from simulate.traffic.network import Network
 from simulate.workload.place import Workload
 from simulate.workload.play import JobResult, Make, Step, play
 from topo.errors import HeddleError
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 FIGURES = {"makespan_s": ("makespan", "s"), "time_s": ("time", "s"), "bus_gbytes_per_s": ("busbw", "GB/s")}
 """Of all jobs, and of one: title and unit."""
@@ -55,12 +55,9 @@ class Draws(Shown):
     def table(self) -> Table:
         """Median, fifth and 95th percentile of times and bandwidths."""
         rows = [(job, *FIGURES[figure], *found) for job, figure, found in self.rows()]
-        columns = [Column(name, [row[at] for row in rows]) for at, name in enumerate(("of", "figure", "unit"))]
-        columns += [
-            Column(name, [row[at] for row in rows], digits=".4g")
-            for at, name in enumerate(("median", "p5", "p95"), start=3)
-        ]
-        return Table(f"over {len(self.seeds)} seeds of the hash; the other figures are of the median one", (*columns,))
+        title = f"over {len(self.seeds)} seeds of the hash; the other figures are of the median one"
+        names, digits = ("of", "figure", "unit", "median", "p5", "p95"), [""] * 3 + [".4g"] * 3
+        return Table.of_rows(title, names, rows, digits)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the percentiles, and the makespan of each seed, as plain values, ready for JSON."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -30,7 +31,7 @@ from topo.budget import FLOWS
 from topo.catalog.models import NodeModel
 from topo.errors import FlowError, HeddleError, plural
 from topo.fabric import frozen
-from topo.table import Column, Record, Shown, Table, format_seconds
+from topo.table import Record, Shown, Table, format_seconds
 
 if TYPE_CHECKING:
     from topo.drawing import Drawing
@@ -177,15 +178,9 @@ class Simulation(Shown):
     def flow_table(self) -> Table:
         """Durations of the flows of each job."""
         names = ("p50", "p90", "p99", "p99.9", "longest")
-        times = [job.flow_s or (None,) * len(names) for job in self.jobs]
-        return Table(
-            "durations of flows",
-            (
-                Column("job", [job.name for job in self.jobs]),
-                Column("flows", [job.flows for job in self.jobs]),
-                *(Column(name, [row[at] for row in times], "s", "time") for at, name in enumerate(names)),
-            ),
-        )
+        rows = [(job.name, job.flows, *(job.flow_s or (None,) * len(names))) for job in self.jobs]
+        times = [(itemgetter(at), name, "s", "time") for at, name in enumerate(names, 2)]
+        return Table.of("durations of flows", rows, (itemgetter(0), "job"), (itemgetter(1), "flows"), *times)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""

@@ -10,7 +10,7 @@ import numpy as np
 import routing
 import simulate
 from helpers.random_fabrics import draw
-from simulate.traffic.network import rows_of
+from topo.graphs import rows_of
 
 SIZE, EACH = 32 << 10, 24
 """Bytes of a message, and messages that an adapter sends."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from helpers.strategies import examples, fabrics, ring
 from helpers.trees import damage, grow_tree
 from helpers.walks import plain_walk
-from routing.demand import Demand, demand_load, fit_traffic
+from routing.demand import Demand, fit_traffic
 from routing.engines.base import route
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
@@ -34,13 +34,18 @@ def plain_load(routed: Routed, demand: Demand) -> np.ndarray:
     return load
 
 
+def said(fitted: Routed) -> tuple[float, ...]:
+    """Return the loads of the fullest link that the tables speak of: after and before, one where nothing was gained."""
+    figures = fitted.why.rpartition("fullest link under the demand ")[2].split(" instead of ")
+    return tuple(float(figure.replace(",", "")) for figure in figures)
+
+
 def check(routed: Routed, demand: Demand) -> tuple[float, float]:
     """Hold the laws; return the fullest link before and after."""
     fitted = fit_traffic(routed, demand)
-    for one in (routed, fitted):
-        assert demand_load(one, demand) == pytest.approx(plain_load(one, demand))
-    before, after = demand_load(routed, demand).max(initial=0), demand_load(fitted, demand).max(initial=0)
+    before, after = plain_load(routed, demand).max(initial=0), plain_load(fitted, demand).max(initial=0)
     assert after <= before
+    assert said(fitted) == pytest.approx((before,) if fitted.tables is routed.tables else (after, before), rel=1e-3)
     old, new = prove(routed, "all"), prove(fitted, "all")
     assert (new.missing, new.credit_loops) == (old.missing, 0)
     assert check_certificate(fitted, new)
@@ -85,8 +90,9 @@ def test_endpoints_are_a_demand_of_all_to_all() -> None:
     tree = damage(grow_tree((4, 6), (1, 4), (1, 1)), rng, 0.15)
     routed = route(tree, "minhop")
     fitted = fit_traffic(routed, "hca")
-    assert demand_load(fitted, "hca") == pytest.approx(np.where(tree.is_inner, prove(fitted).load, 0))
-    assert prove(fitted).load[tree.inner].max() <= prove(routed).load[tree.inner].max()
+    after, before = (prove(one).load[tree.inner].max() for one in (fitted, routed))
+    assert after <= before
+    assert said(fitted) == pytest.approx((before,) if fitted.tables is routed.tables else (after, before), rel=1e-3)
 
 
 def test_tables_with_credit_loops_are_refused() -> None:

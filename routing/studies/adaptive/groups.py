@@ -8,6 +8,7 @@ ports; what it leaves out may meet a dead end, a wrong adapter, or go round abou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -68,28 +69,39 @@ def port_groups(order: ChannelOrder, targets: Int32s, legal: bool) -> NDArray[np
     return groups
 
 
-def follow(fabric: Fabric, choices: Choices, found: Outcome) -> NDArray[np.uint8]:
-    """Follow packets to each destination from all switches with sources, out of every port that these may take.
+def follow(fabric: Fabric, n_dests: int, choices: Callable[[slice], Choices]) -> tuple[int, Outcome, NDArray[np.uint8]]:
+    """Follow packets to each of D destinations from all switches with sources, out of every port that these may take.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    n_dests : int
+        D.
+    choices : callable
+        Returns what a block of the destinations allows.
 
     Returns
     -------
-    (D, S) uint8
+    lost : int
+        Pairs that may be lost.
+    found : Outcome
+    states : (D, S) uint8
         Whether packets to a destination get to a switch: `UNSEEN`, `REACHED`, or `ARRIVES`, where all packets that do
-        arrive. Sums are added to ``found``.
+        arrive.
     """
-    state = np.zeros(choices.sources.shape, np.uint8)
-    _follow(fabric.port_offset, fabric.peer, fabric.peer_node, choices, state, found)
-    return state
+    n, lost, states = fabric.n_switches, 0, np.zeros((n_dests, fabric.n_switches), np.uint8)
+    depends = np.zeros((fabric.n_ports, 1 + (fabric.most_ports >> 6)), np.uint64)
+    found = Outcome(depends, np.zeros(fabric.n_ports), np.zeros(n + 1, np.int64))
+    for block in blocks(n_dests):
+        given = choices(block)
+        _follow(fabric.port_offset, fabric.peer, fabric.peer_node, given, states[block], found)
+        lost += int(given.sources[states[block] != ARRIVES].sum())
+    return lost, found, states
 
 
-def empty_outcome(fabric: Fabric) -> Outcome:
-    """Return sums over no destinations."""
-    words = 1 + (fabric.most_ports >> 6)
-    return Outcome(
-        np.zeros((fabric.n_ports, words), np.uint64),
-        np.zeros(fabric.n_ports),
-        np.zeros(fabric.n_switches + 1, np.int64),
-    )
+def blocks(n_dests: int) -> list[slice]:
+    """Return the destinations in blocks that are followed at a time."""
+    return [slice(begin, begin + BLOCK) for begin in range(0, n_dests, BLOCK)]
 
 
 @kernel

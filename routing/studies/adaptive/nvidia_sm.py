@@ -56,7 +56,7 @@ def choose_roots(routed: Routed) -> tuple[NDArray[np.intp], AdaptiveProof]:
     return min(found, key=lambda one: (one[1].count("lost"), one[1].max_load))
 
 
-def nvidia_sm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, str]:
+def nvidia_sm_files(routed: Routed) -> dict[str, str]:
     """Return ``opensm.conf`` and ``root_guids`` for adaptive routing by NVIDIA's subnet manager, by name.
 
     Where no roots connect all pairs by paths up and down, the options load the static tables, and say what is lost
@@ -67,8 +67,6 @@ def nvidia_sm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, 
     ----------
     routed : Routed
         With tables to load where adaptive routing cannot be had.
-    directory : str
-        Where the files will be installed.
 
     Examples
     --------
@@ -91,12 +89,12 @@ def nvidia_sm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, 
     if proof.holds:
         options = {
             "routing_engine": "ar_updn",
-            "root_guid_file": f"{directory}/root_guids",
+            "root_guid_file": f"{DIRECTORY}/root_guids",
             "find_roots_color_algorithm": "FALSE",
         }
     else:
         comment.append("So the static tables are loaded, which reach all that cables connect.")
-        options = {"routing_engine": "file", "lfts_file": f"{directory}/lfts"}
+        options = {"routing_engine": "file", "lfts_file": f"{DIRECTORY}/lfts"}
     lines = [f"# {line}" for line in comment]
     for key, value in options.items():
         lines += [f"# {SOURCES[key]}", f"{key} {value}"]

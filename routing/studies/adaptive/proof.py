@@ -18,12 +18,12 @@ from routing.names import end_label
 from routing.order.channel_order import rising_order
 from routing.order.legal import ChannelOrder
 from routing.proof import judge_dependencies
-from routing.studies.adaptive.groups import ARRIVES, BLOCK, UNSEEN, Choices, Outcome, empty_outcome, follow, port_groups
+from routing.studies.adaptive.groups import ARRIVES, UNSEEN, Choices, Outcome, blocks, follow, port_groups
 from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, EndpointSet, delivery_channels, select_endpoints
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, frozen
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 KINDS = {
     "lost": "pairs that some choice of ports loses",
@@ -101,31 +101,20 @@ class AdaptiveProof(Shown):
             "fullest link, pairs": f"{self.max_load:,.0f}",
         }
         title = f"adaptive routing, whatever port a switch takes: {self.answer}"
-        return Table(title, (Column("figure", list(figures)), Column("value", list(figures.values()))))
+        return Table.of_rows(title, ("figure", "value"), figures.items())
 
     @property
     def fault_table(self) -> Table:
         """What is wrong, with the first place of each."""
-        return Table(
-            "what is wrong with groups of ports",
-            (
-                Column("what", [KINDS[fault.kind] for fault in self.faults]),
-                Column("how many", [fault.count for fault in self.faults]),
-                Column("for example", [fault.example for fault in self.faults]),
-            ),
-        )
+        what = (lambda fault: KINDS[fault.kind], "what")
+        columns = (what, ("count", "how many"), ("example", "for example"))
+        return Table.of("what is wrong with groups of ports", self.faults, *columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict, the figures and the faults as plain values, ready for JSON."""
-        return {
-            "verdict": self.answer,
-            "pairs": self.pairs,
-            "faults": [vars(fault) | {"what": KINDS[fault.kind]} for fault in self.faults],
-            "ports": self.ports,
-            "max_hops": self.max_hops,
-            "max_load": self.max_load,
-            "static_loops": self.static_loops,
-        }
+        faults = [vars(fault) | {"what": KINDS[fault.kind]} for fault in self.faults]
+        figures = {name: getattr(self, name) for name in ("ports", "max_hops", "max_load", "static_loops")}
+        return {"verdict": self.answer, "pairs": self.pairs, "faults": faults, **figures}
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +158,7 @@ def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSe
     >>> import topo, routing
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> tables = routing.studies.adaptive.legal_tables(routed)
-    >>> str(routing.studies.adaptive.prove_adaptive(routed.fabric, tables).table)[:57]
+    >>> routing.studies.adaptive.prove_adaptive(routed.fabric, tables).table.title
     'adaptive routing, whatever port a switch takes: holds'
     """
     asked = _query(fabric, tables, endpoints)
@@ -215,10 +204,6 @@ def _query(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSet) -> _Q
     return _Query(fabric, dests, lid, fabric.end_switch[dests], delivery_channels(fabric, dests), sources)
 
 
-def _blocks(asked: _Query) -> list[slice]:
-    return [slice(begin, begin + BLOCK) for begin in range(0, len(asked.lid), BLOCK)]
-
-
 def _allowed(asked: _Query, tables: AdaptiveTables, numbers: list[int] | range, block: slice) -> NDArray[np.bool_]:
     """Return (d, P) what switches may take, in any of some private tables."""
     allowed = tables.allowed(asked.fabric, numbers[0], asked.lid[block])
@@ -230,13 +215,10 @@ def _allowed(asked: _Query, tables: AdaptiveTables, numbers: list[int] | range, 
 def _follow_all(
     asked: _Query, tables: AdaptiveTables, numbers: list[int] | range
 ) -> tuple[int, Outcome, NDArray[np.uint8]]:
-    """Return the pairs that may be lost, the sums, and (D, S) where packets get to and arrive from."""
-    found, states, lost = empty_outcome(asked.fabric), [], 0
-    for block in _blocks(asked):
-        choices = asked.choices(_allowed(asked, tables, numbers, block), block)
-        states.append(follow(asked.fabric, choices, found))
-        lost += int(choices.sources[states[-1] != ARRIVES].sum())
-    return lost, found, np.concatenate(states)
+    """Return what `follow` does where switches may take what any of some private tables allow."""
+    return follow(
+        asked.fabric, len(asked.lid), lambda block: asked.choices(_allowed(asked, tables, numbers, block), block)
+    )
 
 
 def _static(tables: AdaptiveTables) -> AdaptiveTables:
@@ -330,7 +312,7 @@ def _compare_groups(
     uneven = narrow = chosen = choosers = 0
     uneven_example = narrow_example = ""
     first, alike = -1, np.zeros(begin[-1], bool)
-    for block in _blocks(asked):
+    for block in blocks(len(asked.lid)):
         allowed = _allowed(asked, tables, range(tables.n_tables), block)[:, : begin[-1]] & is_inner
         home, state = asked.home[block], states[block]
         matters = (state != UNSEEN) & (np.arange(n) != home[:, None])

@@ -23,7 +23,7 @@ from routing.studies.adaptive.tables import AdaptiveTables
 from routing.tables import select_endpoints, tree_order
 from topo.errors import RoutingError
 from topo.fabric import Fabric, frozen
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 PHASES = 10
 """Phases of each pattern. Rates of flows deviate by about .3 of a link, so of 100 flows the mean is known to 1 %."""
@@ -60,15 +60,13 @@ class Shares(Shown):
         rates = {
             "static": "static",
             "spread": "spread",
-            "slowest, static": "static_least",
-            "slowest, spread": "spread_least",
-            "slowest at most": "at_most",
+            "static_least": "slowest, static",
+            "spread_least": "slowest, spread",
+            "at_most": "slowest at most",
         }
-        columns = (Column(title, [getattr(row, of) for row in self.rows], digits=".2f") for title, of in rates.items())
-        return Table(
-            "share of its own link that a flow gets, by static ports and spread over groups",
-            (Column("flows", [row.pattern for row in self.rows]), *columns),
-        )
+        columns = ((of, title, "", ".2f") for of, title in rates.items())
+        title = "share of its own link that a flow gets, by static ports and spread over groups"
+        return Table.of(title, self.rows, ("pattern", "flows"), *columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rates by pattern as plain values, ready for JSON."""

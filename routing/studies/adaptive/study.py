@@ -21,12 +21,12 @@ from routing.order.channel_order import order_channels, switch_levels
 from routing.order.legal import ChannelOrder
 from routing.proof import judge_dependencies, prove
 from routing.routed import Routed
-from routing.studies.adaptive.groups import ARRIVES, BLOCK, Choices, empty_outcome, follow, port_groups
+from routing.studies.adaptive.groups import Choices, follow, port_groups
 from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, frozen
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,13 @@ class AdaptiveStudy(Shown):
     @property
     def table(self) -> Table:
         """The kinds of groups side by side."""
-        lanes = ["not proven" if row.lanes is None else str(row.lanes) for row in self.rows]
-        return Table(
+        return Table.of(
             "ports that a switch may choose from, if it splits flows evenly",
-            (
-                Column("ports", [row.kind for row in self.rows]),
-                Column("in a group", [row.ports for row in self.rows], digits=".2f"),
-                Column("stuck pairs", [row.stuck for row in self.rows]),
-                Column("loops on one lane", [row.credit_loops for row in self.rows]),
-                Column("free of deadlock on lanes", lanes),
-                Column("fullest link", [row.max_load for row in self.rows], digits=",.0f"),
-            ),
+            self.rows,
+            *(("kind", "ports"), ("ports", "in a group", "", ".2f"), ("stuck", "stuck pairs")),
+            ("credit_loops", "loops on one lane"),
+            (lambda row: "not proven" if row.lanes is None else str(row.lanes), "free of deadlock on lanes"),
+            ("max_load", "fullest link", "", ",.0f"),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,7 +150,7 @@ def legal_tables(routed: Routed) -> AdaptiveTables:
     --------
     >>> import topo, routing
     >>> routing.studies.adaptive.legal_tables(routing.route(topo.preset("lab-20").fabric))
-    <AdaptiveTables 4 groups of ports, 1 table for each switch>
+    <AdaptiveTables 6 groups of ports, 1 table for each switch>
     """
     return _grouped(routed.fabric, routed.tables, legal_ports(routed))
 
@@ -253,15 +249,15 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     rows = [Groups("tables", 1.0, lost, proof.credit_loops, lanes, float(lowest.max_load))]
     for kind in ("legal", "shortest") if ordered else ("shortest",):
         groups = port_groups(order, targets, kind == "legal")
-        found, stuck = empty_outcome(fabric), 0
-        for begin in range(0, len(targets), BLOCK):
-            block = targets[begin : begin + BLOCK]
-            allowed = np.zeros((len(block), fabric.n_ports), bool)
-            allowed[:, port] = groups[begin : begin + BLOCK]
-            pairs = np.multiply.outer(sources[block], sources)
-            at_switch = np.full(len(block), -1, np.int32)
-            state = follow(fabric, Choices(frozen(allowed), frozen(block), frozen(at_switch), frozen(pairs)), found)
-            stuck += int(pairs[state != ARRIVES].sum())
+
+        def choices(block: slice, groups: NDArray[np.bool_] = groups) -> Choices:
+            home = targets[block]
+            allowed = np.zeros((len(home), fabric.n_ports), bool)
+            allowed[:, port] = groups[block]
+            pairs = np.multiply.outer(sources[home], sources)
+            return Choices(frozen(allowed), frozen(home), frozen(np.full(len(home), -1, np.int32)), frozen(pairs))
+
+        stuck, found, _ = follow(fabric, len(targets), choices)
         loops = int(judge_dependencies(fabric, found.depends)[0].sum())
         lanes = None if stuck else 1 if not loops else 2 if safe else None
         chosen = np.add.reduceat(groups, order.indptr[:-1][np.diff(order.indptr) > 0], axis=1, dtype=np.int64)

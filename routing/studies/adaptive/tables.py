@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from routing.tables import RoutingTables
 from topo.errors import plural
-from topo.fabric import Fabric, freeze_arrays
+from topo.fabric import Fabric, Frozen
 from topo.table import Brief
 
 
@@ -30,7 +30,7 @@ class LidState(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveTables(Brief):
+class AdaptiveTables(Frozen, Brief):
     """Tables of a fabric with S switches and E end ports: N private tables for each switch, and G groups in all.
 
     Which private table a packet meets depends on the port that it came by and on its service level. That stands
@@ -51,9 +51,6 @@ class AdaptiveTables(Brief):
     """(G,) the number by which its switch knows each group."""
     lmc: int = 0
     """As in `routing.RoutingTables`."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def n_tables(self) -> int:

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
-from simulate.traffic.network import rows_of
-from topo.fabric import freeze_arrays, owned
+from topo.fabric import Frozen, owned
+from topo.graphs import rows_of
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class Schedule(Frozen):
     """M messages among ranks 0 to ``n_ranks - 1``, with D dependencies.
 
     Every rank holds a buffer cut into ``n_blocks`` equal blocks. A message reads ``count`` blocks from ``block`` on
@@ -49,9 +49,6 @@ class Schedule:
     """(M,) True for chunks of a pipeline, which are sent as `Flows.queued` says."""
     in_place: bool = True
     """False where senders read one buffer and receivers write another, as in all-to-all."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @classmethod
     def of(

@@ -44,11 +44,9 @@ def double_binary_tree(n_ranks: int) -> tuple[Tree, Tree]:
     return first, np.roll(np.where(first < 0, -1, (first + 1) % n_ranks), 1).astype(np.int32)
 
 
-def chain_tree(n_ranks: int, root: int = 0) -> Tree:
-    """Chain around the ring from a root: each rank's parent is the rank before it."""
-    parent = (np.arange(n_ranks) - 1) % max(n_ranks, 1)
-    parent[root] = -1
-    return parent.astype(np.int32)
+def chain_tree(n_ranks: int) -> Tree:
+    """Chain from rank 0: each rank's parent is the rank before it."""
+    return np.arange(-1, n_ranks - 1, dtype=np.int32)
 
 
 def two_trees_below(n_ranks: int, root: int) -> tuple[Tree, Tree]:

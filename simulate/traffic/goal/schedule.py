@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies
 from topo.errors import FormatError
-from topo.fabric import freeze_arrays
+from topo.fabric import Frozen
 
 CALC_UNIT_S = 1e-9
 """Seconds of a unit of ``calc``: a nanosecond by convention of LogGOPSim."""
@@ -32,7 +32,7 @@ class Op(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Goal:
+class Goal(Frozen):
     """A schedule of N operations, rank after rank, with dependencies between operations of one rank."""
 
     n_ranks: int
@@ -57,9 +57,6 @@ class Goal:
     line: NDArray[np.int32]
     """(N,) line of each operation in its file, 0 when it comes from none."""
     path: str = ""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def __len__(self) -> int:
         return len(self.op)

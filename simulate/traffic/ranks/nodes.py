@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from simulate.traffic.placement import rails_of_hosts
 from topo.errors import HeddleError, did_you_mean, plural
-from topo.fabric import Fabric, Role, freeze_arrays
+from topo.fabric import Fabric, Frozen, Role
 from topo.hostlist import compress
 from topo.table import Brief
 
 
 @dataclass(frozen=True, eq=False)
-class JobNodes(Brief):
+class JobNodes(Frozen, Brief):
     """N nodes, each with the same number of adapter ports."""
 
     names: tuple[str, ...]
@@ -27,9 +27,6 @@ class JobNodes(Brief):
     """(N, rails) their end ports."""
     adapters: tuple[str, ...]
     """(rails,) devices of the first node, such as ``mlx5_0``: the last word of their description."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return f"{compress(self.names)}, {plural(len(self.adapters), 'adapter')} each"

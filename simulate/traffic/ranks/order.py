@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.network import Network, rows_of
+from simulate.traffic.network import Network
 from simulate.traffic.ranks.pattern import Pattern, pattern_of
 from simulate.traffic.ranks.search import improve
 from topo.budget import FLOWS
 from topo.errors import HeddleError, plural
-from topo.fabric import Fabric, freeze_arrays, frozen
-from topo.table import Column, Shown, Table
+from topo.fabric import Fabric, Frozen, frozen
+from topo.graphs import rows_of
+from topo.table import Shown, Table
 
 EFFORT = 60_000_000
 """How often the search may lay a flow on a channel: seconds of one core."""
 
 
 @dataclass(frozen=True, eq=False)
-class StepLoads:
+class StepLoads(Frozen):
     """What the steps of a pattern of K steps do under one order."""
 
     fullest: NDArray[np.int64]
@@ -32,9 +34,6 @@ class StepLoads:
     time_s: float
     """All steps, as often as they come."""
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
     @property
     def worst(self) -> int:
         """Flows on the fullest channel between switches in any step."""
@@ -42,7 +41,7 @@ class StepLoads:
 
 
 @dataclass(frozen=True, eq=False)
-class RankOrder(Shown):
+class RankOrder(Frozen, Shown):
     """An order of n nodes for a collective, beside the order in which they were given."""
 
     algorithm: str
@@ -61,9 +60,6 @@ class RankOrder(Shown):
     bound_s: float
     """No order takes less."""
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
     def _brief(self) -> str:
         gain = f"{self.before.time_s / self.after.time_s:.3g} times as fast as given"
         return f"{self.algorithm} over {plural(len(self.order), 'node')}: {gain}"
@@ -81,16 +77,12 @@ class RankOrder(Shown):
                    self.after.step_s.tolist(), self.times.tolist(), strict=True)  # fmt: skip
         for *row, times in rows:
             alike[tuple(row)] = alike.get(tuple(row), 0) + times
-        before, after, before_s, after_s = (list(part) for part in zip(*alike, strict=True))
-        return Table(
+        return Table.of(
             f"{self.algorithm} over {plural(len(self.order), 'node')}",
-            (
-                Column("steps", list(alike.values())),
-                Column("fullest link, as given", before),
-                Column("in this order", after),
-                Column("time of one, as given", before_s, "s", "time"),
-                Column("time of one, in this order", after_s, "s", "time"),
-            ),
+            [(times, *row) for row, times in alike.items()],
+            *((itemgetter(0), "steps"), (itemgetter(1), "fullest link, as given"), (itemgetter(2), "in this order")),
+            (itemgetter(3), "time of one, as given", "s", "time"),
+            (itemgetter(4), "time of one, in this order", "s", "time"),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,7 +101,7 @@ class RankOrder(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class JobPaths:
+class JobPaths(Frozen):
     """The paths between the nodes of a job, rail by rail, over C channels: all that any order can use."""
 
     n: int
@@ -121,9 +113,6 @@ class JobPaths:
     """(C,) whether a channel is between switches."""
     cost: NDArray[np.float64]
     """(C,) seconds that a byte takes on each channel."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @classmethod
     def of(cls, network: Network, ends: NDArray[np.int32]) -> JobPaths:

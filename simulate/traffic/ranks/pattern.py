@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from simulate.traffic.collectives.steps import halving_doubling_allreduce
 from simulate.traffic.collectives.trees import double_binary_tree
 from topo.errors import HeddleError
-from topo.fabric import freeze_arrays
+from topo.fabric import Frozen
 
 
 @dataclass(frozen=True, eq=False)
-class Pattern:
+class Pattern(Frozen):
     """F flows in K steps; those of one step are sent at once, and a step begins when the one before has ended."""
 
     algorithm: str
@@ -30,9 +30,6 @@ class Pattern:
     """(K,) what each flow of a step carries, as a share of the buffer."""
     times: NDArray[np.int64]
     """(K,) how often the step comes."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def n_steps(self) -> int:

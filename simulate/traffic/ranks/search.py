@@ -207,17 +207,7 @@ def improve(
             for i in range(n_touched):
                 f = touched[i]
                 pair = now[src[f]] * n + now[dst[f]]
-                _lay(
-                    sign,
-                    step[f],
-                    path_offset[pair],
-                    path_offset[pair + 1],
-                    channel,
-                    channel_class,
-                    load,
-                    count,
-                    top,
-                    class_cost,
-                )
+                begin, end = path_offset[pair], path_offset[pair + 1]
+                _lay(sign, step[f], begin, end, channel, channel_class, load, count, top, class_cost)
         trial[low:high] = order[low:high]
     return order, total

@@ -77,7 +77,7 @@ def test_without_a_part_exactly_those_pairs_are_lost_that_a_plain_walk_loses(cas
     assert study.static[0].missing == len(ends) * (len(ends) - 1) - len(arrive)
     assert not lost & arrive
     assert study.rerouted[0].missing == study.rerouted[0].disconnected  # the new tables are complete
-    assert [row["missing"] for row in study.to_dict()["states"]] == study.table.columns[1].values
+    assert [row["missing"] for row in study.to_dict()["states"]] == [*study.table.columns[1].values]
 
 
 @given(case=cases())

@@ -16,8 +16,7 @@ from simulate.traffic.collectives import algorithms
 from simulate.traffic.network import Network
 from simulate.workload import bare_flows, format_as_goal, format_trace_csv
 from simulate.workload.place import Workload
-from simulate.workload.rounds import prove_rounds
-from simulate.workload.shifts import bound_shifts
+from simulate.workload.rounds import bound_shifts, prove_rounds
 from topo.errors import FlowError, HeddleError
 from topo.table import format_seconds
 
