@@ -16,7 +16,7 @@ from costmodel.optimise.problem import jobs_at_once
 from topo.amounts import Verdict, listed
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
-from topo.graphs import max_flow_gbps
+from topo.graphs import minimum_cut
 from topo.hostlist import compress, natural_order
 from topo.table import Brief
 
@@ -226,7 +226,7 @@ def flow_gbps(fabric: Fabric, sources: Sides, sinks: Sides) -> float:
     rate = fabric.rate_gbps[fabric.links].min(axis=1)
     links = fabric.port_node[fabric.links]
     out = np.bincount(links.ravel(), np.repeat(rate, 2), fabric.n_nodes).astype(np.float64)
-    return max_flow_gbps(links, rate, out * sources, out * sinks)
+    return minimum_cut(links, rate, out * sources, out * sinks)[0]
 
 
 def bisection(

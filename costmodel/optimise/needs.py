@@ -265,16 +265,13 @@ def grown(group: NodeGroup, growth: float) -> NodeGroup:
     return group.model_copy(update={"count": ceil(round(group.count * (1 + growth), 9))})
 
 
-def read_needs(path: str | Path, catalog: Catalog | None = None) -> Needs:
+def read_needs(path: str | Path) -> Needs:
     """Read needs from a YAML file.
 
     Parameters
     ----------
     path : str or Path
         The file, or the name of needs that ship with Heddle: ``fire-flyer-2``.
-    catalog : topo.Catalog, optional
-        Hardware that the file may name; the catalog that ships with Heddle, and the tables that the file names, when
-        omitted.
 
     Returns
     -------
@@ -296,7 +293,7 @@ def read_needs(path: str | Path, catalog: Catalog | None = None) -> Needs:
     shipped = isinstance(path, str) and Path(path).suffix == ""
     document = read_yaml(config_root() / "needs" / f"{path}.yaml" if shipped else Path(path))
     folders = catalog_folders(document, Path(path).parent)
-    needs = validate_needs(document, catalog or load_catalog(folders))
+    needs = validate_needs(document, load_catalog(folders))
     return needs.model_copy(update={"catalog": str(folders[0].resolve())}) if folders else needs
 
 
