@@ -16,7 +16,7 @@ from topo.amounts import listed
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Price, PricePoint, Source
 from topo.catalog.tables import DATE
-from topo.cluster import catalog_folders
+from topo.cluster import catalog_folders, known_names
 from topo.cluster_spec import ClusterBudget, NodeGroup, Owning, Terms, as_bought, parse_money
 from topo.errors import Finding, SpecError, plural
 from topo.fabric import Role
@@ -305,12 +305,7 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
     SpecError
         With every finding, at its line and column.
     """
-    nodes = document.value.get("nodes") if isinstance(document.value, dict) else None
-    context: Mapping[str, list[str]] = {
-        "switch": list(catalog.switches), "node model": list(catalog.nodes), "part": catalog.parts,
-        "adapter": list(catalog.hcas), "node group": list(nodes) if isinstance(nodes, dict) else [],
-    }  # fmt: skip
-    needs = validate(Needs, document, context)
+    needs = validate(Needs, document, known_names(document, catalog))
     faults: list[Finding] = []
     if set(needs.switches) <= set(needs.exclude):
         faults.append(Finding(document.where("exclude"), listed(needs.exclude), "a switch of `switches` that is left"))
