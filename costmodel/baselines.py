@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from costmodel.parts import columns
 from costmodel.price import UNITS
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import NodeModel, number
-from topo.catalog.tables import Row, parse_table, read_table
+from topo.catalog.tables import read_table
 from topo.cluster import Cluster, preset
 from topo.errors import Finding, SpecError
 from topo.files.text import config_root
@@ -54,7 +53,7 @@ class Published(Shown):
     def table(self) -> Table:
         """The figures as a table."""
         rows = ((*key, value) for key, value in self.values.items())
-        return Table("published figures", tuple(columns(("table", "system", "figure", "value"), rows)))
+        return Table.of_rows("published figures", ("table", "system", "figure", "value"), rows)
 
 
 def published(source: str | Path = "fire-flyer-ai-hpc") -> Published:
@@ -85,18 +84,9 @@ def published(source: str | Path = "fire-flyer-ai-hpc") -> Published:
     """
     shipped = isinstance(source, str) and not source.endswith(".csv")
     path = config_root() / "published" / f"{source}.csv" if shipped else Path(source)
-    return _published(read_table(path, COLUMNS, path.name))
-
-
-def parse_published(text: str, path: str) -> Published:
-    """Parse printed figures; see `published`."""
-    return _published(parse_table(text, path, COLUMNS))
-
-
-def _published(rows: Sequence[Row]) -> Published:
     findings: list[Finding] = []
     values: dict[tuple[str, str, str], float] = {}
-    for row in rows:
+    for row in read_table(path, COLUMNS, path.name):
         key = (row.cells.get("table", ""), row.model, row.cells.get("figure", ""))
         text = row.cells.get("value", "")
         if key in values:
@@ -148,10 +138,6 @@ class Baseline:
     how: Provenance
     """How the number of switches is known."""
     note: str
-
-    def node_power_w(self, catalog: Catalog) -> float:
-        """Return the power of all GPU nodes in training, in W, without network and storage."""
-        return self.nodes * _known(catalog.node(self.node), "power_typical_w")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind, columns
+from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind
 from costmodel.power import Power, power_lines
 from costmodel.price import UNITS, Cost, price_line
 from topo.catalog.load import Catalog
@@ -178,7 +178,7 @@ class Bill(Shown):
                 counted[line.item, None] += line.count
         ordered = sorted(counted, key=lambda key: (key[0], key[1] or 0.0))
         rows = [(*key, counted[key]) for key in ordered]
-        return Table("cables", tuple(columns(("kind", "length", "cables"), rows, {"length": "m"})))
+        return Table.of_rows("cables", ("kind", "length", "cables"), rows, units=("", "m"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the lines as plain values."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from costmodel.bills import Bill, bill
 from costmodel.optimise.bisection import Bisection, bisection
-from costmodel.parts import columns
 from costmodel.power import Power
 from costmodel.price import Cost
 from topo.amounts import Sum
@@ -73,7 +72,7 @@ class Comparison(Shown):
         kinds = list(dict.fromkeys(loss.kind for system in self.systems for loss in system.losses.worst))
         cells = zip(*(_figures(system, kinds) for system in self.systems), strict=True)
         rows = [(same[0][0], *(text for _, text in same)) for same in cells]
-        return Table("beside one another", tuple(columns(["figure", *headings], rows)))
+        return Table.of_rows("beside one another", ("figure", *headings), rows)
 
 
 def compare(*clusters: Cluster, currency: str | None = None) -> Comparison:

@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.baselines import FIRE_FLYER, Published, published
 from costmodel.bills import Bill, bill
-from costmodel.parts import columns, recalled
+from costmodel.parts import recalled
 from costmodel.power import Power
 from costmodel.price import Cost
 from topo.amounts import Check, Sum, listed, sums_to_dict
@@ -105,7 +105,7 @@ class CostOfOwning(Shown):
                 for what, n in asdict(self.failures_per_year).items()
             ),
         ]
-        return Table("cost of owning", tuple(columns(("figure", "value", "unit"), rows)))
+        return Table.of_rows("cost of owning", ("figure", "value", "unit"), rows)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from topo.amounts import listed
 from topo.catalog.models import Source
 from topo.fabric import Role
-from topo.table import Brief, Column
+from topo.table import Brief
 
 PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack"]
 KINDS: tuple[PartKind, ...] = ("switch", "node", "adapter", "cable", "fibre", "optic", "rack")
@@ -52,20 +52,6 @@ class Line(Brief):
 
 LINE_COLUMNS = tuple((f"line.{name}", name) for name in ("kind", "item", "place", "count"))
 """First columns of a table of lines with their price or their power, for `Table.of`."""
-
-
-def columns(
-    names: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    units: dict[str, str] | None = None,
-    digits: dict[str, str] | None = None,
-) -> list[Column]:
-    """Return the columns of a table from its rows, with units and formats by column name."""
-    values = list(zip(*rows, strict=True)) or [()] * len(names)
-    return [
-        Column(name, each, (units or {}).get(name, ""), (digits or {}).get(name, ""))
-        for name, each in zip(names, values, strict=True)
-    ]
 
 
 def recalled(what: str, rows: Iterable[Any]) -> str:

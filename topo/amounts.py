@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from topo.table import Record
+
 
 @dataclass(frozen=True)
 class Range:
@@ -153,7 +155,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Record):
     """A limit, and whether it holds."""
 
     what: str
@@ -161,10 +163,6 @@ class Check:
     verdict: Verdict
     text: str
     """What is planned, what is allowed, and what is unknown."""
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the check as plain values."""
-        return {"what": self.what, "verdict": str(self.verdict), "text": self.text}
 
 
 def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:

@@ -350,17 +350,17 @@ def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) ->
 
 def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] | None = None) -> ClusterSpec:
     """Return what a document says of a cluster with this hardware; a SpecError has every finding."""
+    routing = {} if engines is None else {"routing engine": ["auto", *engines]}
+    return validate(ClusterSpec, document, known_names(document, catalog) | routing)
+
+
+def known_names(document: Document, catalog: Catalog) -> dict[str, list[str]]:
+    """Return the names that a document may refer to, by what they are names of."""
     nodes = document.value.get("nodes") if isinstance(document.value, dict) else None
-    context = {
-        "switch": list(catalog.switches),
-        "node model": list(catalog.nodes),
-        "adapter": list(catalog.hcas),
-        "part": catalog.parts,
-        "node group": list(nodes) if isinstance(nodes, dict) else [],
-    }
-    if engines is not None:
-        context["routing engine"] = ["auto", *engines]
-    return validate(ClusterSpec, document, context)
+    return {
+        "switch": list(catalog.switches), "node model": list(catalog.nodes), "adapter": list(catalog.hcas),
+        "part": catalog.parts, "node group": list(nodes) if isinstance(nodes, dict) else [],
+    }  # fmt: skip
 
 
 def catalog_folders(document: Document, base: Path) -> list[Path]:

@@ -142,13 +142,6 @@ def articulation_points(n: int, a: NDArray[np.integer], b: NDArray[np.integer]) 
     return found
 
 
-def max_flow_gbps(
-    links: NDArray[np.integer], rate: NDArray[np.float64], sends: NDArray[np.float64], receives: NDArray[np.float64]
-) -> float:
-    """Return the largest total rate in Gb/s from senders to receivers, as `minimum_cut` takes them."""
-    return minimum_cut(links, rate, sends, receives)[0]
-
-
 def minimum_cut(
     links: NDArray[np.integer], rate: NDArray[np.float64], sends: NDArray[np.float64], receives: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.bool_]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from html import escape
+from itertools import zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -155,9 +156,14 @@ class Table(Brief):
 
     @classmethod
     def of_rows(
-        cls, title: str, names: Sequence[str], rows: Iterable[Sequence[Any]], digits: Sequence[str] = ()
+        cls,
+        title: str,
+        names: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        digits: Sequence[str] = (),
+        units: Sequence[str] = (),
     ) -> Table:
-        """Return the table of some rows, with the names of its columns and, if given, their `Column.digits`.
+        """Return the table of some rows, with the names of its columns and, if given, their `Column.digits` and units.
 
         Examples
         --------
@@ -166,10 +172,7 @@ class Table(Brief):
         <Table moved: 1 row of node, to>
         """
         values = list(zip(*rows, strict=True)) or [()] * len(names)
-        forms = digits or [""] * len(names)
-        return cls(
-            title, tuple(Column(*column) for column in zip(names, values, [""] * len(names), forms, strict=True))
-        )
+        return cls(title, tuple(Column(*column) for column in zip_longest(names, values, units, digits, fillvalue="")))
 
     def __post_init__(self) -> None:
         if len({len(column.values) for column in self.columns}) > 1:

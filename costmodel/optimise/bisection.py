@@ -16,9 +16,9 @@ from costmodel.optimise.problem import jobs_at_once
 from topo.amounts import Verdict, listed
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
-from topo.graphs import max_flow_gbps
+from topo.graphs import minimum_cut
 from topo.hostlist import compress, natural_order
-from topo.table import Brief
+from topo.table import Brief, Record
 
 MOST_JOBS_NAMED = 2
 """Jobs that a worst cut names; of more it says how many others it divides."""
@@ -27,7 +27,7 @@ MOST_SHOWN = 60
 
 
 @dataclass(frozen=True)
-class WorstCut(Brief):
+class WorstCut(Brief, Record):
     """A set of switches whose links to the others limit the servers on it.
 
     Examples
@@ -117,10 +117,6 @@ class WorstCut(Brief):
         apart = np.zeros(fabric.n_ports, bool)
         apart[between] = inside[ends[0][between]] != inside[ends[1][between]]
         return np.flatnonzero(apart)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the set as plain values."""
-        return {**vars(self), "switches": list(self.switches), "with_servers": list(self.with_servers)}
 
 
 def _pair(one: NDArray[np.integer], other: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -226,7 +222,7 @@ def flow_gbps(fabric: Fabric, sources: Sides, sinks: Sides) -> float:
     rate = fabric.rate_gbps[fabric.links].min(axis=1)
     links = fabric.port_node[fabric.links]
     out = np.bincount(links.ravel(), np.repeat(rate, 2), fabric.n_nodes).astype(np.float64)
-    return max_flow_gbps(links, rate, out * sources, out * sinks)
+    return minimum_cut(links, rate, out * sources, out * sinks)[0]
 
 
 def bisection(

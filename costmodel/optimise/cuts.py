@@ -5,8 +5,7 @@ With gbps(S) of the links that leave a set S of switches, and what the jobs ask 
     share = min over S of  gbps(S) / asked(S), at most 1.
 
 A cut that is found is an upper bound of the share. Lower bounds are, in this order: a routing up and down a tree
-(`spread_share`), all cuts where few switches differ, an eigenvalue of the Laplacian, an integer program, and the worst
-cut of halves that may take servers apart.
+(`spread_share`), all cuts where few switches differ, an eigenvalue of the Laplacian, and an integer program.
 """
 
 from __future__ import annotations
@@ -35,8 +34,6 @@ MOST_MOVED = 400
 """Switches, and kinds of servers, up to which the local search moves single switches."""
 MOST_SPECTRAL = 3_000
 """Switches up to which eigenvectors are computed."""
-MOST_ALONE = 8
-"""Jobs among several from which a descent of their own starts, evenly spaced."""
 WIDTH = 1 / 16
 """Relative width of an interval that a program is to reach where it cannot prove the worst cut, and no need is given.
 Further below the worst cut it closes sooner."""
@@ -160,17 +157,14 @@ class CutSearch:
         The switches and adapters.
     job : (A,) int
         Job of each adapter, -1 for none.
-    apart : bool
-        Whether the halves may take the adapters of a server apart.
     """
 
-    def __init__(self, subnet: Subnet, job: Ints, *, apart: bool = False) -> None:
+    def __init__(self, subnet: Subnet, job: Ints) -> None:
         self.subnet, self.job = subnet, job
         self.members = np.flatnonzero(job >= 0)
         """Adapters of the jobs."""
         at = self.members
-        server = np.arange(len(at)) if apart else subnet.host[at]
-        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n, server)
+        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n, subnet.host[at])
         self.gbps = float(subnet.rate[at].sum()) / 2
         """Full rate of one half of all jobs."""
         self.share, self.least, self.total = 1.0, 0.0, 1.0
@@ -209,10 +203,6 @@ class CutSearch:
             self._descend_all(descents, need)
             if prove and net.n <= MOST_PROVEN and self.share >= need:
                 self._prove(need)
-                if len(self.jobs.job) and self.share > self.least:  # halves of servers are halves of adapters too
-                    adapters = CutSearch(net, self.job, apart=True)
-                    adapters.run(descents, need, prove=True)
-                    self._raise(adapters.least)
 
     @property
     def divided(self) -> list[int]:
@@ -299,9 +289,6 @@ class CutSearch:
             self._descend(members, key)
             if self.share < need:
                 return
-        some = np.unique(np.linspace(0, len(self.jobs.half) - 1, MOST_ALONE).astype(int))
-        for at in some.tolist() if len(self.jobs.half) > 1 else ():  # one job that others may starve
-            self._descend(np.flatnonzero(self.job == self.jobs.numbers[at][0]), np.arange(net.n, dtype=np.float64))
         draw, moved = np.random.default_rng(1), net.n + len(self.jobs.job) <= MOST_MOVED
         for turn in range(4 * descents if moved else descents):
             near = self.side ^ (draw.random(net.n) < draw.choice([0.0, 0.1, 0.3]) * (turn > 0))

@@ -464,11 +464,6 @@ def required_factor(
     return worst
 
 
-def cuts_suffice(demand: Demand, order: NDArray[np.intp], cut: Floats) -> bool:
-    """Return whether cuts between the first k leaves of an order and the others, by k - 1, carry what must cross."""
-    return bool((cut >= demand.crossing(order) * (1 - ROUNDING) - ROUNDING).all())
-
-
 def _cumulative(values: Floats, sizes: NDArray[np.integer]) -> Floats:
     """Cumulative sums within consecutive segments of these sizes."""
     sums = np.cumsum(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,18 +102,10 @@ class Design(Brief):
             for check in self.checks
         )
 
-    @property
-    def refused_by_floor(self) -> bool:
-        """Whether the design meets all needs except those that concern the floor."""
+    def refused_by(self, checks: Container[str]) -> bool:
+        """Return whether the design meets all needs but some of these, such as `FLOOR_CHECKS`."""
         return self.verdict is Verdict.EXCEEDED and all(
-            check.verdict is Verdict.HOLDS or check.what in FLOOR_CHECKS for check in self.checks
-        )
-
-    @property
-    def refused_by_price(self) -> bool:
-        """Whether the design meets all needs except the limit of the price."""
-        return self.verdict is Verdict.EXCEEDED and all(
-            check.verdict is Verdict.HOLDS or check.what in PRICE_CHECKS for check in self.checks
+            check.verdict is Verdict.HOLDS or check.what in checks for check in self.checks
         )
 
     @property

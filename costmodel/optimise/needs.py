@@ -16,7 +16,7 @@ from topo.amounts import listed
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Price, PricePoint, Source
 from topo.catalog.tables import DATE
-from topo.cluster import catalog_folders
+from topo.cluster import catalog_folders, known_names
 from topo.cluster_spec import ClusterBudget, NodeGroup, Owning, Terms, as_bought, parse_money
 from topo.errors import Finding, SpecError, plural
 from topo.fabric import Role
@@ -265,16 +265,13 @@ def grown(group: NodeGroup, growth: float) -> NodeGroup:
     return group.model_copy(update={"count": ceil(round(group.count * (1 + growth), 9))})
 
 
-def read_needs(path: str | Path, catalog: Catalog | None = None) -> Needs:
+def read_needs(path: str | Path) -> Needs:
     """Read needs from a YAML file.
 
     Parameters
     ----------
     path : str or Path
         The file, or the name of needs that ship with Heddle: ``fire-flyer-2``.
-    catalog : topo.Catalog, optional
-        Hardware that the file may name; the catalog that ships with Heddle, and the tables that the file names, when
-        omitted.
 
     Returns
     -------
@@ -296,7 +293,7 @@ def read_needs(path: str | Path, catalog: Catalog | None = None) -> Needs:
     shipped = isinstance(path, str) and Path(path).suffix == ""
     document = read_yaml(config_root() / "needs" / f"{path}.yaml" if shipped else Path(path))
     folders = catalog_folders(document, Path(path).parent)
-    needs = validate_needs(document, catalog or load_catalog(folders))
+    needs = validate_needs(document, load_catalog(folders))
     return needs.model_copy(update={"catalog": str(folders[0].resolve())}) if folders else needs
 
 
@@ -308,12 +305,7 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
     SpecError
         With every finding, at its line and column.
     """
-    nodes = document.value.get("nodes") if isinstance(document.value, dict) else None
-    context: Mapping[str, list[str]] = {
-        "switch": list(catalog.switches), "node model": list(catalog.nodes), "part": catalog.parts,
-        "adapter": list(catalog.hcas), "node group": list(nodes) if isinstance(nodes, dict) else [],
-    }  # fmt: skip
-    needs = validate(Needs, document, context)
+    needs = validate(Needs, document, known_names(document, catalog))
     faults: list[Finding] = []
     if set(needs.switches) <= set(needs.exclude):
         faults.append(Finding(document.where("exclude"), listed(needs.exclude), "a switch of `switches` that is left"))

@@ -108,7 +108,7 @@ class Networks(Shown):
         }
 
 
-def optimise_networks(needs: Needs, search: SearchOne, catalog: Catalog | None = None) -> Networks:
+def optimise_networks(needs: Needs, search: SearchOne) -> Networks:
     """Find the cheapest design of each network of needs with `Needs.networks`.
 
     Parameters
@@ -117,8 +117,6 @@ def optimise_networks(needs: Needs, search: SearchOne, catalog: Catalog | None =
         The requirements: see `costmodel.read_needs`.
     search : callable
         ``search(needs, catalog)`` searches one network, as `costmodel.optimise` does.
-    catalog : topo.Catalog, optional
-        Hardware and prices; by default the catalog that ships with Heddle, with the tables of the needs.
 
     Raises
     ------
@@ -136,7 +134,7 @@ def optimise_networks(needs: Needs, search: SearchOne, catalog: Catalog | None =
     >>> list(found.searches), found.proven, list(found.spec.networks)
     (['pod', 'storage'], True, ['storage'])
     """
-    catalog = catalog or load_catalog([Path(needs.catalog)] if needs.catalog else [])
+    catalog = load_catalog([Path(needs.catalog)] if needs.catalog else [])
     unknown = sorted({group for network in needs.networks.values() for group in network.adapters} - set(needs.nodes))
     if unknown:
         raise HeddleError(f"networks: found {listed(unknown)}; expected groups of `nodes`: {listed(needs.nodes)}")

@@ -24,7 +24,7 @@ from typing import Any
 
 from costmodel.optimise.branches import Branch, no_branches
 from costmodel.optimise.demand import ROUNDING
-from costmodel.optimise.design import Design, evaluate
+from costmodel.optimise.design import FLOOR_CHECKS, PRICE_CHECKS, Design, evaluate
 from costmodel.optimise.direct import DirectNetwork, by_size, slim_flies
 from costmodel.optimise.needs import Amount, FamilyName, Needs
 from costmodel.optimise.problem import Problem
@@ -315,7 +315,7 @@ def optimise(
             winner, ended = incumbent, "" if bound >= incumbent.price - ROUNDING else f"the gap of {gap:.0%} is reached"
             break
         beyond = bound * problem.least_price_ratio > problem.price_limit * (1 + ROUNDING)
-        if beyond and (met or exhausted() or any(design.refused_by_price for design in tried)):
+        if beyond and (met or exhausted() or any(design.refused_by(PRICE_CHECKS) for design in tried)):
             bound = inf  # all that costs less was met; what follows only finds the cheapest that misses the price
             break
         if ended := exhausted():
@@ -367,7 +367,7 @@ def optimise(
             if sum(each.verdict is Verdict.CANNOT_TELL for each in tried) >= MOST_UNDECIDED:
                 ended = "an unknown figure decides whether designs meet the needs"
                 break
-            by_floor = sum(each.refused_by_floor for each in tried) + (len(refused) if needs.floor else 0)
+            by_floor = sum(each.refused_by(FLOOR_CHECKS) for each in tried) + (len(refused) if needs.floor else 0)
             if by_floor >= MOST_REFUSED_BY_FLOOR:
                 ended = f"{MOST_REFUSED_BY_FLOOR} designs meet all other needs but do not fit the floor"
                 break

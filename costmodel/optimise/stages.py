@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from costmodel.optimise.bisection import Bisection
 from costmodel.optimise.capacity import Capacity, measure_capacity
 from costmodel.optimise.problem import Problem
-from costmodel.parts import columns
 from topo.amounts import Check, Verdict
 from topo.fabric import Fabric, Kind
 from topo.floor.cables import backplane
@@ -191,5 +190,5 @@ def stages_table(stages: Sequence[Stage], currency: str) -> Table:
         rows.append((f"{stage.share:.0%}", stage.servers, *more, stage.price, str(stage.job_bisection)))
         switches, cables, price, moved = stage.switches, stage.cables, stage.price, stage.moved
     names = ("part", "servers", "switches to buy", "cables to buy", "to move", "price", "price of all", "job bisection")
-    units = {"price": currency, "price of all": currency}
-    return Table("stages", tuple(columns(names, rows, units, dict.fromkeys(units, ",.0f"))))
+    places = [name in ("price", "price of all") for name in names]
+    return Table.of_rows("stages", names, rows, [",.0f" * of for of in places], [currency * of for of in places])

@@ -10,7 +10,6 @@ import numpy as np
 
 from costmodel.optimise.needs import Amount, Needs
 from costmodel.optimise.search import Search
-from costmodel.parts import columns
 from topo import palette
 from topo.drawing import Drawing
 from topo.drawing.charts import Axes, chart
@@ -58,9 +57,7 @@ class Tradeoffs(Shown):
             rows.append((name, design and design.price, saved, design.name if design else "no design"))
         unit = self.whole.needs.currency
         names = (heading, "price", "saved", "design")
-        return Table(
-            title, tuple(columns(names, rows, {"price": unit, "saved": unit}, {"price": ",.0f", "saved": ",.0f"}))
-        )
+        return Table.of_rows(title, names, rows, ("", ",.0f", ",.0f"), ("", unit, unit))
 
     @property
     def drawing(self) -> Drawing:

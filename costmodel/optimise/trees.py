@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from costmodel.optimise.branches import Branch, branch_on_models, round_up, smallest
-from costmodel.optimise.demand import ROUNDING, Demand, Ints, cuts_suffice, least_leaving_gbps, required_factor
+from costmodel.optimise.demand import ROUNDING, Demand, Ints, least_leaving_gbps, required_factor
 from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption, by_zone, place
 from topo.errors import DesignError
 from topo.fabric import Role
@@ -129,46 +129,20 @@ class _Tree:
                         yield self._pods(leaves, pod, spines, parallel)
 
     def _pods(self, leaves: int, pod: int, spines: int, parallel: int) -> Branch:
-        """Return the row of at least so many leaves; a design has the fewest uplinks of a spine that suffice."""
+        """Return the row of at least so many leaves; a design has the fewest uplinks that suffice a pod."""
         pods, up = -(-leaves // pod), spines * parallel
 
         def expand() -> Iterator[Branch]:
             demands = self.demands(leaves, self.leaf.radix - up)
             if demands is not None and self.uplinks(leaves, self.leaf.radix - up) <= up + ROUNDING:
                 least_up = round_up(required_factor(demands, spines * self.core_gbps, np.arange(leaves) // pod))
-                most = min(pod * parallel, self.spine.radix - pod * parallel) if least_up else 0
-                spine_up = smallest(
-                    range(least_up, most + 1),
-                    lambda up: self._pods_suffice(demands, leaves, pod, spines, parallel, up),
-                )
-                if spine_up:
-                    yield from self._with_cores(leaves, pod, spines, parallel, spine_up)
+                if least_up:
+                    yield from self._with_cores(leaves, pod, spines, parallel, least_up)
             if -(-(leaves + 1) // pod) <= self.core.radix:
                 yield self._pods(leaves + 1, pod, spines, parallel)
 
         links = pods * spines
         return self.branch(leaves, pods * spines, max(-(-links // self.core.radix), 1), up, links, expand=expand)
-
-    def _pods_suffice(
-        self, demands: list[Demand], leaves: int, pod: int, spines: int, parallel: int, spine_up: int
-    ) -> bool:
-        """Return whether no cut between some leaves and the others excludes a design.
-
-        Each spine is on the side where it adds less to the cut, and all cores are on one side, the better of the two.
-        """
-        of = np.arange(leaves) // pod
-        size = np.bincount(of)
-        for demand in demands:
-            for order in (np.arange(leaves), *demand.worst_orders):
-                inside = np.cumsum(of[order][:, None] == np.arange(len(size)), axis=0)
-                below = parallel * self.up_gbps * np.stack([size - inside, inside])
-                above = spine_up * self.core_gbps
-                cuts = [
-                    np.minimum(below[0] + above * (1 - core), below[1] + above * core).sum(axis=1) for core in (0, 1)
-                ]
-                if not cuts_suffice(demand, order, spines * np.minimum(*cuts)):
-                    return False
-        return True
 
     def _with_cores(self, leaves: int, pod: int, spines: int, parallel: int, spine_up: int) -> Iterator[Branch]:
         """Yield the design with so many uplinks of a spine; below it are those with more."""
@@ -531,7 +505,7 @@ class _RailTree(_Tree):
             fewest = round_up(required_factor(demands, spines * self.core_gbps, np.arange(leaves) // pod))
             for spine_up in range(fewest, min(pod * parallel, self.spine.radix - pod * parallel) + 1) if fewest else ():
                 compiled = pod_size(self.spine.radix, _ratio(pod * parallel, spine_up), parallel, self.units)
-                if compiled == pod and self._pods_suffice(demands, leaves, pod, spines, parallel, spine_up):
+                if compiled == pod:
                     yield from self._with_cores(leaves, pod, spines, parallel, spine_up)
                     return
 

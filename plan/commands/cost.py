@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -122,9 +122,7 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
     help="How many designs of different shapes to route and to play the jobs on; of several, one that is proven.",
 )
 @as_json
-def optimise(
-    needs: Path, output: Path | None, gap: float, limit_s: float, trade_offs: bool, finalists: int, as_json: bool
-) -> None:
+def optimise(needs: Path, output: Path | None, as_json: bool, **options: Any) -> None:
     """Find the cheapest network for NEEDS, and prove it.
 
     The search covers trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in order of price.
@@ -132,9 +130,7 @@ def optimise(
     with progress(quiet=as_json) as step:
         from plan import optimum
 
-        found = optimum.optimise(
-            needs, output, gap=gap, limit_s=limit_s, trade_offs=trade_offs, finalists=finalists, step=step
-        )
+        found = optimum.optimise(needs, output, step=step, **options)
     if as_json:
         print_json(found.to_dict())
     else:

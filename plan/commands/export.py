@@ -6,12 +6,11 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from plan.commands.options import FILE, as_json, print_json, role_options
-from plan.inputs import RoleFiles
 from plan.render.progress import progress
 from topo import HeddleError, plural
 
@@ -33,10 +32,9 @@ def export(
     format: str | None,
     output: Path | None,
     only_list: bool,
-    subnet: str | None,
     check: Path | None,
-    hosts: RoleFiles,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Write one of the formats of `plan build`, such as `slurm` or `netbox`.
 
@@ -65,7 +63,7 @@ def export(
     if check is not None and (format != "slurm" or output is not None):
         raise click.UsageError("expected --check with the format slurm and without -o")
     with progress(quiet=as_json or not sys.stderr.isatty()) as step:
-        files = export_files(fabric, format, output, hosts=hosts, subnet=subnet, step=step)
+        files = export_files(fabric, format, output, step=step, **options)
         if check is not None:
             _check_topology(check, str(files["exports/topology.conf"]), as_json)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -20,10 +20,6 @@ from plan.commands.options import (
 )
 from plan.render.progress import progress
 from plan.signals import asked
-
-if TYPE_CHECKING:
-    from plan.inputs import Hashing, RoutingFiles
-
 
 PLACEMENTS = (
     "zone", "random", "compact", "balanced",
@@ -59,19 +55,7 @@ PLACEMENTS = (
     "-o", "--output", type=FILE, help="Folder for the report, the figures, and the chart of jobs and failures."
 )
 @as_json
-def operate(
-    fabric: Path,
-    queue: str,
-    hours: float,
-    placement: str | None,
-    state: Path | None,
-    save_every_s: float,
-    given: RoutingFiles,
-    hashing: Hashing,
-    seed: int,
-    output: Path | None,
-    as_json: bool,
-) -> int:
+def operate(fabric: Path, state: Path | None, as_json: bool, **options: Any) -> int:
     """Simulate hours or days of training jobs on a routed fabric.
 
     Jobs wait for nodes, load, compute, exchange, write checkpoints, lose nodes and end, with storage on the same
@@ -81,20 +65,7 @@ def operate(
     with progress(quiet=as_json) as step, asked() as stopped:
         from plan import operation
 
-        found = operation.operate(
-            fabric,
-            queue,
-            hours=hours,
-            placement=placement,
-            state=state,
-            save_every_s=save_every_s,
-            given=given,
-            hashing=hashing,
-            seed=seed,
-            output=output,
-            step=step,
-            stop=lambda: bool(stopped),
-        )
+        found = operation.operate(fabric, state=state, step=step, stop=lambda: bool(stopped), **options)
     print_notes(found.notes)
     if as_json:
         print_json(found.to_dict())

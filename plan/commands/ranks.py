@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from plan.commands.options import FILE, Number, as_json, fabric_argument, print_json, print_notes, routing_options
 from plan.render.progress import progress
-
-if TYPE_CHECKING:
-    from plan.inputs import RoutingFiles
 
 ALGORITHMS = ("ring", "tree", "halving-doubling", "all-to-all")
 """Those of `plan.order_ranks`: spelled out, since help does not load the simulation."""
@@ -31,14 +28,12 @@ ALGORITHMS = ("ring", "tree", "halving-doubling", "all-to-all")
 @as_json
 def ranks(
     fabric: Path,
-    nodes: str,
     algorithms: tuple[str, ...],
-    adapters: str | None,
     ranks_per_node: int | None,
     gigabytes: float,
-    given: RoutingFiles,
     output: Path | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Find the order of ranks in which a collective has the least contention with itself.
 
@@ -54,14 +49,12 @@ def ranks(
 
         found = ranking.order_ranks(
             fabric,
-            nodes,
-            algorithms or ALGORITHMS,
-            adapters=adapters,
+            algorithms=algorithms or ALGORITHMS,
             size_bytes=gigabytes * 1e9,
-            given=given,
             output=output,
             ranks_per_node=ranks_per_node or 1,
             step=step,
+            **options,
         )
     print_notes(found.notes)
     if as_json:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from plan.commands.options import FILE, Number, as_json, fabric_argument, print_json, print_notes, routing_options
 from plan.render.progress import progress
 from topo import plural
-
-if TYPE_CHECKING:
-    from plan.inputs import RoutingFiles
-
 
 FULLER = 1.02
 """How much fuller the fullest link may be after a repair than before without a word on it."""
@@ -47,18 +43,7 @@ FULLER = 1.02
 )
 @routing_options
 @as_json
-def repair(
-    fabric: Path,
-    down: tuple[str, ...],
-    now: Path | None,
-    most_down: int | None,
-    loaded: Path | None,
-    spare: float | None,
-    full: bool,
-    output: Path | None,
-    given: RoutingFiles,
-    as_json: bool,
-) -> None:
+def repair(fabric: Path, spare: float | None, output: Path | None, as_json: bool, **options: Any) -> None:
     """Repair the tables of a fabric after failures, and order the updates of switches.
 
     FABRIC is the intact fabric with its tables: a folder of `plan build` or `plan route`, a spec, or a real fabric with
@@ -71,18 +56,7 @@ def repair(
     with progress(quiet=as_json) as step:
         from plan import repairing
 
-        found = repairing.repair(
-            fabric,
-            output,
-            down=down,
-            now=now,
-            most_down=most_down,
-            loaded=loaded,
-            spare=spare,
-            full=full,
-            given=given,
-            step=step,
-        )
+        found = repairing.repair(fabric, output, spare=spare, step=step, **options)
     print_notes(found.notes)
     if as_json:
         print_json(found.to_dict())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,7 +21,7 @@ from topo import plural
 @click.option("--scheduler", help="Address of a Dask scheduler: tcp://host:8786.")
 @click.option("--again", is_flag=True, help="Retry points that failed.")
 @as_json
-def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bool, as_json: bool) -> int:
+def sweep(sweep: Path, output: Path, as_json: bool, **options: Any) -> int:
     """Compute a plan for every combination of the parameters in SWEEP.
 
     SWEEP is a YAML file: a base spec or dump, stages, and parameters by their path in the spec, with failures, seeds
@@ -33,15 +34,7 @@ def sweep(sweep: Path, output: Path, jobs: int, scheduler: str | None, again: bo
     with progress(quiet=as_json) as step, asked() as stopped:
         from plan.sweeps import result
 
-        found = result.sweep(
-            sweep,
-            output,
-            jobs=jobs,
-            scheduler=scheduler,
-            again=again,
-            step=step,
-            stop=lambda: bool(stopped),
-        )
+        found = result.sweep(sweep, output, step=step, stop=lambda: bool(stopped), **options)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,6 @@ from topo import plural
 
 if TYPE_CHECKING:
     from plan.verification import Answers
-    from routing import EndpointSet
     from routing.studies.adaptive import AdaptiveProof, Shares
     from topo import Table
 
@@ -60,20 +59,7 @@ SHOWN_PAIRS = 20
     ),
 )
 @as_json
-def verify(
-    fabric: Path,
-    lfts: Path | None,
-    endpoints: EndpointSet,
-    lids: Path | None,
-    lanes: Path | None,
-    policy: Path | None,
-    adaptive: Path | None,
-    multicast: Path | None,
-    expect: Path | None,
-    subnet: str | None,
-    asked: Questions,
-    as_json: bool,
-) -> None:
+def verify(fabric: Path, lfts: Path | None, as_json: bool, **options: Any) -> None:
     """Follow every pair through forwarding tables, and look for credit loops.
 
     FABRIC is a spec, a folder of `plan build` or `plan route`, or a real fabric from ibnetdiscover or OpenSM
@@ -93,27 +79,14 @@ def verify(
     differs from --expect. Exit status 3: the dump
     of --adaptive has several private tables, and it depends on which of them a packet meets.
     """
-    if lfts is None and adaptive is None and not fabric.is_dir():
+    if lfts is None and options["adaptive"] is None and not fabric.is_dir():
         raise click.UsageError(f"LFTS is missing: name the tables of {fabric}; only a folder of a plan has its own")
-    if policy is not None and lanes is None and lfts is not None:
+    if options["policy"] is not None and options["lanes"] is None and lfts is not None:
         raise click.UsageError("--policy says the service level of each path; --lanes must say the lane of each level")
     with progress(quiet=as_json) as step:
         from plan import verification
 
-        found = verification.verify(
-            fabric,
-            lfts,
-            endpoints=endpoints,
-            lids=lids,
-            lanes=lanes,
-            policy=policy,
-            adaptive=adaptive,
-            multicast=multicast,
-            expect=expect,
-            subnet=subnet,
-            asked=asked,
-            step=step,
-        )
+        found = verification.verify(fabric, lfts, step=step, **options)
     print_notes(found.notes)
     if as_json:
         print_json(found.to_dict())
@@ -122,13 +95,13 @@ def verify(
         from plan.render.views import show_proof
 
         if found.adaptive is not None:
-            show_adaptive(found.adaptive, found.shares, endpoints)
+            show_adaptive(found.adaptive, found.shares, found.proof.endpoints)
         show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given)
         if found.multicast is not None:
             show_table(found.multicast.table)
         show_answers(found.answers)
         if found.differing is not None:
-            click.echo(f"{plural(found.differing, 'entry', 'entries')} not as in {expect}")
+            click.echo(f"{plural(found.differing, 'entry', 'entries')} not as in {options['expect']}")
         for text in found.examples:
             click.echo(printable(f"not as expected: {text}"))
     if not found.holds:

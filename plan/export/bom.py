@@ -157,12 +157,8 @@ def _cables(catalog: Catalog, cost: Cost) -> Table:
 
 def _racks(layout: Layout) -> Table:
     """Return every rack with its devices, the units in use and what it draws."""
-    inside: list[list[int]] = [[] for _ in range(layout.n_racks)]
-    for device, rack in enumerate(layout.rack.tolist()):
-        inside[rack].append(device)
     cells = []
-    for rack, (devices, watts) in enumerate(zip(inside, layout.power_by_rack(), strict=True)):
-        devices.sort(key=lambda device: int(layout.unit[device]))
+    for rack, (devices, watts) in enumerate(zip(layout.inside, layout.power_by_rack(), strict=True)):
         used = sum(layout.devices[device].rack_units for device in devices)
         shown = ", ".join(f"U{layout.unit[device]} {layout.devices[device].name}" for device in devices)
         known = watts.known and watts.known.low

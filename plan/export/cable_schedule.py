@@ -48,17 +48,10 @@ class End(NamedTuple):
         return f"{self.rack_name}-{self.unit:02d}:{self.port}" if self.rack_name else f"{self.device}:{self.port}"
 
 
-def format_cable_schedule(
-    fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None, cablings: Sequence[Cabling] | None = None
-) -> str:
-    """Return the schedule of all subnets as CSV, sorted by device and port of the end nearer to the hosts."""
-    return format_csv(HEADER, cable_rows(fabrics, catalog, layout, cablings))
-
-
 def cable_rows(
     fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None, cablings: Sequence[Cabling] | None = None
 ) -> Iterator[tuple[str | int, ...]]:
-    """Yield the lines of the schedule, whose cells are those of `HEADER`."""
+    """Yield the lines of the schedule of all subnets, sorted by device and port of the end nearer to the hosts."""
     lines: list[tuple[End, End, tuple[int, ...], list[str], str, str]] = []
     for subnet, (fabric, front) in enumerate(zip(fabrics, panels(fabrics, catalog), strict=True)):
         cabling = None if cablings is None else cablings[subnet]

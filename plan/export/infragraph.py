@@ -15,7 +15,7 @@ from typing import Any
 
 from plan.export.base import Export
 from plan.export.names import adapter_parts
-from plan.pipeline import COMPILE, Plan
+from plan.pipeline import COMPILE
 from topo import SPEEDS, Catalog, Fabric, Kind, load_catalog
 
 INSIDE = "inside"
@@ -112,9 +112,7 @@ def _word(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_() -]", "-", name).strip() or "-"
 
 
-def _infragraph(plan: Plan, subnet: int) -> str:
-    return format_infragraph(plan.fabrics, plan.cluster.catalog if plan.cluster else load_catalog())
-
-
 INFRAGRAPH = Export("infragraph", "devices, instances and edges for ASTRA-sim and MLPerf", "InfraGraph 3.1", COMPILE,
-                    {"exports/infragraph.json": _infragraph}, built=False)  # fmt: skip
+                    {"exports/infragraph.json": lambda plan, subnet: format_infragraph(
+                        plan.fabrics, plan.cluster.catalog if plan.cluster else load_catalog())},
+                    built=False)  # fmt: skip

@@ -127,30 +127,26 @@ def check_failures(path: Path, sweep: SweepSpec) -> None:
     """Refuse a year without parts that fail, a kind of part that there is not, and `each` of anything else."""
     if "year" in sweep.stages and not (sweep.failures and sweep.failures.parts):
         raise SpecError([Finding(str(path), "the stage year", "`failures` with `parts` beside it")])
+
+    def refused(name: str, found: str, expected: str, hint: str = "") -> SpecError:
+        return SpecError([Finding(f"{path}: parameters{name}", found, expected, hint)])
+
     for name, values in sweep.parameters.items():
         if name.startswith("failed.") and name not in FAILED:
-            raise SpecError([Finding(f"{path}: parameters", f'"{name}"', f"one of {', '.join(FAILED)}",
-                                     did_you_mean(name, FAILED))])  # fmt: skip
-        if name == "tables" and not (
-            isinstance(values, list) and set(map(str, values)) <= {"anew", "kept", "repaired"}
-        ):
-            raise SpecError([Finding(f"{path}: parameters.tables", f"{values}", "some of anew, kept and repaired")])
-        if name == "ecmp":
-            for value in values if isinstance(values, list) else [values]:
-                if value != "spray" and (type(value) is not int or value < 1):
-                    expected = "numbers of queue pairs from 1, and spray"
-                    raise SpecError([Finding(f"{path}: parameters.ecmp", f"{value!r}", expected)])
-        if name == "seed" and isinstance(values, list):
-            for value in values:
-                if type(value) is not int or value < 0:
-                    raise SpecError([Finding(f"{path}: parameters.seed", f"{value!r}", "whole numbers from 0")])
+            raise refused("", f'"{name}"', f"one of {', '.join(FAILED)}", did_you_mean(name, FAILED))
+        listed = isinstance(values, list)
+        if name == "tables" and not (listed and set(map(str, values)) <= {"anew", "kept", "repaired"}):
+            raise refused(".tables", f"{values}", "some of anew, kept and repaired")
+        for value in values if listed else [values]:
+            if name == "ecmp" and value != "spray" and (type(value) is not int or value < 1):
+                raise refused(".ecmp", f"{value!r}", "numbers of queue pairs from 1, and spray")
+            if name == "seed" and listed and (type(value) is not int or value < 0):
+                raise refused(".seed", f"{value!r}", "whole numbers from 0")
         if isinstance(values, str) and name not in FAILED:
-            raise SpecError(
-                [Finding(f"{path}: parameters.{name}", values, "values, or a span; `each` is of failed.KIND")]
-            )
+            raise refused(f".{name}", values, "values, or a span; `each` is of failed.KIND")
         if name in FAILED and "year" in sweep.stages:
-            raise SpecError([Finding(f"{path}: parameters", f'"{name}", of the stage year',
-                                     "`failures.parts`, which says what fails in a year")])  # fmt: skip
+            expected = "`failures.parts`, which says what fails in a year"
+            raise refused("", f'"{name}", of the stage year', expected)
 
 
 def check_path(path: Path, value: Any, keys: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.builder import stable_guid
-from topo.changes.matching import Cable, map_ports, match_keys
+from topo.changes.matching import Cable, map_lids, map_ports, match_keys
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Shown, Table, plain
@@ -78,14 +78,8 @@ class Growth(Shown):
 
     def with_lids(self, lid: NDArray[np.uint16]) -> Fabric:
         """Return the grown fabric where end ports that stay keep their LIDs: ``lid``, (E,) of the old fabric."""
-        found = np.zeros(self.grown.n_end_ports, np.uint16)
-        switches = np.flatnonzero(self.was[: self.grown.n_switches] >= 0)
-        found[switches] = lid[self.was[switches]]
-        ends = np.arange(self.grown.n_switches, self.grown.n_end_ports)
-        ports = self.grown.port_of(ends)
-        there = map_ports(self.grown, self.old, self.was)[ports]
-        found[ends[there >= 0]] = lid[self.old.end_of(there[there >= 0])]
-        return replace(self.grown, discovered_lid=frozen(found))
+        port = map_ports(self.grown, self.old, self.was)
+        return replace(self.grown, discovered_lid=frozen(map_lids(self.grown, self.old, self.was, port, lid)))
 
     @property
     def renamed(self) -> list[tuple[str, str]]:

@@ -90,13 +90,7 @@ class Match(Brief):
         node_guid, port_guid = plan.node_guid.copy(), plan.port_guid.copy()
         node_guid[known] = found.node_guid[self.node[known]]
         port_guid[plugged] = found.port_guid[port[plugged]]
-        lid = np.zeros(plan.n_end_ports, np.uint16)
-        if len(found.discovered_lid):
-            switches = np.flatnonzero(known[: plan.n_switches])
-            lid[switches] = found.discovered_lid[self.node[switches]]
-            ends = plan.port_of(np.arange(plan.n_switches, plan.n_end_ports))
-            there = port[ends]
-            lid[plan.n_switches :][there >= 0] = found.discovered_lid[found.end_of(there[there >= 0])]
+        lid = map_lids(plan, found, self.node, port, found.discovered_lid)
         return replace(
             plan,
             node_guid=node_guid,
@@ -162,6 +156,22 @@ def map_ports(fabric: Fabric, other: Fabric, node: NDArray[np.integer]) -> NDArr
     there = node[fabric.port_node]
     known = (there >= 0) & (fabric.port_number <= np.diff(other.port_offset)[there])
     return np.where(known, other.port_offset[there] + fabric.port_number - 1, -1).astype(np.int32)
+
+
+def map_lids(
+    fabric: Fabric, other: Fabric, node: NDArray[np.integer], port: NDArray[np.integer], lid: NDArray[np.uint16]
+) -> NDArray[np.uint16]:
+    """Return (E,) LIDs of the end ports from those of another fabric; 0 where no node or port corresponds.
+
+    ``node`` and ``port`` are as in `map_ports`; ``lid`` is (E,) of the other fabric, or empty where it has none.
+    """
+    found = np.zeros(fabric.n_end_ports, np.uint16)
+    if len(lid):
+        switches = np.flatnonzero(node[: fabric.n_switches] >= 0)
+        found[switches] = lid[node[switches]]
+        there = port[fabric.port_of(np.arange(fabric.n_switches, fabric.n_end_ports))]
+        found[fabric.n_switches :][there >= 0] = lid[other.end_of(there[there >= 0])]
+    return found
 
 
 class _Matcher:

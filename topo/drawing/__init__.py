@@ -163,21 +163,16 @@ def lay_out(fabric: Fabric) -> Scene:
     return lay_bands(fabric)
 
 
+CABLED = ("kind", "role", "level", "zone", "port_offset", "peer", "width", "speed")
+"""Arrays of a fabric that a picture shows."""
+
+
 def _alike(fabrics: Sequence[Fabric], loads: Sequence[NDArray[np.int64] | None]) -> list[list[int]]:
     """Return the subnets by number, those of equal cabling and load together."""
     groups: dict[tuple[bytes, ...], list[int]] = {}
     for number, (fabric, load) in enumerate(zip(fabrics, loads, strict=True)):
-        arrays = (
-            fabric.kind,
-            fabric.role,
-            fabric.level,
-            fabric.zone,
-            fabric.port_offset,
-            fabric.peer,
-            fabric.width,
-            fabric.speed,
-        )
-        key = (*(array.tobytes() for array in arrays), b"" if load is None else load.tobytes())
+        arrays = [getattr(fabric, name) for name in CABLED] + ([] if load is None else [load])
+        key = tuple(array.tobytes() for array in arrays)
         groups.setdefault(key, []).append(number)
     return list(groups.values())
 

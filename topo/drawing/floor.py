@@ -66,7 +66,7 @@ def draw_floor(
     >>> drawing.svg.count("data-rack"), "R01-01" in drawing.svg
     (11, True)
     """
-    shades, inside = _shades(fabrics, layout), _inside(layout)
+    shades, inside = _shades(fabrics, layout), layout.inside
     trays = fill_trays(fabrics, layout, cablings)
     fullest = int(max(trays.along.max(initial=0), trays.across.max(initial=0)))
     columns, rows = int(layout.column.max(initial=0)) + 1, int(layout.row.max(initial=0)) + 1
@@ -223,7 +223,7 @@ def draw_each_rack(fabrics: Sequence[Fabric], layout: Layout) -> list[Drawing]:
 
 def _fronts(fabrics: Sequence[Fabric], layout: Layout) -> list[str]:
     """Return the front of each rack as SVG elements, with its name above; unit 1 is at the foot."""
-    shades, inside, power = _shades(fabrics, layout), _inside(layout), _power(layout)
+    shades, inside, power = _shades(fabrics, layout), layout.inside, _power(layout)
     return [_front(layout, rack, inside[rack], shades, power[rack]) for rack in range(layout.n_racks)]
 
 
@@ -300,14 +300,6 @@ def _fitted(words: str, room: float) -> str:
     while words and text_width(words + "…") > room:
         words = words[:-1]
     return words + "…"
-
-
-def _inside(layout: Layout) -> list[list[int]]:
-    """Return the devices of each rack, the lowest first."""
-    inside: list[list[int]] = [[] for _ in range(layout.n_racks)]
-    for device in np.lexsort((layout.unit, layout.rack)).tolist():
-        inside[layout.rack[device]].append(device)
-    return inside
 
 
 def _shades(fabrics: Sequence[Fabric], layout: Layout) -> NDArray[np.str_]:

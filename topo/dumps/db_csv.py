@@ -134,22 +134,8 @@ def _add_links(
             bare += (near, here) not in ports
             guid, lid, width, speed = ports.get((near, here), (0, 0, 4, 0))
             far_guid, far_lid, _, _ = ports.get((far, there), (0, 0, 4, 0))
-            mine, others = keys[near][0] != "S", keys[far][0] != "S"
-            records.cable(
-                CableEnd(
-                    line=number,
-                    node=keys[near],
-                    number=here,
-                    far=keys[far],
-                    far_number=there,
-                    guid=guid if mine else 0,
-                    far_guid=far_guid if others else 0,
-                    lid=lid if mine else 0,
-                    far_lid=far_lid if others else 0,
-                    width=width,
-                    speed=speed,
-                )
-            )
+            ends = keys[near], here, keys[far], there
+            records.cable(CableEnd(number, *ends, guid, far_guid, lid, far_lid, width, speed))
     if bare:
         records.skip(0, f"{bare:,} ports of links without a row in PORTS: taken as 4xSDR")
 

@@ -71,7 +71,7 @@ class FoundNode:
 
 @dataclass(slots=True)
 class CableEnd:
-    """A cable as one of its ends describes it; a GUID or LID of 0 is unknown."""
+    """A cable as one of its ends describes it; a GUID or LID of 0 is unknown, one of a switch's port is not used."""
 
     line: int
     node: NodeKey

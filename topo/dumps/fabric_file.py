@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
+from topo.budget import FABRIC_BYTES
 from topo.dumps import (
     cabling_sheet,
     db_csv,
@@ -20,13 +21,13 @@ from topo.dumps import (
     subnet_lst,
 )
 from topo.dumps.discovery import Discovery
-from topo.dumps.fabric_json import FORMAT, read_fabric_json
-from topo.dumps.infragraph import read_infragraph
+from topo.dumps.fabric_json import FORMAT, parse_fabric
+from topo.dumps.infragraph import parse_infragraph
 from topo.dumps.levels import find_levels
 from topo.errors import FormatError
 from topo.fabric import Fabric
 from topo.files.csv import SUFFIX, read_workbook
-from topo.files.text import read_lines
+from topo.files.text import read_lines, read_text
 
 NOTED = 5
 """Skipped lines that are spelled out; the others are counted."""
@@ -89,9 +90,14 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
     >>> fabric.n_switches, fabric.notes
     (4, ())
     """
-    if Path(path).suffix == ".json" and not _is_infragraph(path):
-        return read_fabric_json(path)
-    discovery = read_infragraph(path) if Path(path).suffix == ".json" else read_dump(path)
+    if Path(path).suffix == ".json":
+        text = read_text(Path(path), FABRIC_BYTES)
+        head = text[:SNIFFED]  # all may stand on one line
+        if f'"{FORMAT}"' in head or '"devices"' not in head:
+            return parse_fabric(text, str(path))
+        discovery = parse_infragraph(text, str(path))
+    else:
+        discovery = read_dump(path)
     if merged and discovery.merged:
         discovery = discovery.merged
     skipped = discovery.skipped
@@ -125,16 +131,6 @@ def is_fabric(path: str | Path) -> bool:
     except FormatError:
         return False
     return _parser(head) is not None or any(f'"{FORMAT}"' in line for line in head[:3])
-
-
-def _is_infragraph(path: str | Path) -> bool:
-    """Whether the first key of a file of JSON is none of ours, and keys of InfraGraph are in it."""
-    try:
-        with Path(path).open("rb") as file:  # all may stand on one line
-            head = file.read(SNIFFED).decode(errors="replace")
-    except OSError:  # which the reader reports
-        return False
-    return f'"{FORMAT}"' not in head and '"devices"' in head
 
 
 def _lines(path: str | Path) -> Iterator[str]:

@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from topo.budget import FABRIC_BYTES
 from topo.errors import FormatError
 from topo.fabric import MAX_LMC, MAX_UNICAST_LID, Fabric, Kind, Role
-from topo.files.text import read_text
 from topo.spec.base import TrafficClass
 from topo.speeds import SPEEDS, WIDTHS
 
@@ -86,11 +84,6 @@ def write_fabric(fabric: Fabric, path: str | Path) -> None:
     True
     """
     Path(path).write_text(format_fabric(fabric), encoding="utf-8")
-
-
-def read_fabric_json(path: str | Path) -> Fabric:
-    """Read a file as `parse_fabric` does; SpecError if it cannot be read, or is too large."""
-    return parse_fabric(read_text(Path(path), FABRIC_BYTES), str(path))
 
 
 def parse_fabric(text: str, path: str = "") -> Fabric:

@@ -121,19 +121,6 @@ def _assemble(records: Records, ports: list[_Port], names: dict[NodeKey, tuple[s
         width, speed = records.rate(
             f"{match[1]}x{match[3] or SPEED_ON_WIRE.get(match[2], match[2])}" if match else port.rate.strip(), port.line
         )
-        near, adapter = key[port.node], key[port.node][0] != "S"
-        records.cable(
-            CableEnd(
-                line=port.line,
-                node=near,
-                number=port.number,
-                far=far,
-                far_number=int(far_number),
-                guid=port.guid if adapter else 0,
-                lid=port.lid if adapter else 0,
-                far_lid=int(lid) if far[0] != "S" else 0,
-                width=width,
-                speed=speed,
-            )
-        )
+        ends = key[port.node], port.number, far, int(far_number)
+        records.cable(CableEnd(port.line, *ends, port.guid, 0, port.lid, int(lid), width, speed))
     return records.assemble()

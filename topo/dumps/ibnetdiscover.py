@@ -234,21 +234,9 @@ def _add_cable(records: Records, match: re.Match[str], node: FoundNode, number: 
             raise records.refuse(f"found the LMC {lmc[:20]}; expected 0 to 7", number)
         records.lmc = max(records.lmc, int(lmc or 0))
     width, generation = records.rate(rate, number)
-    records.cable(
-        CableEnd(
-            line=number,
-            node=node.key,
-            number=int(port),
-            far=(letter.upper(), int(far, 16)),
-            far_number=int(far_port),
-            guid=int(guid, 16) if guid and node.key[0] != "S" else 0,
-            far_guid=int(far_guid, 16) if far_guid and letter not in "Ss" else 0,
-            lid=_lid(lid),
-            far_lid=_lid(far_lid),
-            width=width,
-            speed=generation,
-        )
-    )
+    ends = node.key, int(port), (letter.upper(), int(far, 16)), int(far_port)
+    guids = int(guid or "0", 16), int(far_guid or "0", 16)
+    records.cable(CableEnd(number, *ends, *guids, _lid(lid), _lid(far_lid), width, generation))
 
 
 def _lid(text: str) -> int:

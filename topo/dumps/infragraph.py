@@ -12,14 +12,12 @@ import json
 import re
 from collections import Counter
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES, FABRIC_BYTES
+from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES
 from topo.builder import stable_guid
 from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.dumps.edge_list import speed_of
-from topo.files.text import read_text
 
 GBIT = {"gigabits_per_second": 1, "gigabytes_per_second": 8}
 ENDPOINT = re.compile(r"([^\[\].]{1,200})(?:\[(-?\d{0,7}(?::-?\d{0,7}){0,2})\])?(?:\..{0,200})?")
@@ -28,11 +26,6 @@ SERVER = {"xpu", "nic", "device"}
 SPEED = re.compile(r"\d{1,2}x[A-Z]{2,4}\d{0,2}")
 Vertex = tuple[str, int, str, int]
 """Instance and its number, component and its number."""
-
-
-def read_infragraph(path: str | Path) -> Discovery:
-    """Read a file as `parse_infragraph` does."""
-    return parse_infragraph(read_text(Path(path), FABRIC_BYTES), str(path))
 
 
 def parse_infragraph(text: str, path: str = "") -> Discovery:

@@ -93,19 +93,8 @@ def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
             records.skip(row.line, f"a cable to port {row.far_label[:20]!r} of a switch that has none of that name")
             continue
         width, speed = records.rate(row.rate, row.line)
-        records.cable(
-            CableEnd(
-                line=row.line,
-                node=("S", row.guid),
-                number=row.number,
-                far=("S" if known else "H", row.far),
-                far_number=there,
-                far_guid=0 if known else row.far,
-                far_lid=0 if known else row.far_lid,
-                width=width,
-                speed=speed,
-            )
-        )
+        ends = ("S", row.guid), row.number, ("S" if known else "H", row.far), there
+        records.cable(CableEnd(row.line, *ends, far_guid=row.far, far_lid=row.far_lid, width=width, speed=speed))
     return assemble(records)
 
 

@@ -45,11 +45,7 @@ def parse_port_list(text: str | Iterable[str], path: str = "") -> Discovery:
         if len(ends) == 2:
             far, far_port, far_guid, far_lid = ends[1]
             width, speed = records.rate(f"{match[5]}{match[6]}", number)
-            own, its = node[0] != "S", far[0] != "S"
-            cables.append(
-                CableEnd(number, node, port, far, far_port, guid if own else 0, far_guid if its else 0,
-                         lid if own else 0, far_lid if its else 0, width, speed)
-            )  # fmt: skip
+            cables.append(CableEnd(number, node, port, far, far_port, guid, far_guid, lid, far_lid, width, speed))
     for number, node, lid, name in lines:
         records.node(FoundNode(node, most[node], name, number, lid=lid if node[0] == "S" else 0))
     for cable in cables:

@@ -13,7 +13,7 @@ Nodes come in the order in which the file first names them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from topo.dumps.discovery import LETTERS, CableEnd, Discovery, FoundNode, Records
 from topo.files.text import lines_of
@@ -57,35 +57,23 @@ def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
             if not line.startswith("#"):
                 records.skip(number, f"{line.strip()[:60]!r}, which describes no cable")
             continue
-        fields = match.groups()
-        near, far = _node(fields[:9], number), _node(fields[9:18], number)
+        *fields, width, speed = match.groups()
+        (near, port, guid), (far, far_port, far_guid) = (_end(fields[at : at + 9], number) for at in (0, 9))
         records.node(near)
         records.node(far)
-        if int(fields[8], 16) == 0 or int(fields[17], 16) == 0:
+        if port == 0 or far_port == 0:
             records.skip(number, "port 0, which is a switch's own and holds no cable")
             continue
-        width, speed = records.rate(fields[18] + SPEED_OF_LANE.get(fields[19], fields[19]), number)
-        records.cable(
-            CableEnd(
-                line=number,
-                node=near.key,
-                number=int(fields[8], 16),
-                far=far.key,
-                far_number=int(fields[17], 16),
-                guid=int(fields[4], 16),
-                far_guid=int(fields[13], 16),
-                lid=int(fields[7], 16),
-                far_lid=int(fields[16], 16),
-                width=width,
-                speed=speed,
-            )
-        )
+        rate = records.rate(width + SPEED_OF_LANE.get(speed, speed), number)
+        ends = near.key, port, far.key, far_port
+        records.cable(CableEnd(number, *ends, guid, far_guid, near.lid, far.lid, *rate))
     return records.assemble(both_ends=True)
 
 
-def _node(fields: tuple[str, ...], number: int) -> FoundNode:
-    word, ports, system, guid, _, device, description, lid, _ = fields
-    return FoundNode(
+def _end(fields: Sequence[str], number: int) -> tuple[FoundNode, int, int]:
+    """Return the node at one end of a cable, the number of its port, and the GUID of that."""
+    word, ports, system, guid, port_guid, device, description, lid, port = fields
+    node = FoundNode(
         key=(LETTERS[word.lower()], int(guid, 16)),
         ports=int(ports, 16),
         description=description.strip(),
@@ -95,3 +83,4 @@ def _node(fields: tuple[str, ...], number: int) -> FoundNode:
         system=int(system, 16),
         lid=int(lid, 16),
     )
+    return node, int(port, 16), int(port_guid, 16)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topo.amounts import Check, Verdict, listed
 from topo.catalog.load import Catalog
@@ -210,6 +209,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     left = reach.without(failed)
     cut = left.alone & ~reach.whole.alone
     parted = left.pairs < reach.whole.pairs and left.pairs < reach.between(left.alone)
+    stopped = np.array([name in failed.servers for name in reach.names], bool)
     zones = None
     before = reach.whole_zones_gbps
     if before:
@@ -224,18 +224,13 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         cut=reach.named(cut) if cut.any() else "",
         servers=int(cut.sum()),
         pairs=reach.whole.pairs - left.pairs,
-        beyond=(reach.between(_stopped(reach, failed)) if failed.servers else reach.whole.pairs) - left.pairs,
+        beyond=(reach.between(stopped) if failed.servers else reach.whole.pairs) - left.pairs,
         together=0,
         apart=tuple(reach.parted(left)) if parted else (),
         ports=reach.whole.ports - left.ports,
         zones=zones,
         bandwidth=reach.bandwidth_lost(failed),
     )
-
-
-def _stopped(reach: Reach, failed: Failed) -> NDArray[np.bool_]:
-    """Return (servers,) bool: those that fail themselves."""
-    return np.array([name in failed.servers for name in reach.names], bool)
 
 
 def _worst(losses: Sequence[Loss], of: int) -> Loss:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from topo.errors import plural, spell_out
 from topo.fabric import Fabric, Kind, Role
-from topo.graphs import articulation_points, components, max_flow_gbps
+from topo.graphs import articulation_points, components, minimum_cut
 from topo.hostlist import compress
 from topo.table import Brief
 
@@ -213,7 +213,7 @@ class Reach:
             hosts = np.bincount(used[:, 1], rate[used[:, 2]], n)
             for zone in zones[:-1] if len(zones) == 2 else zones:
                 mine = fabric.zone[:n] == zone
-                rates.append(max_flow_gbps(links[inner], rate[inner], hosts * mine, hosts * ~mine))
+                rates.append(minimum_cut(links[inner], rate[inner], hosts * mine, hosts * ~mine)[0])
         return rates
 
     @cached_property

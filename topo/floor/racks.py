@@ -144,6 +144,14 @@ class Layout(Shown):
             if any(limit is not None and device.reserve_w(at) is None for at, limit in enumerate(limits))
         )
 
+    @property
+    def inside(self) -> list[list[int]]:
+        """The devices of each rack, the lowest first."""
+        inside: list[list[int]] = [[] for _ in range(self.n_racks)]
+        for device in np.lexsort((self.unit, self.rack)).tolist():
+            inside[self.rack[device]].append(device)
+        return inside
+
     def rack_name(self, rack: int) -> str:
         """Name of a rack by row and place: ``R02-11``, both from 1."""
         return rack_name(self.row[rack], self.column[rack])

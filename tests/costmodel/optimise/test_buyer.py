@@ -11,6 +11,7 @@ import costmodel
 import plan
 import topo
 from costmodel.bills import bill
+from costmodel.optimise.design import PRICE_CHECKS
 from helpers.strategies import examples
 from topo.errors import SpecError
 
@@ -92,7 +93,7 @@ def test_a_price_for_everything_counts_servers() -> None:
     assert enough.winner.price == open_ended.price
     short = costmodel.optimise(needs(budget={"price": f"{whole - 1:.0f} USD"}))
     assert short.winner is None
-    assert any(design.refused_by_price for design in short.tried), "the cheapest that misses the price is shown"
+    assert any(design.refused_by(PRICE_CHECKS) for design in short.tried), "the cheapest that misses the price is shown"
 
 
 @pytest.mark.parametrize(("limit", "verdict"), [("5600000 USD", "holds"), ("5400000 USD", "exceeded")])

@@ -31,6 +31,6 @@ def test_every_combination_of_checks() -> None:
         unknown = [check for check in checks if check.verdict is Verdict.CANNOT_TELL]
         assert judged.acceptable == (not refused and all(check.what in (JOB, COMPUTE) for check in unknown))
         others = [check.verdict for check in checks if check.what not in FLOOR_CHECKS]
-        assert judged.refused_by_floor == (refused and set(others) <= {Verdict.HOLDS})
-        seen.add((judged.acceptable, judged.refused_by_floor))
+        assert judged.refused_by(FLOOR_CHECKS) == (refused and set(others) <= {Verdict.HOLDS})
+        seen.add((judged.acceptable, judged.refused_by(FLOOR_CHECKS)))
     assert seen == {(True, False), (False, True), (False, False)}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from costmodel.bills import bill
 from costmodel.optimise import cuts
 from costmodel.optimise.capacity import JOB
-from costmodel.optimise.design import Design, evaluate
+from costmodel.optimise.design import PRICE_CHECKS, Design, evaluate
 from costmodel.optimise.needs import Needs, read_needs, validate_needs, with_quotes
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.search import FAMILIES, optimise, roots
@@ -226,7 +226,7 @@ def test_a_price_that_nothing_meets_is_answered_with_the_cheapest_that_misses_it
         assert found.winner.name == cheapest.name
     else:
         assert found.verdict is Verdict.EXCEEDED
-        (missed,) = (design for design in found.tried if design.refused_by_price)
+        (missed,) = (design for design in found.tried if design.refused_by(PRICE_CHECKS))
         assert (missed.name, missed.price) == (cheapest.name, cheapest.price)
         assert "network price" in missed.reasons[0]
 
