@@ -36,7 +36,7 @@ def drawn(seed: int) -> tuple[list[Plain], Needs]:
         other = plain(seed + 1)
         at = np.bincount(rng.integers(0, other.n, servers), minlength=other.n)
         networks.append(subnet(other, tuple(at.tolist())))
-    sizes = rng.integers(1, servers + 1, 2).tolist()
+    sizes = rng.choice([*range(1, servers + 1), servers, servers], 2).tolist()
     mix = [{"size": size, "share": 0.5} for size in sizes] if sizes[0] != sizes[1] and rng.random() < 0.3 else sizes[0]
     asked = {role: str(rng.choice(["", "share", "rate"])) for role in ("compute", "storage")}
     needs = {
@@ -51,7 +51,7 @@ def drawn(seed: int) -> tuple[list[Plain], Needs]:
             "alone": bool(rng.random() < 0.3),
         },
         "bandwidth": {
-            role: float(rng.choice(SHARES)) if how == "share" else f"{25 * int(rng.integers(1, 12))} GB/s"
+            role: float(rng.choice(SHARES)) if how == "share" else f"{25 * int(rng.integers(1, 6))} GB/s"
             for role, how in asked.items()
             if how and (role == "compute" or stores)
         },
@@ -142,7 +142,7 @@ def parts_servers(networks: list[Plain]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", [*range(40), *(nightly(seed) for seed in range(40, 1000))])
+@pytest.mark.parametrize("seed", [*range(60), *(nightly(seed) for seed in range(60, 1000))])
 def test_each_need_is_met_or_missed_as_a_plain_count_has_it(seed: int) -> None:
     networks, needs = drawn(seed)
     fabrics = [replace(network.fabric(), name=f"rail{at}") for at, network in enumerate(networks)]
