@@ -38,7 +38,7 @@ def drawn(seed: int) -> tuple[list[Plain], Needs]:
         networks.append(subnet(other, tuple(at.tolist())))
     sizes = rng.choice([*range(1, servers + 1), servers, servers], 2).tolist()
     mix = [{"size": size, "share": 0.5} for size in sizes] if sizes[0] != sizes[1] and rng.random() < 0.3 else sizes[0]
-    asked = {role: str(rng.choice(["", "share", "rate"])) for role in ("compute", "storage")}
+    asked = {role: str(rng.choice(["", "share", "share", "rate"])) for role in ("compute", "storage")}
     needs = {
         "name": "a",
         "nodes": {"host": {"model": "pcie-a100", "count": servers}}
@@ -51,7 +51,7 @@ def drawn(seed: int) -> tuple[list[Plain], Needs]:
             "alone": bool(rng.random() < 0.3),
         },
         "bandwidth": {
-            role: float(rng.choice(SHARES)) if how == "share" else f"{25 * int(rng.integers(1, 6))} GB/s"
+            role: float(rng.choice(SHARES)) if how == "share" else f"{12.5 * int(rng.integers(1, 9))} GB/s"
             for role, how in asked.items()
             if how and (role == "compute" or stores)
         },
