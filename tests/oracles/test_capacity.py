@@ -38,7 +38,19 @@ def drawn(seed: int) -> tuple[list[Plain], Needs]:
         networks.append(subnet(other, tuple(at.tolist())))
     sizes = rng.choice([*range(1, servers + 1), servers, servers], 2).tolist()
     mix = [{"size": size, "share": 0.5} for size in sizes] if sizes[0] != sizes[1] and rng.random() < 0.3 else sizes[0]
-    asked = {role: str(rng.choice(["", "share", "share", "rate"])) for role in ("compute", "storage")}
+    has = {
+        "compute": min(network.worst_share() for network in networks),
+        "storage": sum(map(stores_send, networks)) / 8,
+    }
+    asked: dict[str, float | str] = {}
+    for role in ["compute", "storage"][: 1 + bool(stores)]:
+        if (turn := int(rng.integers(4))) == 1:
+            asked[role] = float(rng.choice(SHARES))
+        elif turn == 2:  # a half of all servers at this rate
+            asked[role] = f"{12.5 * int(rng.integers(1, 9))} GB/s"
+        elif turn == 3:  # what there is, or too much
+            more = float(rng.choice([1.0, 1.01]))
+            asked[role] = min(1.0, has[role] * more) if role == "compute" else f"{has[role] * more:g} GB/s"
     needs = {
         "name": "a",
         "nodes": {"host": {"model": "pcie-a100", "count": servers}}
@@ -50,11 +62,7 @@ def drawn(seed: int) -> tuple[list[Plain], Needs]:
             "with_storage": bool(rng.random() < 0.5),
             "alone": bool(rng.random() < 0.3),
         },
-        "bandwidth": {
-            role: float(rng.choice(SHARES)) if how == "share" else f"{12.5 * int(rng.integers(1, 9))} GB/s"
-            for role, how in asked.items()
-            if how and (role == "compute" or stores)
-        },
+        "bandwidth": asked,
         "survives_a_switch": bool(rng.random() < 0.5),
     }
     return networks, Needs.model_validate(needs)
