@@ -244,3 +244,17 @@ def test_two_private_tables_of_which_one_is_empty_cannot_be_told() -> None:
         number=number,
     )
     assert prove_adaptive(fabric, mixed).verdict is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_adversary_on_a_few_switches_in_a_ring(seed: int) -> None:
+    """Groups of any ports, so that packets are led past their switch, round about and to other hosts."""
+    rng, case = np.random.default_rng(seed), ring(4)
+    members = rng.random((6, 5)) < 0.6
+    members[:, 0] = False
+    lft = case.tables.lft[None].copy()
+    group = np.where(rng.random(lft.shape) < 0.7, rng.integers(6, size=lft.shape), -1).astype(np.int32)
+    group[:, np.arange(4), case.tables.lid[case.fabric.end_switch >= 0][-4:]] = -1  # the last hop is a host's own
+    state = np.full(lft.shape, LidState.FREE, np.uint8)
+    tables = AdaptiveTables(case.tables.lid, lft, state, group, members, np.arange(6, dtype=np.int32))
+    assert judged(case.fabric, tables) == play(case.fabric, tables)
