@@ -102,3 +102,13 @@ def test_devices_cannot_be_changed_afterwards() -> None:
     fields = [value for value in vars(NO_DEVICES).values() if isinstance(value, np.ndarray)]
     assert len(fields) == 9
     assert not any(value.flags.writeable for value in fields)
+
+
+def test_no_devices_use_nothing() -> None:
+    none = NO_DEVICES
+    for offset, resource, use in (
+        (none.send_offset, none.send_resource, none.send_use),
+        (none.receive_offset, none.receive_resource, none.receive_use),
+    ):
+        assert offset.tolist() == [0]
+        assert len(resource) == len(use) == 0
