@@ -111,10 +111,12 @@ def test_the_closed_form_is_that_of_the_paper(below, above, cables) -> None:
     assert (tables.lft[:, lids] == destination_modulo(fabric, tables.lid)[:, lids]).all()
 
 
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("cables", [1, 2, 3])
-def test_all_neighbours_of_a_switch_hand_over_by_parallel_cables_in_turn(cables: int) -> None:
-    """Also the neighbour that is switch 1, and the one that comes first."""
+def test_all_neighbours_of_a_switch_hand_over_by_parallel_cables_in_turn(cables: int, alone: bool) -> None:
+    """Also where the first neighbour is switch 1, since switch 0 has no cables."""
     fabric = grow_tree((2, 4), (1, 3), (1, cables))
+    fabric = fabric.without(fabric.ports_of(0)) if alone else fabric
     level = switch_levels(fabric)
     order = order_channels(fabric, level)
     for target in range(fabric.n_switches):
