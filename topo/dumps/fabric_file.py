@@ -59,7 +59,8 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
     other, packed or not, is what a tool of the field wrote: ``ibnetdiscover``, ``iblinkinfo``, ibdiagnet (``.lst``,
     ``.db_csv``, ``.net_dump``) or OpenSM (``opensm-subnet.lst``), or reads (a network of ibsim); a sheet of planned
     cabling (NDT, P2P, ``.topo``), of P2P as a workbook (``.xlsx``), too; a list of links (``from,to,gbps``); or a
-    topology of SimAI, HPCC or ASTRA-sim. Which it is shows in its text. Levels and roles of the switches and zones are found from the cabling.
+    topology of SimAI, HPCC or ASTRA-sim. Which it is shows in its text. Levels and roles of the switches and zones are
+    found from the cabling.
 
     Parameters
     ----------
