@@ -17,7 +17,7 @@ from costmodel.parts import columns
 from costmodel.price import UNITS
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import NodeModel, number
-from topo.catalog.tables import Row, parse_table, read_table
+from topo.catalog.tables import read_table
 from topo.cluster import Cluster, preset
 from topo.errors import Finding, SpecError
 from topo.files.text import config_root
@@ -85,18 +85,9 @@ def published(source: str | Path = "fire-flyer-ai-hpc") -> Published:
     """
     shipped = isinstance(source, str) and not source.endswith(".csv")
     path = config_root() / "published" / f"{source}.csv" if shipped else Path(source)
-    return _published(read_table(path, COLUMNS, path.name))
-
-
-def parse_published(text: str, path: str) -> Published:
-    """Parse printed figures; see `published`."""
-    return _published(parse_table(text, path, COLUMNS))
-
-
-def _published(rows: Sequence[Row]) -> Published:
     findings: list[Finding] = []
     values: dict[tuple[str, str, str], float] = {}
-    for row in rows:
+    for row in read_table(path, COLUMNS, path.name):
         key = (row.cells.get("table", ""), row.model, row.cells.get("figure", ""))
         text = row.cells.get("value", "")
         if key in values:

@@ -8,14 +8,12 @@ from typing import Any, Literal
 
 from topo.amounts import listed
 from topo.catalog.models import Source
-from topo.fabric import Role
 from topo.table import Brief, Column
 
 PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack"]
 KINDS: tuple[PartKind, ...] = ("switch", "node", "adapter", "cable", "fibre", "optic", "rack")
 NETWORK: tuple[PartKind, ...] = ("switch", "cable", "fibre", "optic")
 SERVERS: tuple[PartKind, ...] = ("node", "adapter")
-SERVER_ROLES = tuple(role.name.lower() for role in (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT))
 SPARE = "spare"
 """Place of spare parts."""
 UNKNOWN = "unknown"

@@ -147,6 +147,8 @@ class Keeper:
     most_down: int | None = None
     switch_life_s: float = SWITCH_LIFE_S
     load_s: float = LOAD_S
+    _seen: dict[str | None, Missing] = field(default_factory=dict, init=False, repr=False)
+    """What the list of the last pass lacks, by the digest of its text."""
 
     @cached_property
     def basis(self) -> RepairBasis:
@@ -204,21 +206,16 @@ class Keeper:
             left.append(Finding("credit loops", f"{plural(proof.credit_loops, 'channel')} in credit loops"))
         return Kept(done, proof, written, stages, tuple(left), missing.notes)
 
-    @cached_property
-    def _seen(self) -> dict[str | None, Missing]:
-        """What the list of the last pass lacks, by the digest of its text."""
-        return {}
-
     def _missing(self) -> Missing:
         """Return what the list lacks; one that says what it said before is not read again."""
         text = _digest(self.now)
-        if text not in self._seen:
-            found = find_missing(self.basis.routed.fabric, read_fabric_argument(self.now))
-            self._seen.clear()
-            if text is None or _digest(self.now) != text:  # written meanwhile
-                return found
+        if text in self._seen:
+            return self._seen[text]
+        found = find_missing(self.basis.routed.fabric, read_fabric_argument(self.now))
+        self._seen.clear()
+        if text and _digest(self.now) == text:  # or it was written meanwhile
             self._seen[text] = found
-        return self._seen[text]
+        return found
 
     def _held(self, done: Repair) -> Routed:
         """Return what is left of the fabric with the tables that its switches hold.

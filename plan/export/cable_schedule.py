@@ -48,13 +48,6 @@ class End(NamedTuple):
         return f"{self.rack_name}-{self.unit:02d}:{self.port}" if self.rack_name else f"{self.device}:{self.port}"
 
 
-def format_cable_schedule(
-    fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None, cablings: Sequence[Cabling] | None = None
-) -> str:
-    """Return the schedule of all subnets as CSV, sorted by device and port of the end nearer to the hosts."""
-    return format_csv(HEADER, cable_rows(fabrics, catalog, layout, cablings))
-
-
 def cable_rows(
     fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None = None, cablings: Sequence[Cabling] | None = None
 ) -> Iterator[tuple[str | int, ...]]:

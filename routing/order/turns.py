@@ -40,11 +40,6 @@ def no_turns(order: ChannelOrder, rank: Int32s) -> Turns:
     return Turns(order, rank, state, np.zeros(size, bool), np.empty(2 * size + 1, np.int32))
 
 
-def fixed_turns(order: ChannelOrder) -> Turns:
-    """Return the ranks of an order, and no turns: none is added."""
-    return Turns(order, order.rank.copy(), np.zeros((0, 0), np.uint8), np.zeros(0, bool), np.zeros(0, np.int32))
-
-
 @inner
 def allow_turn(turns: Turns, x: int, y: int) -> bool:
     """Allow the turn from channel x to channel y unless that closes a loop; return whether it is allowed."""

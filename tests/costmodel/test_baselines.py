@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -6,7 +7,6 @@ import pytest
 import costmodel
 from costmodel.baselines import (
     Published,
-    parse_published,
     published_systems,
     table_ii,
     table_iii,
@@ -89,9 +89,11 @@ HEADER = "model,table,figure,value,source,date,confidence\n"
         ("a,II,x,1,,2024,Q\n", "no source"),
     ],
 )
-def test_a_bad_printed_figure_is_refused(rows: str, said: str) -> None:
+def test_a_bad_printed_figure_is_refused(rows: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "printed.csv"
+    file.write_text(HEADER + rows, encoding="utf-8")
     with pytest.raises(SpecError, match=said):
-        parse_published(HEADER + rows, "printed.csv")
+        costmodel.published(file)
 
 
 def test_only_what_does_not_rest_on_the_printed_figure_is_called_computed(
