@@ -15,7 +15,6 @@ PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack
 KINDS: tuple[PartKind, ...] = ("switch", "node", "adapter", "cable", "fibre", "optic", "rack")
 NETWORK: tuple[PartKind, ...] = ("switch", "cable", "fibre", "optic")
 SERVERS: tuple[PartKind, ...] = ("node", "adapter")
-SERVER_ROLES = tuple(role.name.lower() for role in (Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT))
 SPARE = "spare"
 """Place of spare parts."""
 UNKNOWN = "unknown"

@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 import routing
 from plan.files import check_writable, write_file
-from plan.inputs import read_fabric_argument
+from plan.inputs import digest, read_fabric_argument
 from plan.pipeline import Progress, silent
 from plan.repairing import check_plausible, left_without_paths
 from routing import NO_PATH, Proof, Routed, RoutingTables
 from routing.opensm import lfts_sections, parse_lfts
 from routing.repairs import Repair, RepairBasis
-from topo import Column, Finding, HeddleError, RoutingError, Shown, Table, ToolError, find_missing, plural
+from topo import Column, Finding, HeddleError, Missing, RoutingError, Shown, Table, ToolError, find_missing, plural
 
 SWITCH_LIFE_S = 4.096e-6 * 2**18
 """After which a switch drops a packet: ``packet_life_time 0x12``, the default of OpenSM."""
@@ -147,6 +147,8 @@ class Keeper:
     most_down: int | None = None
     switch_life_s: float = SWITCH_LIFE_S
     load_s: float = LOAD_S
+    _seen: dict[str | None, Missing] = field(default_factory=dict, init=False, repr=False)
+    """What the list of the last pass lacks, by the digest of its text."""
 
     @cached_property
     def basis(self) -> RepairBasis:
@@ -174,7 +176,7 @@ class Keeper:
         check_writable(self.tables, [self.now])
         with _alone(self.tables.absolute().parent):
             step("reading the fabric")
-            missing = find_missing(basis.routed.fabric, read_fabric_argument(self.now))
+            missing = self._missing()
             check_plausible(self.now, missing, self.most_down)
             step("repairing")
             done = routing.repairs.repair(basis, missing.ports)
@@ -203,6 +205,17 @@ class Keeper:
         if proof.credit_loops:
             left.append(Finding("credit loops", f"{plural(proof.credit_loops, 'channel')} in credit loops"))
         return Kept(done, proof, written, stages, tuple(left), missing.notes)
+
+    def _missing(self) -> Missing:
+        """Return what the list lacks; one that says what it said before is not read again."""
+        text = _digest(self.now)
+        if text in self._seen:
+            return self._seen[text]
+        found = find_missing(self.basis.routed.fabric, read_fabric_argument(self.now))
+        self._seen.clear()
+        if text and _digest(self.now) == text:  # or it was written meanwhile
+            self._seen[text] = found
+        return found
 
     def _held(self, done: Repair) -> Routed:
         """Return what is left of the fabric with the tables that its switches hold.
@@ -299,6 +312,13 @@ def passes(keeper: Keeper, every_s: float | None = None) -> Iterator[Kept | Hedd
             if _state(keeper.now) != seen:
                 _settle(keeper.now)
                 break
+
+
+def _digest(path: Path) -> str | None:
+    """Return the digest of what can be read more than once; None for anything else."""
+    with suppress(OSError):
+        return digest(path)
+    return None
 
 
 def run_program(command: str) -> bytes:

@@ -8,7 +8,7 @@ channels in which every path only goes up is the certificate for that: `check_ce
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,7 +109,7 @@ class Proof(Frozen, Shown):
     """(lanes, P) position of each channel between switches in a topological order of its lane's dependency graph;
     -1 where the lane does not use it, and on and behind loops; lanes as in ``virtual_lanes``. Channels to and from
     adapters need none: they begin or end each path that they are on."""
-    depends: NDArray[np.uint64] = field(repr=False)
+    depends: NDArray[np.uint64]
     """(lanes, P, words) the dependencies: bit p of a channel between switches says that some pair goes on to output
     port p of the next switch, bit 0 that some uses the channel; lanes as in ``virtual_lanes``."""
     load: NDArray[np.int64]
@@ -118,7 +118,7 @@ class Proof(Frozen, Shown):
     """(P,) the same by role of the destination."""
     to_one_by_role: dict[Role, NDArray[np.int64]]
     """(P,) the most of those pairs that have the same destination."""
-    classes: tuple[ChannelClass, ...] = field(repr=False)
+    classes: tuple[ChannelClass, ...]
     """Load by level and role."""
 
     def _brief(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -41,7 +41,7 @@ class Fault(IntEnum):
 class Trace(Shown):
     """The path of one pair."""
 
-    fabric: Fabric = field(repr=False)
+    fabric: Fabric
     source: int
     """End port."""
     destination: int

@@ -97,7 +97,7 @@ class Mutant:
     @property
     def is_kernel(self) -> bool:
         """Whether it may be in compiled code: a kernel that is changed is interpreted where its arrays are small."""
-        return "machine_code import" in self.text
+        return "machine_code import" in self.text or "engines.compile import" in self.text
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}  {self.before}  ->  {self.after}"

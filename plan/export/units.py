@@ -60,10 +60,7 @@ def find_units(fabrics: Sequence[Fabric]) -> list[Unit]:
     tiers: list[dict[int, int]] = []
     """Of each tier above the units: the number of the group that each group of the tier below is in."""
     own = [unit.switches for unit in units]
-    while len(own) > 1:
-        groups = group_alike({str(number): _above(fabrics, found) for number, found in enumerate(own)})
-        if len(groups) in (1, len(own)):
-            break
+    while 1 < len(groups := group_alike({str(at): _above(fabrics, found) for at, found in enumerate(own)})) < len(own):
         tiers.append({int(member): number for number, group in enumerate(groups) for member in group.members})
         own = [group.switches for group in groups]
     made = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,11 @@ class RepairBasis(Frozen, Brief):
     rank: NDArray[np.int32]
     """(P,) position of each channel between switches in an order that every path climbs, -1 for other ports; all 0
     where the tables need several lanes, which have no such order."""
-    load: NDArray[np.float64] = field(repr=False)
+    load: NDArray[np.float64]
     """(P,) pairs of hosts over each channel; other destinations add a little."""
-    entries: NDArray[np.uint8] = field(repr=False)
+    entries: NDArray[np.uint8]
     """(T, S) the forwarding tables by LID and switch: those of a destination stand together."""
-    depends: NDArray[np.uint64] = field(repr=False)
+    depends: NDArray[np.uint64]
     """(P, words) which channels wait for which, as `routing.Proof.depends`; without rows where there is no order."""
 
     def _brief(self) -> str:

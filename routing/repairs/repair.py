@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ ROUND_EFFORT = 200_000
 class Repair(Frozen, Shown):
     """Tables for a fabric after failures, beside those for the whole fabric."""
 
-    before: Routed = field(repr=False)
+    before: Routed
     """The whole fabric and its tables."""
     after: Routed
     """What is left of the fabric, and tables for it."""
@@ -42,7 +42,7 @@ class Repair(Frozen, Shown):
     turns that were none before; ``order of levels``: the new ones climb that one; ``grown order``: they climb one that
     holds most turns of the old; ``lanes``: credit loops are broken by as many lanes as there were; ``routed anew``: all
     entries are new, as when repaired paths need more lanes."""
-    rank: NDArray[np.int32] = field(repr=False)
+    rank: NDArray[np.int32]
     """(P,) position of each channel between switches in that order; -1 for other ports, and all -1 on several lanes."""
 
     @property

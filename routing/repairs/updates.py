@@ -22,7 +22,7 @@ them from before the first write until after the last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -47,13 +47,13 @@ CHUNK = 1024
 class Updates(Frozen, Shown):
     """Stages in which new entries are written, and the order of channels that proves them."""
 
-    fabric: Fabric = field(repr=False)
+    fabric: Fabric
     """The fabric while entries are written."""
     entries: NDArray[np.int32]
     """(n, 3) stage, switch and LID of each entry that is written, in this order; stages count from 0."""
     drained: NDArray[np.int32]
     """LIDs to which nothing may be sent until all stages are written."""
-    rank: NDArray[np.int32] = field(repr=False)
+    rank: NDArray[np.int32]
     """(P,) position of each channel between switches, which rises along every path to another LID in any mixture; -1
     where no path goes."""
     longest: NDArray[np.int64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ BY_ROLE = ("from", "to", "pairs")
 class LinkUse(Frozen, Shown):
     """Who uses a link: the pairs whose path goes over it."""
 
-    fabric: Fabric = field(repr=False)
+    fabric: Fabric
     port: int
     """The link, by one of its ports."""
     forth: NDArray[np.int32]
@@ -84,17 +84,17 @@ class LinkUse(Frozen, Shown):
 class LossStudy(Frozen, Shown):
     """The loss of one switch, link or host: with the present tables, and routed anew."""
 
-    fabric: Fabric = field(repr=False)
+    fabric: Fabric
     """The whole fabric."""
     part: str
     """Name of the lost part."""
     lost: NDArray[np.int32]
     """(n, 2) source and destination of the pairs that the tables deliver, and no longer without it."""
-    whole: tuple[Proof, Quality] = field(repr=False)
+    whole: tuple[Proof, Quality]
     """Of the tables on the whole fabric."""
-    static: tuple[Proof, Quality] = field(repr=False)
+    static: tuple[Proof, Quality]
     """Of the same tables on what is left."""
-    rerouted: tuple[Proof, Quality] = field(repr=False)
+    rerouted: tuple[Proof, Quality]
     """Of new tables for what is left."""
     engine: str
     """Engine of the new tables."""

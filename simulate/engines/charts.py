@@ -69,7 +69,6 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
         mean = Axes("utilisation, mean over the links of a class", span, (0, 1), 130, x_words=None, digits=".0%")
         most = Axes("utilisation of the fullest link of a class", span, (0, 1), 130, x_words=time, digits=".0%")
         charts += [mean, most]
-    if timeline is not None and outcome.makespan_s > 0:
         n_bins = min(timeline.load_bytes_s.shape[1], int(np.ceil(outcome.makespan_s / timeline.bin_s)))
         edges = np.minimum(np.arange(n_bins + 1) * timeline.bin_s, outcome.makespan_s) * scale
         # The last bin may reach beyond the end: its load is that of the time until there.

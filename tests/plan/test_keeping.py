@@ -14,6 +14,7 @@ import routing
 import topo
 from helpers.random_fabrics import draw
 from helpers.strategies import nightly
+from plan import keeping
 from plan.cli import run
 from plan.keeping import next_stage, run_program
 from routing.opensm import format_lfts, parse_lfts
@@ -236,3 +237,43 @@ def test_the_command_and_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "heddle_keeper_holds 1\n" in prom.read_text() and "heddle_keeper_cables_down 0\n" in prom.read_text()
     assert run([*words, "--read", "false", "--json"]) == 2
     assert prom.read_text() == "# TYPE heddle_keeper_holds gauge\nheddle_keeper_holds 0\n"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_list_is_read_again_where_it_says_something_else_and_only_there(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a keeper that remembers does is what one that is started anew for each pass does."""
+    rng, site = np.random.default_rng(seed), random_site(seed, tmp_path)
+    reads, read = [], keeping.read_fabric_argument
+    monkeypatch.setattr(keeping, "read_fabric_argument", lambda path: reads.append(path) or read(path))
+    damaged = [site.fabric, break_links(site, rng, 1), break_links(site, rng, 2)]
+    last = -1
+    for turn in rng.integers(3, size=8).tolist():
+        site.show(damaged[turn])
+        before = len(reads)
+        kept = site.keeper.keep()
+        assert len(reads) - before == (turn != last)
+        last = turn
+        ports = topo.find_missing(site.fabric, damaged[turn]).ports
+        assert set(kept.repair.down.tolist()) == set(ports.tolist())
+        assert site.whole()
+    site.now.write_text("nothing", encoding="utf-8")
+    with pytest.raises(HeddleError):
+        site.keeper.keep()
+
+
+def test_a_list_that_is_written_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its old text is back in the next pass: that says what it said, and not what was read meanwhile."""
+    site = random_site(0, tmp_path)
+    damaged, read = break_links(site, np.random.default_rng(0), 1), keeping.read_fabric_argument
+
+    def written_meanwhile(path: Path) -> topo.Fabric:
+        site.show(damaged)
+        return read(path)
+
+    monkeypatch.setattr(keeping, "read_fabric_argument", written_meanwhile)
+    assert len(site.keeper.keep().repair.down) == 2
+    monkeypatch.setattr(keeping, "read_fabric_argument", read)
+    site.show(site.fabric)
+    assert not len(site.keeper.keep().repair.down)

@@ -9,6 +9,7 @@ import pytest
 
 from helpers.faults import ENDS, find_calls, traced
 from helpers.strategies import is_nightly
+from plan import staging
 
 PROGRAM = """
 import sys
@@ -121,3 +122,15 @@ def test_a_power_loss_finds_what_is_renamed_on_the_device(tmp_path: Path, how: s
             place = tmp_path / "out" if how == "mounted" else tmp_path
             assert place not in unsynced, line
     assert renamed
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_what_a_file_is_called_is_on_the_device_before_anybody_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: bool
+) -> None:
+    seen: list[tuple[Path, bool]] = []
+    monkeypatch.setattr(staging, "sync_folder", lambda folder: seen.append((folder, (folder / "out").exists())))
+    made = tmp_path / "made"
+    made.write_text("text")
+    staging.put_file(made, tmp_path / "out", new=new)
+    assert seen == [(tmp_path, True)]

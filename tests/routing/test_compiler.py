@@ -9,8 +9,10 @@ from types import CodeType
 
 import numpy as np
 import pytest
+from numba import config
 
 from helpers.kernels import kernels
+from routing import compiler
 
 COSTLY = {"full": 5, "ones": 1, "copy": 6, "view": 7, "cumsum": 2, "diff": 1, "flatnonzero": 1, "searchsorted": 1}
 COSTLY |= {"sum": 2, "max": 1}
@@ -67,3 +69,11 @@ def test_every_process_knows_the_code_that_another_kept() -> None:
         said.append(done.stdout.splitlines())
     assert len(said[0]) > 100
     assert said[0] == said[1] == said[2]
+
+
+def test_a_folder_that_is_given_is_the_only_place_of_compiled_code(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    assert compiler.Places(from_the_library)._locator_classes == [compiler.GIVEN, compiler.ReadOnlyGiven]
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    first, *_, last = compiler.Places(from_the_library)._locator_classes
+    assert (first, last) == (compiler.BESIDE, compiler.ReadOnlyBeside)

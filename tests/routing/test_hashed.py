@@ -22,6 +22,7 @@ from routing.studies.side_by_side import join_fabrics
 from simulate.traffic.placement import rails_of_hosts
 from topo.errors import HeddleError
 from topo.fabric import Fabric
+from topo.hostlist import natural_order
 
 
 def tree(hosts: int, leaves: int, spines: int, cores: int = 0, switch: str = "QM8700") -> Fabric:
@@ -235,3 +236,22 @@ def test_too_many_channels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = np.repeat(fabric.ends(), 30)
     with pytest.raises(HeddleError, match="path-links"):
         routing.Hashed(fabric).paths(ends, np.roll(ends, 100))
+
+
+@given(fabric=fabrics(), bond=st.integers(1, 3))
+def test_a_bond_is_the_next_ports_of_a_server_and_a_switch_has_none(fabric: Fabric, bond: int) -> None:
+    bonds = Hashed(fabric, bond=bond)._bonds
+    assert bonds.offset[0] == 0 and bonds.offset[-1] == len(bonds.port) == len(bonds.row)
+    by_server: dict[str, list[int]] = defaultdict(list)
+    for end in range(fabric.n_switches, fabric.n_end_ports):
+        node = int(fabric.end_node[end])
+        by_server[fabric.server_of(node)].append(end)
+    for server in by_server.values():
+        if bond > 1:
+            server.sort(key=lambda end: (natural_order(fabric.names[int(fabric.end_node[end])]), end))
+        for first in range(0, len(server), bond):
+            together = server[first : first + bond]
+            ports = [int(fabric.port_of(np.array([end]))[0]) for end in together if fabric.end_switch[end] >= 0]
+            for end in together:
+                assert sorted(bonds.port[bonds.offset[end] : bonds.offset[end + 1]].tolist()) == sorted(ports)
+    assert not np.diff(bonds.offset[: fabric.n_switches + 1]).any()

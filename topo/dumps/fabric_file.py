@@ -38,6 +38,7 @@ SNIFFED = 2000
 FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]], ...] = (
     (subnet_lst.CABLE_LINE, subnet_lst.parse_subnet_lst),
     (ibnetdiscover.NODE, ibnetdiscover.parse_ibnetdiscover),
+    (ibnetdiscover.NAMED, ibnetdiscover.parse_ibsim_net),
     (port_list.LISTED_PORT, port_list.parse_port_list),
     (db_csv.TABLE_HEAD, db_csv.parse_db_csv),
     (net_dump.SWITCH_HEAD, net_dump.parse_net_dump),
@@ -57,9 +58,10 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
 
     A file that ends in ``.json`` is one of Heddle's, which holds everything, or a description of InfraGraph. Any
     other, packed or not, is what a tool of the field wrote: ``ibnetdiscover``, ``iblinkinfo``, ibdiagnet (``.lst``,
-    ``.db_csv``, ``.net_dump``), OpenSM (``opensm-subnet.lst``); a sheet of planned cabling (NDT, P2P, ``.topo``), of
-    P2P as a workbook (``.xlsx``), too; a list of links (``from,to,gbps``); or a topology of SimAI, HPCC or ASTRA-sim.
-    Which it is shows in its text. Levels and roles of the switches and zones are found from the cabling.
+    ``.db_csv``, ``.net_dump``) or OpenSM (``opensm-subnet.lst``), or reads (a network of ibsim); a sheet of planned
+    cabling (NDT, P2P, ``.topo``), of P2P as a workbook (``.xlsx``), too; a list of links (``from,to,gbps``); or a
+    topology of SimAI, HPCC or ASTRA-sim. Which it is shows in its text. Levels and roles of the switches and zones are
+    found from the cabling.
 
     Parameters
     ----------

@@ -144,6 +144,11 @@ NODE = re.compile(
     re.IGNORECASE,
 )
 """``Switch 41 "S-0c42a10300a9b026" # "description" base port 0 lid 15 lmc 0``"""
+NAMED = re.compile(r'\s*+(Switch|Ca|Hca|Rt|Router)\s*+(\d{1,4})\s*+"([^"#@]{1,63})"\s*+', re.IGNORECASE)
+"""``Switch 8 "SW1"``: a node of a network that was written by hand, for ibsim."""
+FIRST_GUID = {"S": 0x200000, "H": 0x100000, "R": 0x300000}
+"""The first node of each kind has this GUID in ibsim (``guids`` in sim_net.c; of routers our own choice); each further
+one a number more, after an adapter as many more as that has ports."""
 PORT_LINE = re.compile(
     r"\s*+\[(\d{1,4})\](?:\[ext \d+\])?(?:\(([0-9a-f]{1,16})\))?\s*+"
     r'"([SHR])-([0-9a-f]{1,16})"\s*+\[(\d{1,4})\](?:\[ext \d+\])?(?:\(([0-9a-f]{1,16})\))?\s*+(?:#\s*+(.*))?',
@@ -200,6 +205,30 @@ def parse_ibnetdiscover(text: str | Iterable[str], path: str = "") -> Discovery:
         elif not HEADING.match(line):
             records.skip(number, f"{line.strip()[:60]!r}, which is no part of a record")
     return records.assemble(name)
+
+
+def parse_ibsim_net(text: str | Iterable[str], path: str = "") -> Discovery:
+    """Build the fabric of a network file of ibsim, whose nodes have names and no GUIDs: they get those of ibsim.
+
+    A link without a speed counts as 4xSDR, and is noted.
+    """
+    lines, ids, after = list(lines_of(text, path)), dict[str, str](), dict(FIRST_GUID)
+    for line in lines:
+        if (match := NAMED.match(line)) and match[3] not in ids:
+            letter = LETTERS[match[1].lower()]
+            ids[match[3]] = f"{letter}-{after[letter]:016x}"
+            after[letter] += 1 if letter == "S" else 1 + int(match[2])
+
+    def with_guid(line: str) -> str:
+        """A node keeps its name as a description; a far end that has no record stays as it is, and is refused."""
+        before, quote, behind = line.partition('"')
+        name, end, rest = behind.partition('"')
+        if not end or name not in ids or not RECORD_START.match(line):
+            return line
+        described = f' # "{name}"\n' if NAMED.match(line) and "#" not in rest else rest
+        return f"{before}{quote}{ids[name]}{end}{described}"
+
+    return parse_ibnetdiscover(map(with_guid, lines), path)
 
 
 def _node(records: Records, match: re.Match[str], facts: dict[str, int], number: int) -> FoundNode:

@@ -194,9 +194,10 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
 def find_parting_switch(reach: Reach) -> str:
     """Return a switch whose failure separates servers, other than those with no adapter elsewhere; "" for none."""
     adapters = sum(np.bincount(plugs[:, 0], minlength=len(reach.names)) for plugs in reach.plugs)
-    for subnet, cuts in enumerate(reach.cuts):
-        plugs = reach.plugs[subnet]
-        for switch in sorted(cuts):
+    for subnet, (cuts, plugs) in enumerate(zip(reach.cuts, reach.plugs, strict=True)):
+        # A switch that leads to no other part can part servers whose other adapters have nothing in common.
+        alike = {taken: switch for switch, taken in enumerate(reach.around(subnet))}
+        for switch in sorted(cuts.union(alike.values())):
             left = reach.without(Failed(switches={subnet: (switch,)}))
             here = np.bincount(plugs[plugs[:, 1] == switch, 0], minlength=len(reach.names))
             if left.pairs < reach.between((here == adapters) & (here > 0)):

@@ -560,3 +560,26 @@ def test_a_single_spine_may_fail_where_servers_reach_one_another_without_it(
     assert "1 spines x" in found.winner.name
     for fabric in Cluster(found.winner.spec, small_catalog(S=(radix, 3.0))).fabrics:
         assert load("optimum/brute_force").whole_without(fabric, fabric.n_switches - 1)
+
+
+def test_a_search_ends_when_its_gap_is_reached() -> None:
+    """The price is compared with the bound once more for each step, and not for ever."""
+
+    class Gap(float):
+        left = 10_000
+
+        def __rsub__(self, whole: float) -> float:
+            self.left -= 1
+            assert self.left > 0, "the search goes on"
+            return whole - float(self)
+
+    found = optimise(needs(60, families=["fat-tree"]), CATALOG, gap=Gap(0.9))
+    assert found.winner is not None
+    assert found.winner.price * (1 - 0.9) <= found.bound + 1e-9
+    assert found.ended == "the gap of 90% is reached"
+
+
+def test_a_share_is_no_more_than_the_whole() -> None:
+    for share in (-0.01, 1.01, 1.5):
+        with pytest.raises(ValueError, match=r"bisection|less than or equal|greater than or equal"):
+            needs(40, job={"nodes": 40, "bisection": share})

@@ -177,3 +177,14 @@ def test_side_by_side_every_failure_of_one_kind_is_told(report: Report) -> None:
     facts = [("failure of a spine", "one"), ("failure of a spine", "two")]
     both = Report([dataclasses.replace(plan, facts=facts), plan], [])
     assert "<td>one; two</td>" in format_report(both)
+
+
+def test_an_adapter_is_shown_with_the_model_of_its_server(report: Report) -> None:
+    nodes = topo.preset("lab-20").spec.nodes
+    (view,) = report.plans[0].views
+    servers = 0
+    for name, model in zip(view.nodes.name, view.nodes.model, strict=True):
+        if " " in name:  # a server and its adapter
+            servers += 1
+            assert view.models[model] == nodes[name.partition(" ")[0].rstrip("0123456789")].model, name
+    assert servers >= sum(group.count for group in nodes.values())

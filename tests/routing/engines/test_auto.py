@@ -1,6 +1,7 @@
 """What `auto` hands out: the best tables that are safe, and no silence about those that are better."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,18 +11,19 @@ import simulate
 import topo
 from helpers import strategies
 from helpers.clusters import zoned
+from helpers.fluids import routed
 from helpers.random_fabrics import draw
 from helpers.trees import damage, grow_tree
 from routing.candidates import FIGURES, Candidate
-from routing.engines import auto
-from routing.engines.auto import _reason
+from routing.engines import auto, judge
+from routing.engines.auto import PLAIN, _judged, _reason, _with_safe_switches
 from routing.engines.base import ENGINES, Outside
 from routing.engines.judge import Judge
 from routing.proof import prove
 from routing.routed import Routed
 from topo.cluster import parse
 from topo.errors import RoutingError, SpecError
-from topo.fabric import Fabric, Role
+from topo.fabric import Fabric, Kind, Role
 from topo.speeds import SPEEDS
 
 TREE = grow_tree((3, 3, 6), (1, 3, 3), (1, 1, 1))
@@ -222,3 +224,41 @@ def test_engines_of_other_distributions_enter(monkeypatch) -> None:
     routed = routing.route(TREE, "auto")
     assert [row.engine for row in routed.candidates][-1] == "theirs"
     assert routed.tables.engine in auto.ENTRANTS, "of equals, Heddle's own is preferred"
+
+
+def test_plain_engines_are_judged_between_hosts_alone() -> None:
+    asked = []
+    judges = SimpleNamespace(judge=lambda tables, switches: asked.append(switches) or Candidate(tables.engine))
+    tables = routed(grow_tree((2, 2), (1, 2), (1, 1)))
+    for engine in ("balanced", *PLAIN, "fat-tree"):
+        assert _judged(judges, tables, Candidate(engine), []).engine == engine  # type: ignore[arg-type]
+    assert asked == [True, False, False, True]
+
+
+def test_safe_paths_to_switches_stand_in_for_those_of_baseline_tables() -> None:
+    fabric = grow_tree((2, 2), (1, 2), (1, 1))
+    tables, switches = routed(fabric), slice(0, fabric.n_switches)
+    lids = tables.lid[switches]
+    other = tables.lft.copy()
+    other[:, lids] = np.where(other[:, lids] == 0, 0, 1)
+    row, safe = Candidate("minhop"), replace(tables, lft=other)
+    found, _ = _with_safe_switches(fabric, tables, row, safe)
+    assert found is not None and np.array_equal(found.lft[:, lids], other[:, lids])
+    hosts = tables.lid[fabric.n_switches :]
+    assert np.array_equal(found.lft[:, hosts], tables.lft[:, hosts])
+    assert _with_safe_switches(fabric, tables, row, None)[0] is tables
+
+
+@pytest.mark.parametrize("kind", [Kind.HCA, Kind.AGGREGATION])
+def test_paths_of_aggregation_nodes_are_proven_where_there_are_some(
+    monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    fabric = grow_tree((2, 2), (1, 2), (1, 1))
+    kinds = fabric.kind.copy()
+    kinds[-1] = kind
+    fabric = replace(fabric, kind=kinds)
+    asked = []
+    monkeypatch.setattr(judge, "prove", lambda routed, ends="hca": asked.append(ends) or prove(routed, ends))
+    tables = routed(fabric)
+    Judge(fabric, tables.lid).judge(tables)
+    assert asked == ["hca", "adapters"][: 1 + (kind == Kind.AGGREGATION)]

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from helpers.modulo import destination_modulo
 from helpers.trees import grow_tree, worst_shift
 from routing.engines import balanced, fat_tree
+from routing.engines.modulo import _hand_over
+from routing.order.channel_order import order_channels, switch_levels
 from routing.proof import prove
 from routing.routed import Routed
+from routing.tables import NO_PATH
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 
@@ -106,3 +109,25 @@ def test_the_closed_form_is_that_of_the_paper(below, above, cables) -> None:
     tables = fat_tree.route(fabric)
     lids = tables.lid[fabric.ends()]
     assert (tables.lft[:, lids] == destination_modulo(fabric, tables.lid)[:, lids]).all()
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("cables", [1, 2, 3])
+def test_all_neighbours_of_a_switch_hand_over_by_parallel_cables_in_turn(cables: int, alone: bool) -> None:
+    """Also where the first neighbour is switch 1, since switch 0 has no cables."""
+    fabric = grow_tree((2, 4), (1, 3), (1, cables))
+    fabric = fabric.without(fabric.ports_of(0)) if alone else fabric
+    level = switch_levels(fabric)
+    order = order_channels(fabric, level)
+    for target in range(fabric.n_switches):
+        lid = np.array([5, 9], np.int32)
+        quotient = np.array([[0, 1], [1, 2], [2, 0]], np.uint32)
+        next_hop = np.full((10, fabric.n_switches), 77, np.uint8)
+        number = np.arange(len(order.sender), dtype=np.int32) - order.indptr[order.sender]
+        _hand_over.py_func(target, order, number, level.astype(np.int32), lid, quotient, next_hop)
+        for here in range(fabric.n_switches):
+            to = [at for at, channel in enumerate(range(order.indptr[here], order.indptr[here + 1]))
+                  if order.receiver[channel] == target]  # fmt: skip
+            upper = max(level[here], level[target])
+            wanted = [to[quotient[upper - 1, d] % len(to)] if to else 77 for d in range(2)]
+            assert next_hop[lid, here].tolist() == ([NO_PATH] * 2 if here == target else wanted)

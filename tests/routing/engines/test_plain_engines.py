@@ -104,3 +104,13 @@ def test_random_regular_graphs_get_as_many_lanes_as_they_need(n: int, seed: int)
     fabric = builder.build()
     proof = prove(Routed(fabric, dfsssp.route(fabric)))
     assert proof.missing == proof.disconnected and proof.credit_loops == 0
+
+
+@pytest.mark.parametrize("hosts", [4, 6])
+def test_paths_of_one_length_are_taken_in_turn(hosts: int) -> None:
+    """Each leaf sends as many destinations over one spine as over another, and each spine gets as many from each."""
+    fabric = grow_tree((hosts, 3), (1, 2), (1, 1))
+    load = prove(Routed(fabric, dfsssp.route(fabric, lanes=1))).load[fabric.inner]
+    assert load.max() - load.min() <= hosts
+    up = fabric.level[fabric.port_node[fabric.inner]] == 1
+    assert load[up].max() <= hosts * 2 * hosts / 2 + hosts

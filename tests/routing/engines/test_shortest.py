@@ -3,18 +3,23 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 
 import routing
 import topo
+from helpers.fluids import routed
 from helpers.random_fabrics import draw
 from helpers.strategies import fabrics, ring, seeds
 from helpers.trees import grow_tree
-from routing.engines import dfsssp, shortest
+from routing.engines import dfsssp, disjoint, shortest
+from routing.engines.disjoint import _shared
 from routing.lanes.classes import DATA_LANES
+from routing.order.channel_order import order_channels, switch_levels, taken_channels
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
+from routing.tables import NO_PATH
 from topo.errors import RoutingError
 from topo.fabric import Fabric
 
@@ -77,3 +82,26 @@ def test_where_one_lane_is_as_good_nothing_is_offered() -> None:
     several_lids = routing.route(ring(6).fabric, lmc=1)
     assert "with --lanes" not in several_lids.why, "paths to several LIDs are planned on one lane"
     assert "with --lanes 2" in routing.route(ring(7).fabric).why
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_paths_share_is_counted_hop_by_hop(seed: int) -> None:
+    """Links and switches of a path that bear the stamp, in a walk over the tables; the last switch does not count."""
+    rng, fabric = np.random.default_rng(seed), grow_tree((2, 3, 2), (1, 2, 2), (1, 1, 1))
+    tables, level = routed(fabric), switch_levels(fabric)
+    order = order_channels(fabric, level)
+    next_hop = taken_channels(order, tables.lft)
+    marks = rng.integers(2, size=len(order.sender)).astype(np.int64)
+    passed = rng.integers(2, size=fabric.n_switches).astype(np.int64)
+    for end in fabric.ends().tolist():
+        target, lid = int(fabric.end_switch[end]), int(tables.lid[end])
+        onward = np.where(next_hop[lid] == NO_PATH, -1, order.indptr[:-1] + next_hop[lid].astype(np.int64)).astype(
+            np.int32
+        )
+        for switch in set(range(fabric.n_switches)) - {target}:
+            path = [int(onward[switch])]
+            while order.receiver[path[-1]] != target:
+                path.append(int(onward[order.receiver[path[-1]]]))
+            cost = sum(disjoint.LINK for channel in path if marks[channel])
+            cost += sum(disjoint.SWITCH for channel in path[:-1] if passed[order.receiver[channel]])
+            assert _shared.py_func(order, onward, path[0], target, 1, marks, passed) == cost

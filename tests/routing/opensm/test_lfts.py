@@ -321,3 +321,10 @@ def test_a_further_lid_is_followed_from_every_switch(seed: int) -> None:
     assert found.lmc == 0
     assert note.startswith("1 further LID of end ports")
     assert note.endswith(f"0x{lid:04x} from {lost} of {fabric.n_switches} switches" if lost else "from every switch")
+
+
+def test_the_last_line_is_read_however_short(small: Case) -> None:
+    text = format_lfts(small.fabric, small.tables)
+    assert parse_lfts(text, small.fabric).notes == ()
+    (note,), lines = parse_lfts(text + b"x", small.fabric).notes, text.splitlines()
+    assert note == f"1 lines that are not part of a forwarding table (from line {len(lines) + 1})"

@@ -1,11 +1,15 @@
 """qos-policy.conf is read back as it was written, and what is not understood is refused with its line."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from routing.lanes.policy import MatchRule, PortGroup, QosPolicy
+from routing.opensm import qos_policy
 from routing.opensm.qos_policy import format_qos_policy, parse_qos_policy
+from topo.budget import POLICY_MEMBERS
 from topo.errors import FormatError
 
 NAMES = st.lists(st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,12}", fullmatch=True), min_size=1, max_size=60, unique=True)
@@ -62,3 +66,15 @@ def test_what_is_not_understood_is_refused(text: str, line: int, says: str) -> N
 def test_remarks_and_comments_mean_nothing() -> None:
     text = WHOLE.replace("name: storage", "name: storage # ours\n        use: all that stores")
     assert parse_qos_policy(f"# by hand\n\n{text}") == parse_qos_policy(WHOLE)
+
+
+def test_members_of_all_lists_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = QosPolicy((("gold", 2),), (PortGroup("storage", (1, 2, 3)),), (MatchRule("gold", ("storage",)),))
+    text = format_qos_policy(policy)
+    values = [line.partition("#")[0].partition(":")[2] for line in text.splitlines() if ":" in line.partition("#")[0]]
+    members = sum(len(value.split(",")) for value in values)
+    monkeypatch.setattr(qos_policy, "POLICY_MEMBERS", replace(POLICY_MEMBERS, limit=members))
+    assert parse_qos_policy(text) == policy
+    monkeypatch.setattr(qos_policy, "POLICY_MEMBERS", replace(POLICY_MEMBERS, limit=members - 1))
+    with pytest.raises(FormatError, match=f"more than {members - 1} members"):
+        parse_qos_policy(text)

@@ -1,5 +1,6 @@
 """The order of switches by structure: the same under all labels."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,8 +11,10 @@ from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.structure import in_structure_order, structure_order
+from topo.builder import FabricBuilder
 from topo.dumps.levels import find_levels
-from topo.fabric import Fabric
+from topo.fabric import Fabric, Role
+from topo.speeds import LinkSpeed
 
 WHOLE = {name: partial(lambda name: subnets(name)[0], name) for name in ("dragonfly", "slim-fly", "torus")}
 """Fabrics whose switches all look alike."""
@@ -66,3 +69,20 @@ def test_zones_are_numbered_as_they_come() -> None:
     assert known.tolist() == list(range(len(known))) and (np.diff(first) > 0).all()
     zones = set(zip(fabric.zone[structure_order(fabric)].tolist(), zone.tolist(), strict=True))
     assert len({old for old, _ in zones}) == len({new for _, new in zones}) == len(zones)
+
+
+def test_lids_that_a_subnet_gave_are_not_those_of_the_turned_fabric() -> None:
+    fabric = draw(3)
+    known = replace(fabric, discovered_lid=np.arange(1, fabric.n_end_ports + 1, dtype=np.uint16))
+    assert not len(in_structure_order(known).fabric.discovered_lid)
+
+
+def test_a_switch_that_hangs_below_a_leaf_has_a_level_below_it_and_all_others_one_more() -> None:
+    build, speed = FabricBuilder("hangs"), LinkSpeed(4, "HDR")
+    levels = {"hangs": 1, "leaf": 1, "beside": 1, "spine": 2}
+    at = {name: build.switch(name, model="m", radix=8, role=Role.LEAF, level=level) for name, level in levels.items()}
+    for port, (a, b) in enumerate([("hangs", "leaf"), ("leaf", "spine"), ("beside", "spine")], start=1):
+        build.link(at[a], port, at[b], port, speed)
+    fabric = build.build()
+    found = dict(zip(map(fabric.label, range(4)), switch_levels(fabric).tolist(), strict=True))
+    assert found == {"hangs": 1, "leaf": 2, "beside": 2, "spine": 3}

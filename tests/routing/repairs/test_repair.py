@@ -8,7 +8,7 @@ import pytest
 
 from helpers.random_fabrics import draw
 from helpers.strategies import nightly
-from helpers.trees import fullest
+from helpers.trees import fullest, grow_tree
 from helpers.twins import twin
 from routing.engines.base import route
 from routing.proof import prove
@@ -16,6 +16,7 @@ from routing.quality.figures import measure
 from routing.repairs.basis import RepairBasis, prepare_repair
 from routing.repairs.repair import Repair, repair, route_anew
 from routing.routed import Routed
+from routing.search.search import TableSearch
 from routing.tables import NO_PATH, lid_owners
 from topo.cluster import preset
 from topo.errors import RoutingError
@@ -304,3 +305,24 @@ def test_an_entry_that_dropped_packets_goes_on_doing_so() -> None:
     holed = Routed(whole.fabric, type(whole.tables)(whole.tables.lid, lft))
     done = repair(holed, whole.fabric.inner_links[0, :1])
     assert done.after.tables.lft[far, whole.tables.lid[host]] == NO_PATH
+
+
+def test_what_is_moved_off_full_channels_is_weighed_as_the_channels_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One score says what a failure costs, what an entry may cost, and whether a move is worth it."""
+    weighed, moved = [], []
+    weigh, improve = TableSearch.weigh, TableSearch.improve
+
+    def note_weigh(self, order, next_hop, high=None):
+        weighed.append(high)
+        return weigh(self, order, next_hop, high)
+
+    def note_improve(self, *given, high=None, **more):
+        moved.append(high)
+        return improve(self, *given, high=high, **more)
+
+    monkeypatch.setattr(TableSearch, "weigh", note_weigh)
+    monkeypatch.setattr(TableSearch, "improve", note_improve)
+    fabric = grow_tree((4, 4), (1, 4), (1, 1))
+    basis = prepare_repair(route(fabric, "balanced"))
+    repair(basis, fabric.inner[[0, 1, 5, 6]])
+    assert moved and set(moved) == set(weighed) == {1.0}

@@ -1,6 +1,7 @@
 """Laws of the one move: loads stay as they are from scratch, a sweep lowers what it should, nothing loops."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -18,7 +19,17 @@ from routing.order.destinations import empty_tables, finish_tables
 from routing.order.turns import ALLOWED
 from routing.proof import prove
 from routing.routed import Routed
-from routing.search.move import AMENDED, ANY, AS_THEY_ARE, Allowed, add_up_loads, allow_used, move_flows, sum_terms
+from routing.search.move import (
+    AMENDED,
+    ANY,
+    AS_THEY_ARE,
+    Allowed,
+    _hand_on,
+    add_up_loads,
+    allow_used,
+    move_flows,
+    sum_terms,
+)
 from routing.search.problem import pose
 from routing.search.search import TableSearch
 from topo.fabric import Fabric
@@ -201,3 +212,40 @@ def test_moves_that_must_gain_much_are_few(seed: int) -> None:
     free, dear = (search.improve(begin.order, begin.next_hop, least=least) for least in (0.0, 1e-4))
     assert (dear.next_hop != begin.next_hop).sum() <= (free.next_hop != begin.next_hop).sum()
     assert search.improve(begin.order, begin.next_hop, least=np.inf).score == search.weigh(*begin[:2]).score
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_behind_a_settled_switch_is_behind_the_next_one_that_is_not(seed: int) -> None:
+    """Switches of a random tree are settled from its leaves on; lists of flows are joined as Python's are."""
+    rng, n, flows = np.random.default_rng(seed), 9, 14
+    parent = np.array([0, *(rng.integers(at) for at in range(1, n))])  # channel s leads from switch s to its parent
+    behind = [[] for _ in range(n)]
+    head, tail, following = np.full(n, -1), np.full(n, -1), np.full(flows, -1)
+    for flow, at in enumerate(rng.integers(n, size=flows).tolist()):
+        if behind[at]:
+            following[tail[at]] = flow
+        else:
+            head[at] = flow
+        tail[at] = flow
+        behind[at].append(flow)
+    dense = rng.integers(5, size=(2, n)).astype(float)
+    state = SimpleNamespace(
+        onward=np.arange(n), sibling=np.full(n, -1), child=np.full(n, -1), settled=np.zeros(n, bool),
+        room=rng.integers(9, size=n), dense=dense.copy(), head=head, tail=tail, following=following,
+    )  # fmt: skip
+    room, turns = state.room.copy(), SimpleNamespace(order=SimpleNamespace(receiver=parent))
+    for here in rng.permutation(np.arange(1, n)).tolist():
+        _hand_on.py_func(SimpleNamespace(source=dense), turns, state, here)
+        there = int(parent[here])
+        while state.settled[there]:
+            there = int(parent[there])
+        behind[there] += behind[here]
+        dense[:, there] += dense[:, here]
+        room[there] = min(room[there], room[here])
+    found, at = [], int(state.head[0])
+    while at >= 0 and len(found) <= flows:
+        found.append(at)
+        at = int(following[at])
+    assert sorted(found) == sorted(behind[0])
+    assert state.dense[:, 0].tolist() == dense[:, 0].tolist()
+    assert state.room[0] == room[0]

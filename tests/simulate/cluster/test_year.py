@@ -208,3 +208,19 @@ def test_tables_are_worth_the_mean_over_the_instants_that_are_drawn(seed: int, m
     mean = np.mean([worth[states[1 + at][2]] for at in drawn.tolist()])
     share = spans.sum() / lasted
     assert found["ebb"] == pytest.approx((1 - share) * 1.0 + share * mean)
+
+
+def test_no_two_streams_of_random_numbers_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kind of part, and the instants at which tables are judged, draw from a stream of their own."""
+    made, real = [], np.random.default_rng
+
+    def default_rng(seed: list[int]) -> np.random.Generator:
+        made.append(np.random.SeedSequence(seed).generate_state(4).tobytes())  # zeros behind a seed change nothing
+        return real(seed)
+
+    monkeypatch.setattr(np.random, "default_rng", default_rng)
+    monkeypatch.setattr(_Seen, "tables", lambda *_: {})
+    spec = rules(link={"down": "1 h"}, switch={"down": "1 h"}, server={"down": "1 h"})
+    for seed in range(3):
+        play_year(degradation(), {kind: PARTS[kind] for kind in ("link", "switch", "server")}, spec, seed)
+    assert len(set(made)) == len(made) == 3 * (3 + 1)

@@ -118,3 +118,11 @@ def test_the_legend_of_a_timeline_has_the_line_that_is_drawn(outcome: Outcome) -
     drawn = [styles for shade, styles in lines.items() if shade in palette.SERIES]
     assert {True} in drawn and {False} in drawn
     assert all(len(styles) == 1 for styles in drawn)
+
+
+def test_a_play_that_takes_no_time_has_nothing_to_draw() -> None:
+    case = tree(2)
+    ends = case.fabric.ends()[:2]
+    outcome = play(Routed(case.fabric, case.tables), Flows.of(ends, ends, 1e6), n_bins=10)
+    assert outcome.makespan_s == 0
+    assert "at most" not in draw_timeline(outcome).svg

@@ -6,7 +6,7 @@ import pytest
 import routing
 import topo
 from routing.routed import Routed
-from simulate.traffic.network import Network
+from simulate.traffic.network import NO_DEVICES, Network
 from simulate.traffic.servers import ComputeServers
 from topo.errors import HeddleError
 
@@ -96,3 +96,19 @@ def test_no_compute_server_is_an_error() -> None:
     ).fabrics[0]  # fmt: skip
     with pytest.raises(HeddleError, match="no compute nodes"):
         ComputeServers.of(fabric)
+
+
+def test_devices_cannot_be_changed_afterwards() -> None:
+    fields = [value for value in vars(NO_DEVICES).values() if isinstance(value, np.ndarray)]
+    assert len(fields) == 9
+    assert not any(value.flags.writeable for value in fields)
+
+
+def test_no_devices_use_nothing() -> None:
+    none = NO_DEVICES
+    for offset, resource, use in (
+        (none.send_offset, none.send_resource, none.send_use),
+        (none.receive_offset, none.receive_resource, none.receive_use),
+    ):
+        assert offset.tolist() == [0]
+        assert len(resource) == len(use) == 0

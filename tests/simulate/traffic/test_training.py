@@ -14,6 +14,7 @@ from simulate.traffic.network import Network
 from simulate.traffic.training import (
     FlowsOfSize,
     Layer,
+    _turns,
     data_parallel,
     even_layers,
     exchanged_halves,
@@ -177,3 +178,19 @@ def test_hierarchical_parameter_servers(network: Network) -> None:
 def test_refuses(call: object, message: str) -> None:
     with pytest.raises(HeddleError, match=message):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("stages", "batches", "chunks"), [(1, 1, 1), (2, 4, 1), (4, 8, 1), (2, 4, 2), (3, 6, 3)])
+def test_each_stage_does_every_part_of_every_batch_once_forward_and_then_backward(
+    stages: int, batches: int, chunks: int
+) -> None:
+    for stage in range(stages):
+        order = _turns(stage, stages, batches, chunks)
+        assert sorted(order) == [
+            (back, batch, chunk) for back in (False, True) for batch in range(batches) for chunk in range(chunks)
+        ]
+        for batch in range(batches):
+            begin = [order.index((False, batch, chunk)) for chunk in range(chunks)]
+            back = [order.index((True, batch, chunk)) for chunk in range(chunks)]
+            assert begin == sorted(begin) and back == sorted(back, reverse=True)
+            assert max(begin) < min(back) or (chunks > 1 and all(a < b for a, b in zip(begin, back, strict=True)))

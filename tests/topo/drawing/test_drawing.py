@@ -304,3 +304,12 @@ def test_groups_of_many_switches_fit_a_page(groups: int, switches: int) -> None:
     assert len(areas) == groups
     for a, b in combinations(areas, 2):
         assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+
+
+@pytest.mark.parametrize(("hosts", "named"), [(16, True), (64, False)])
+def test_few_hosts_have_names_and_many_have_none(hosts: int, named: bool) -> None:
+    network = {"shape": "fat-tree", "switch": "QM8700", "leaves": 4, "spines": 2}
+    fabric = parse({"name": "x", "nodes": {"gpu": {"model": "pcie-a100", "count": hosts}}, "network": network}).fabric
+    scene = lay_out(fabric)
+    assert scene.hosts
+    assert {each.named for each in scene.hosts} == {named}

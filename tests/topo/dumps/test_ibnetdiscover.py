@@ -18,7 +18,7 @@ from routing.engines.base import route
 from topo.builder import FabricBuilder
 from topo.dumps.discovery import Discovery
 from topo.dumps.fabric_json import format_fabric, parse_fabric
-from topo.dumps.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover
+from topo.dumps.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover, parse_ibsim_net
 from topo.errors import FormatError, RoutingError
 from topo.fabric import Fabric, Kind, Role
 from topo.files.text import read_lines
@@ -514,3 +514,26 @@ def test_several_lids_a_port_are_kept_and_never_taken_for_one(lmc: int) -> None:
 def test_an_lmc_that_cannot_be_is_refused() -> None:
     with pytest.raises(FormatError, match="LMC 9; expected 0 to 7"):
         parse_ibnetdiscover(swap("lid 2 lmc 0", "lid 2 lmc 9"))
+
+
+def test_a_network_for_ibsim_is_read_by_its_names() -> None:
+    """Cables named from one end or from both, adapters without a cable, a name before its record."""
+    text = (
+        'Switch 8 "SW1"\n[1] "SW2"[1]\n[2] "Hca1"[1]\n[3]\t"Hca2"[2] # lid 4 4xEDR\n\n'
+        'Switch 8 "SW2"\n[1] "SW1"[1]\n[2] "Hca 3"[1]\n\nHca 2 "Hca1"\nHca 2 "Hca2"\nHca 2 "Hca 3"\nCa 1 "alone"\n'
+    )
+    found = parse_ibsim_net(text, "net")
+    fabric = found.fabric
+    ends = {tuple(sorted(map(fabric.port_label, link))) for link in fabric.links.tolist()}
+    assert {tuple(label.replace(" ibsim", "") for label in link) for link in ends} == {
+        ("SW1:1", "SW2:1"), ("Hca1:1", "SW1:2"), ("Hca2:2", "SW1:3"), ("Hca 3:1", "SW2:2")
+    }  # fmt: skip
+    guids = dict(zip(map(fabric.label, range(fabric.n_nodes)), fabric.node_guid.tolist(), strict=True))
+    assert guids == {
+        "SW1": 0x200000, "SW2": 0x200001, "Hca1": 0x100000, "Hca2": 0x100003, "Hca 3": 0x100006, "alone": 0x100009
+    }  # fmt: skip
+    rates = fabric.rate_gbps[fabric.links[:, 0]]
+    assert sorted(rates.tolist()) == [8.0, 8.0, 8.0, 100.0]
+    assert all("4xSDR" in reason for _, reason in found.skipped)
+    with pytest.raises(FormatError, match=r"net:2: cannot read .*nobody"):
+        parse_ibsim_net('Switch 8 "SW1"\n[1] "nobody"[1]\n', "net")

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from helpers.clusters import tree, zoned
 from helpers.random_fabrics import Draft, draw, two_levels
@@ -19,7 +21,7 @@ from helpers.strategies import fabrics
 from helpers.trees import HDR, grow_tree
 from helpers.twins import twin
 from topo.builder import FabricBuilder
-from topo.dumps.levels import find_levels
+from topo.dumps.levels import _spread, find_levels
 from topo.fabric import Fabric, Kind, Role
 
 PLANNED = {
@@ -372,3 +374,31 @@ def test_leaves_without_hosts_are_leaves(spines: int, empty: int) -> None:
     found = find_levels(without_levels(fabric))
     degree = np.bincount(fabric.port_node[fabric.inner], minlength=fabric.n_switches)
     assert found.level[: fabric.n_switches].tolist() == np.where(degree == spines, 1, 2).tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_switch_without_a_zone_joins_that_of_most_of_its_cables(seed: int) -> None:
+    """Round by round, in dictionaries: on a tie the zone of the lower kind; joints and what has no level stay out."""
+    rng, n = np.random.default_rng(seed), 12
+    some = np.triu(rng.integers(0, 4, (n, n)) * (rng.random((n, n)) < 0.25), 1)
+    cables, kind = some + some.T, rng.permutation(n)
+    zone = rng.choice([-1, -1, 2, 5, 9], n)
+    zone[:2] = 5, 2
+    level, joint = rng.choice([-1, 1, 2, 2], n), rng.random(n) < 0.2
+    wiring = SimpleNamespace(cables=sparse.csr_array(cables), kind=kind)
+    found = _spread(wiring, zone, level, joint)  # type: ignore[arg-type]
+
+    number = {each: at for at, each in enumerate(sorted({*zone.tolist()} - {-1}))}
+    first = {at: min(kind[zone == each]) for each, at in number.items()}
+    mine = {switch: number[each] for switch, each in enumerate(zone.tolist()) if each >= 0}
+    while True:
+        joins = {}
+        for switch in set(range(n)) - set(mine):
+            votes = {at: sum(cables[switch, far] for far, of in mine.items() if of == at) for at in first}
+            best = max(votes, key=lambda at: (votes[at], -first[at]))
+            if votes[best] and not joint[switch] and level[switch] >= 0:
+                joins[switch] = best
+        if not joins:
+            break
+        mine |= joins
+    assert found.tolist() == [mine.get(switch, -1) for switch in range(n)]

@@ -430,3 +430,16 @@ def test_a_check_of_power_names_the_models_of_which_a_figure_is_unknown(known: t
         assert ("typical power where the maximum is unknown: pcie-a100" in check.text) == (
             own == "max" and known == ("typical",)
         )
+
+
+@given(st.integers(0, 30), st.integers(1, 12), st.sampled_from(["middle", "end"]), st.integers(1, 5))
+def test_each_rack_is_of_servers_or_of_switches(servers: int, switches: int, where: str, rows: int) -> None:
+    """As many of each as they need, and of the switches as many in one row as in another, but for one."""
+    plan = floor(rows=rows, switches=where)
+    own = racks._places([servers, switches], plan)
+    assert sorted(own[0] + own[1]) == list(range(servers + switches))
+    assert [len(mine) for mine in own] == [servers, switches]
+    per_row = racks._per_row(servers + switches, plan)
+    lengths = [min(per_row, servers + switches - first) for first in range(0, servers + switches, per_row)]
+    count = [sum(place // per_row == row for place in own[1]) for row in range(len(lengths))]
+    assert max(count) <= -(-switches // len(lengths)) or min(lengths) < max(count)

@@ -14,6 +14,7 @@ from helpers.random_fabrics import draw
 from helpers.strategies import examples, fabrics, ring, seeds
 from helpers.trees import grow_tree
 from routing.studies.adaptive import AdaptiveTables, LidState, legal_tables, prove_adaptive
+from routing.tables import EndpointSet
 from topo.fabric import Fabric
 
 
@@ -33,12 +34,15 @@ def on_cycles(graph: nx.DiGraph) -> set[object]:
     return {one for part in parts for one in part if len(part) > 1 or graph.has_edge(one, one)}
 
 
-def play(fabric: Fabric, tables: AdaptiveTables) -> tuple[int, int, int]:
+def play(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSet = "hca") -> tuple[int, int, int]:
     """Pairs that an adversary can lose, channels in cycles of what waits for what, most switches passed."""
     waits, lost, longest = nx.DiGraph(), 0, 0
     ends = [end for end in fabric.ends().tolist() if fabric.end_switch[end] >= 0]
+    ends += range(fabric.n_switches) if endpoints == "all" else ()
     for end in ends:
-        lid, last = int(tables.lid[end]), int(fabric.peer[fabric.port_of(np.array([end]))[0]])
+        lid, last = int(tables.lid[end]), -1
+        if end >= fabric.n_switches:
+            last = int(fabric.peer[fabric.port_of(np.array([end]))[0]])
         walks = nx.DiGraph()
         waiting, seen = [int(fabric.end_switch[other]) for other in ends if other != end], set()
         starts = list(waiting)
@@ -47,6 +51,9 @@ def play(fabric: Fabric, tables: AdaptiveTables) -> tuple[int, int, int]:
             if here in seen:
                 continue
             seen.add(here)
+            if here == end:  # a switch that is the destination itself
+                walks.add_edge(here, "arrived")
+                continue
             ports = {port for t in range(tables.n_tables) for port in ports_of(fabric, tables, t, here, lid)}
             if not ports:
                 walks.add_edge(here, "lost")
@@ -58,7 +65,7 @@ def play(fabric: Fabric, tables: AdaptiveTables) -> tuple[int, int, int]:
                 walks.add_edge(here, there)
                 waits.add_node(port)
                 for t in range(tables.n_tables):
-                    for then in ports_of(fabric, tables, t, there, lid):
+                    for then in ports_of(fabric, tables, t, there, lid) if there != end else ():
                         if fabric.peer_node[then] < fabric.n_switches:
                             waits.add_edge(port, then)
                 waiting.append(there)
@@ -72,8 +79,8 @@ def play(fabric: Fabric, tables: AdaptiveTables) -> tuple[int, int, int]:
     return lost, len(on_cycles(waits)), longest
 
 
-def judged(fabric: Fabric, tables: AdaptiveTables) -> tuple[int, int, int]:
-    proof = prove_adaptive(fabric, tables)
+def judged(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSet = "hca") -> tuple[int, int, int]:
+    proof = prove_adaptive(fabric, tables, endpoints)
     count = {fault.kind: fault.count for fault in proof.faults}
     return count.get("lost", 0), count.get("loops", 0), proof.max_hops
 
@@ -244,3 +251,18 @@ def test_two_private_tables_of_which_one_is_empty_cannot_be_told() -> None:
         number=number,
     )
     assert prove_adaptive(fabric, mixed).verdict is None
+
+
+@pytest.mark.parametrize("endpoints", ["hca", "all"])
+@pytest.mark.parametrize("seed", range(12))
+def test_an_adversary_on_a_few_switches_in_a_ring(seed: int, endpoints: EndpointSet) -> None:
+    """Groups of any ports, so that packets are led past their switch, round about and to other hosts."""
+    rng, case = np.random.default_rng(seed), ring(4)
+    members = rng.random((6, 5)) < 0.6
+    members[:, 0] = False
+    lft = case.tables.lft[None].copy()
+    group = np.where(rng.random(lft.shape) < 0.7, rng.integers(6, size=lft.shape), -1).astype(np.int32)
+    group[:, np.arange(4), case.tables.lid[case.fabric.end_switch >= 0][-4:]] = -1  # the last hop is a host's own
+    state = np.full(lft.shape, LidState.FREE, np.uint8)
+    tables = AdaptiveTables(case.tables.lid, lft, state, group, members, np.arange(6, dtype=np.int32))
+    assert judged(case.fabric, tables, endpoints) == play(case.fabric, tables, endpoints)

@@ -1,6 +1,7 @@
 """The network step by step: fair at every instant, the same as in a batch, and never too small."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from helpers.strategies import nightly
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import Fluid, play
+from simulate.engines.fluid.aggregates import _find_share, _list_share, _unlist_share
 from simulate.traffic.flows import Flows, Order
 from simulate.traffic.network import Network
 from topo.errors import HeddleError
@@ -214,3 +216,56 @@ def test_the_audit_sees_one_changed_number(network: Network) -> None:
             audit(net)
         array[field][at] = before
     audit(net)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_lists_of_shares_are_lists(seed: int) -> None:
+    """Shares of two aggregates enter and leave their near and far lists at random, as they would in Python's."""
+    rng = np.random.default_rng(seed)
+    aggregates = np.rec.array(np.full(2, -1, [("near", int), ("far", int), ("shares", int)]))
+    shares = np.rec.array(np.full(8, -1, [("aggregate", int), ("next", int), ("prev", int), ("link", int)]))
+    links = np.rec.array(np.zeros(10, [("first", int), ("count", int), ("unsaturated", bool)]))
+    links["count"] = 9  # more than an aggregate has shares, so that its lists are looked through
+    shares["link"] = np.arange(2, 10)
+    state = SimpleNamespace(links=links, members=None, aggregates=aggregates, shares=shares)
+    shares["aggregate"] = rng.integers(2, size=8)
+    lists: dict[tuple[int, bool], list[int]] = {(one, far): [] for one in range(2) for far in (False, True)}
+    where: dict[int, bool] = {}
+    for _ in range(60):
+        share, before = int(rng.integers(8)), shares.copy()
+        owner = int(shares["aggregate"][share])
+        if share in where:
+            far = where.pop(share)
+            lists[owner, far].remove(share)
+            _unlist_share.py_func(aggregates, shares, share, far)
+            others = [one for one in range(8) if shares["aggregate"][one] != owner]
+            assert (shares[others] == before[others]).all()
+        else:
+            where[share] = links["unsaturated"][share + 2] = bool(rng.random() < 0.5)
+            lists[owner, where[share]].insert(0, share)
+            _list_share.py_func(aggregates, shares, share, where[share])
+        for (one, far), wanted in lists.items():
+            at, prev, found = int(aggregates[one].far if far else aggregates[one].near), -1, []
+            while at >= 0 and len(found) < 9:
+                assert shares[at].prev == prev
+                found.append(at)
+                at, prev = int(shares[at].next), at
+            assert found == wanted
+        for one in range(8):
+            found_share = _find_share.py_func(state, one + 2, int(shares["aggregate"][one]))
+            assert found_share == (one if one in where else -1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_times_are_as_much_longer_as_links_are_slower(seed: int) -> None:
+    """Flows come to and go from links that are half empty, at 25 GB/s and at a byte in a thousand seconds."""
+    rng, fabric = np.random.default_rng(seed), grow_tree((4, 3), (1, 2), (1, 1))
+    network = Network.of(Routed(fabric, routed(fabric)), lane_weights=1, latency_s=0)
+    slower = 25e12
+    ends = np.array(hosts(network))
+    src, dst = rng.choice(ends, (2, 60))
+    size, start = rng.uniform(0.1, 1, 60), rng.uniform(0, 3, 60)
+    slow = replace(network, capacity_bytes_s=network.capacity_bytes_s / slower)
+    fast = Fluid(network, aggregate_from=2).play(Flows.of(src, dst, size * 25e9, start_s=start)).finish_s
+    found = Fluid(slow, aggregate_from=2).play(Flows.of(src, dst, size * 25e9 / slower, start_s=start)).finish_s
+    assert found == pytest.approx(fast, rel=1e-9)

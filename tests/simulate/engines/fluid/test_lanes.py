@@ -1,5 +1,7 @@
 """Virtual lanes: a link is shared by weight, then a lane by its flows; and nothing is left that somebody could use."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -161,3 +163,13 @@ def test_the_tables_say_on_which_level_a_path_goes(star: Fabric) -> None:
 
     flows = Flows.of([first, first], second, 1.0, sl=[0, 4])
     assert network.routes(flows.src, flows.dst, flows.sl).lane.tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_times_are_as_much_longer_as_links_are_slower(star: Fabric, seed: int) -> None:
+    """Down to a byte a second: nothing is added to what a lane wants, however little that is."""
+    rng, network = np.random.default_rng(seed), laned(star, [3.0, 1.0, 1.0])
+    ends = np.array(hosts(network))
+    flows = Flows.of(rng.choice(ends, 12), rng.choice(ends, 12), rng.uniform(1, 2, 12), sl=rng.choice(3, 12))
+    slow = replace(network, capacity_bytes_s=network.capacity_bytes_s / RATE)
+    assert play(slow, flows).finish_s == pytest.approx(play(network, flows).finish_s * RATE, rel=1e-9)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from helpers.packets import RATE, SLOT_S, line, network
 from helpers.presets import read_preset, routed
 from helpers.strategies import nightly
 from simulate import Flows, Network, PacketModel, play
+from simulate.engines.packets import steps
 from simulate.traffic import HFReduce
 
 
@@ -108,3 +110,23 @@ def test_hfreduce_takes_what_was_published(
     page = (repository / "docs" / "packets.md").read_text(encoding="utf-8")
     (row,) = [line for line in page.splitlines() if line.startswith(setting)]
     assert f"| {', '.join(f'{rate:.2f}' for rate in found)} |" in row
+
+
+@pytest.mark.parametrize("may", [False, True])
+@pytest.mark.parametrize(("left", "window", "sent"), [(0, 0, 0), (3, 0, 9), (3, 2, 1), (3, 2, 2), (1, 2, 3)])
+def test_a_flow_sends_if_it_has_packets_room_in_its_window_and_leave(
+    monkeypatch: pytest.MonkeyPatch, may: bool, left: int, window: int, sent: int
+) -> None:
+    """Without leave it comes back when it has; with no packet or room it waits for what gives it some."""
+    comes_back: list[tuple[int, int]] = []
+    monkeypatch.setattr(steps, "may_send", lambda *_: may)
+    monkeypatch.setattr(steps, "push", lambda now, heap, tick, code: comes_back.append((tick, code)))
+    flow = SimpleNamespace(left=left, window=window, unacknowledged=sent, allowed=70)
+    state = SimpleNamespace(
+        flows=[flow], now=[SimpleNamespace(tick=40, repeated=5)], heap=None,
+        requesters=[SimpleNamespace(next=-1) for _ in range(4)],
+    )  # fmt: skip
+    able = left > 0 and (window == 0 or sent < window)
+    assert steps._allowed.py_func(SimpleNamespace(control=None, n_queues=3), state, 0) == (able and may)
+    assert comes_back == [(75, steps.FLOWS)] * (able and not may)
+    assert state.requesters[3].next == (3 if able and not may else -1)

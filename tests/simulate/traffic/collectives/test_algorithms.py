@@ -1,6 +1,7 @@
 """Every collective, played on real numbers in orders that its dependencies allow, and its closed forms."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from helpers.clusters import zoned
 from helpers.collectives import crossings, play
 from helpers.strategies import examples
+from simulate.traffic.collectives import algorithms
 from simulate.traffic.collectives.algorithms import (
     ALGORITHMS,
     GROUP,
@@ -288,8 +290,8 @@ def test_a_circle_is_found_when_played() -> None:
 def test_a_collective_among_hosts_is_its_schedule_on_their_end_ports() -> None:
     fabric = zoned(leaves=2, spines=2, n_gpus=8, n_storage=0, joints=1, ports=1)
     hosts = fabric.ends(role="compute")[::-1]
-    for kind, algorithms in ALGORITHMS.items():
-        for algorithm in algorithms:
+    for kind, known in ALGORITHMS.items():
+        for algorithm in known:
             found = collective(kind, hosts, "3 MB", algorithm, chunks=2, group="leaf").flows(fabric)
             wanted = schedule(kind, algorithm, 8, chunks=2, groups=leaf_of(fabric, hosts)).flows(3e6).placed(hosts)
             for name in ("src", "dst", "size_bytes", "dep_offset", "dep", "tag"):
@@ -339,3 +341,12 @@ def test_an_algorithm_of_another_distribution_is_loaded_when_it_is_played() -> N
         load(4, 1, [0] * 4)
     with pytest.raises(HeddleError, match=r"allreduce/theirs \(.*:none\) cannot be loaded: .*none"):
         _outside(EntryPoint("allreduce/theirs", f"{steps}:none", GROUP))(4, 1, [0] * 4)
+
+
+def test_as_many_messages_as_the_budget_allows_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = algorithms._most_messages("allreduce", "ring", 6, 6)
+    monkeypatch.setattr(algorithms, "FLOWS", replace(algorithms.FLOWS, limit=most))
+    assert len(algorithms.schedule("allreduce", "ring", 6, chunks=6)) == most
+    monkeypatch.setattr(algorithms, "FLOWS", replace(algorithms.FLOWS, limit=most - 1))
+    with pytest.raises(HeddleError, match=f"some {most} messages"):
+        algorithms.schedule("allreduce", "ring", 6, chunks=6)
