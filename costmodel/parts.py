@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from topo.amounts import listed
 from topo.catalog.models import Source
-from topo.fabric import Role
 from topo.table import Brief
 
 PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack"]

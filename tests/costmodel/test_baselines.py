@@ -84,18 +84,10 @@ HEADER = "model,table,figure,value,source,date,confidence\n"
         ("a,II,x,1,,2024,Q\n", "no source"),
     ],
 )
-<<<<<<< HEAD
 def test_a_bad_printed_figure_is_refused(tmp_path: Path, rows: str, said: str) -> None:
     (tmp_path / "printed.csv").write_text(HEADER + rows)
     with pytest.raises(SpecError, match=said):
         costmodel.published(tmp_path / "printed.csv")
-=======
-def test_a_bad_printed_figure_is_refused(rows: str, said: str, tmp_path: Path) -> None:
-    file = tmp_path / "printed.csv"
-    file.write_text(HEADER + rows, encoding="utf-8")
-    with pytest.raises(SpecError, match=said):
-        costmodel.published(file)
->>>>>>> trust
 
 
 def test_only_what_does_not_rest_on_the_printed_figure_is_called_computed(

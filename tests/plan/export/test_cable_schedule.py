@@ -31,11 +31,7 @@ def written(*given: Any) -> str:
 
 def schedule(*subnets: Fabric) -> Rows:
     layout = place_devices(subnets, CATALOG, FloorPlan())
-<<<<<<< HEAD
-    return read(topo.format_csv(HEADER, cable_rows(subnets, CATALOG, layout, choose_cables(subnets, layout, CATALOG))))
-=======
     return read(written(subnets, CATALOG, layout, choose_cables(subnets, layout, CATALOG)))
->>>>>>> trust
 
 
 def ends(rows: Rows) -> list[tuple[str, str]]:
@@ -43,11 +39,7 @@ def ends(rows: Rows) -> list[tuple[str, str]]:
 
 
 def test_the_header_is_the_agreed_one() -> None:
-<<<<<<< HEAD
-    text = topo.format_csv(HEADER, cable_rows([tree(4)], CATALOG))
-=======
     text = written([tree(4)], CATALOG)
->>>>>>> trust
     assert text.splitlines()[0] == (
         "cable_id,a_rack,a_u,a_device,a_port,b_rack,b_u,b_device,b_port,type,part_number,length_m,rate_gbps,bundle,"
         "label_a,label_b,a_port_guid,b_port_guid,role,a_transceiver,b_transceiver"
@@ -88,11 +80,7 @@ def test_the_legs_of_a_splitter_are_one_cable() -> None:
 
 @given(st.lists(fabrics(), min_size=1, max_size=2))
 def test_every_port_that_is_plugged_is_one_end_of_one_cable(subnets: list[Fabric]) -> None:
-<<<<<<< HEAD
-    rows = read(topo.format_csv(HEADER, cable_rows(subnets, CATALOG)))
-=======
     rows = read(written(subnets, CATALOG))
->>>>>>> trust
     guids = sorted(int(row[f"{end}_port_guid"], 16) for row in rows for end in "ab")
     plugged = np.concatenate([fabric.port_guid[fabric.peer >= 0] for fabric in subnets])
     assert guids == sorted(plugged.tolist())
@@ -100,11 +88,7 @@ def test_every_port_that_is_plugged_is_one_end_of_one_cable(subnets: list[Fabric
 
 
 def test_the_backplane_of_a_frame_is_no_cable() -> None:
-<<<<<<< HEAD
-    assert len(read(topo.format_csv(HEADER, cable_rows([tree(30, switch="CS8500")], CATALOG)))) == 30
-=======
     assert len(read(written([tree(30, switch="CS8500")], CATALOG))) == 30
->>>>>>> trust
 
 
 def test_same_plan_same_bytes() -> None:
@@ -118,11 +102,7 @@ def test_there_are_as_many_lines_as_fibres_and_cables(servers: int, levels: int,
     nodes = {"gpu": {"model": "dgx-b300-spectrum", "count": servers}}
     network = {"shape": "fat-tree", "switch": "SN5610", "levels": levels, "split": split}
     cluster = topo.parse({"name": "x", "nodes": nodes, "network": network, "floor": {"rack_units": 48}})
-<<<<<<< HEAD
-    rows = read(topo.format_csv(HEADER, cable_rows(cluster.fabrics, cluster.catalog, cluster.layout, cluster.cablings)))
-=======
     rows = read(written(cluster.fabrics, cluster.catalog, cluster.layout, cluster.cablings))
->>>>>>> trust
     billed = Counter({line.item: 0 for line in bill(cluster).lines})
     for line in bill(cluster).of("cable", "fibre").lines:
         billed[line.item] += line.count

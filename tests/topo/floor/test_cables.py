@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 import topo
 from costmodel.bills import make_bill
 from helpers.clusters import CATALOG, tree, zoned
-<<<<<<< HEAD
-from plan.export.cable_schedule import HEADER, cable_rows
-=======
 from plan.export.cable_schedule import cable_rows
->>>>>>> trust
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
@@ -121,11 +117,7 @@ def test_two_halves_of_a_split_port_share_a_splitter():
     assert kinds == ["DAC-splitter"] * 7 + ["DAC"]
     assert cabling.cable.tolist() == [0, 0, 1, 1, 2, 2, 3, 4], "the seventh half leaves a leg free"
     assert sum(line.count for line in bill.of("cable").lines) == 5
-<<<<<<< HEAD
-    schedule = topo.format_csv(HEADER, cable_rows([fabric], CATALOG, layout, [cabling])).splitlines()[1:]
-=======
     schedule = list(cable_rows([fabric], CATALOG, layout, [cabling]))
->>>>>>> trust
     assert len(schedule) == 8
     assert len({row[0] for row in schedule}) == 5
 
