@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from topo.table import Record
-
 
 @dataclass(frozen=True)
 class Range:
@@ -155,7 +153,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check(Record):
+class Check:
     """A limit, and whether it holds."""
 
     what: str
@@ -163,6 +161,10 @@ class Check(Record):
     verdict: Verdict
     text: str
     """What is planned, what is allowed, and what is unknown."""
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the check as plain values."""
+        return {"what": self.what, "verdict": str(self.verdict), "text": self.text}
 
 
 def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:
