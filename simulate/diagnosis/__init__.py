@@ -11,7 +11,7 @@
 ``are_counters``  whether a file holds such counters
 ``find_bad_links``  links with errors or below their rate, with the pairs that cross them
 ``BadLinks``  its result
-``BadLink``  one of them
+``BadLink``, ``AbsentDevice``  one of them, and a device with counters that the fabric does not have
 ``Counters``  what ports have sent, and how long they waited
 """
 
