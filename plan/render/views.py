@@ -95,6 +95,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"proof{name}",
             f"{verdict}: {_proof_figures(proof)}, at most {plural(proof.max_hops, 'switch', 'switches')} on a path",
         )
+        if routed.caveat:
+            yield f"caveat{name}", routed.caveat
         yield (
             f"load{name}",
             f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "
