@@ -11,7 +11,7 @@ from routing.lanes.policy import QosPolicy, policy_of_classes
 from routing.tables import RoutingTables
 from topo.errors import plural
 from topo.fabric import Fabric
-from topo.ports import slow_cables
+from topo.ports import slow_cables, uneven_links
 from topo.speeds import SPEEDS
 from topo.table import Shown, Table
 
@@ -70,6 +70,7 @@ class Routed(Shown):
             "engine": self.tables.engine,
             "engine_reason": self.why,
             "slow_cables": [*slow_cables(self.fabric)],
+            "uneven_links": [*uneven_links(self.fabric)],
             "candidates": [row.to_dict() for row in self.candidates],
         }
 
