@@ -217,7 +217,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
             "found no port of the fabric with PortXmitWait and PortXmitData, or with errors; expected what "
             "`ibqueryerrors --data` or `perfquery -x` prints, or ibdiagnet2.db_csv with the table PM_INFO"
             + (f"; {int(full.sum()):,} counters stand at their ceiling" if full.any() else "")
-            + (f"; the fabric does not have the {plural(len(errors), 'port')} in it" if errors else ""),
+            + (f"; it has {plural(len(errors), 'port')} that the fabric does not have" if errors else ""),
             path,
         )
     return found
