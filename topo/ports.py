@@ -159,8 +159,10 @@ def uneven_links(fabric: Fabric) -> tuple[str, ...]:
     --------
     >>> import topo
     >>> fabric = topo.preset("tapered-three-to-one").fabric
-    >>> topo.uneven_links(fabric), topo.uneven_links(fabric.without(fabric.inner_links[0, :1]))[0]
-    ((), '')
+    >>> topo.uneven_links(fabric)
+    ()
+    >>> topo.uneven_links(fabric.without(fabric.inner_links[0, :1]))[0]
+    'leaf00 has 9 links to spines where 19 of its 19 peers have 10; 1 instead of 2 to spine0'
     """
     ports = np.flatnonzero(fabric.is_inner)
     node, far = fabric.port_node[ports], fabric.peer_node[ports]

@@ -11,7 +11,8 @@
 ``are_counters``  whether a file holds such counters
 ``find_bad_links``  links with errors or below their rate, with the pairs that cross them
 ``BadLinks``  its result
-``BadLink``, ``AbsentDevice``  one of them, and a device with counters that the fabric does not have
+``BadLink``  one of them
+``AbsentDevice``  a device with counters of ports that the fabric does not have
 ``Counters``  what ports have sent, and how long they waited
 """
 
