@@ -45,7 +45,7 @@ class AbsentDevice:
     """A device with ports that the fabric does not have."""
 
     device: str
-    """GUID or LID."""
+    """GUID or LID; name of one that the fabric has, with fewer ports."""
     ports: int
     """How many such ports have counters."""
     worst: str
@@ -135,11 +135,11 @@ def find_bad_links(routed: Routed, counters: Counters) -> BadLinks:
     fabric = routed.fabric
     least = 1 if counters.listed else THRESHOLD + 1
     counted: dict[int, dict[int, dict[str, int]]] = {}
-    absent: dict[str, dict[int, dict[str, int]]] = {}
+    absent: list[tuple[tuple[str, int], dict[str, int]]] = []
     for port, errors in counters.errors.items():
         above = {name: value for name, value in errors.items() if value >= least}
         if isinstance(port, tuple):
-            absent.setdefault(port[0], {})[port[1]] = above
+            absent.append((port, above))
         elif above:
             counted.setdefault(_link(routed, port), {})[port] = above
     for port in counters.degraded:
@@ -151,16 +151,14 @@ def find_bad_links(routed: Routed, counters: Counters) -> BadLinks:
         left = 0.0 if gone else min((share for share in said if share < 1), default=1.0)
         return (left, not said, *_badness(counted[link].values()), link)
 
-    devices = [(device, sorted(ports.items(), key=lambda one: _badness([one[1]]))) for device, ports in absent.items()]
-    lacking = tuple(
-        AbsentDevice(device, len(ports), f"port {number}: {', '.join(_words(errors))}" if errors else "")
-        for device, ports in sorted(devices, key=lambda one: _badness([one[1][0][1]]))
-        for number, errors in ports[:1]
-    )
-    proof = prove(routed) if counted else None
-    found = []
+    devices: dict[str, list[str]] = {}
+    for (device, number), errors in sorted(absent, key=lambda one: _badness([one[1]])):
+        devices.setdefault(device, []).append(f"port {number}: {', '.join(_words(errors))}" if errors else "")
+    lacking = tuple(AbsentDevice(device, len(ports), ports[0]) for device, ports in devices.items())
+    if not counted:
+        return BadLinks((), lacking)
+    proof, found = prove(routed), []
     for link in sorted(counted, key=rank):
-        assert proof
         peer = int(fabric.peer[link])
         crossing = int(proof.load[link] + (proof.load[peer] if peer >= 0 else 0))
         says = "; ".join(

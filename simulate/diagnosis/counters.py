@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from routing.routed import Routed
 from topo.errors import FormatError, plural
-from topo.fabric import Fabric, Frozen
+from topo.fabric import MAX_PORTS, Fabric, Frozen
 from topo.files.csv import split_row
 from topo.files.text import read_lines
 from topo.speeds import SPEEDS
@@ -42,7 +42,7 @@ COULD_BE = re.compile(
 LANES, SPEED = re.compile(r"\b(\d{1,2})X"), re.compile(r"\b(\d{1,4}\.?\d{0,5}) Gbps")
 """What a link could be, in ``Could be``: lanes, Gb/s a lane, or both."""
 Port: TypeAlias = int | tuple[str, int]
-"""A port of the fabric, or the device (GUID or LID) and number of one that the fabric does not have; -1 is neither."""
+"""A port of the fabric, or device (GUID, LID, name) and number of one that the fabric does not have; -1 is neither."""
 ERRORS = {
     "SymbolErrorCounter": 16,
     "LinkErrorRecoveryCounter": 8,
@@ -248,20 +248,24 @@ class _Places:
             value, port = int(guid, 16), int(number)
         except ValueError:
             return -1
-        if value not in self.nodes:
-            return self.ports.get(value, (f"{value:#018x}", port))
-        return self._of_node(self.nodes[value], port, f"{value:#018x}")
+        if value in self.nodes:
+            return self._of_node(self.nodes[value], port)
+        known = self.ports.get(value, -1)
+        return known if known >= 0 or not 0 < value < 1 << 64 else _absent(f"{value:#018x}", port)
 
     def of_lid(self, lid: int, number: int) -> Port:
         """Return the port with this number of the switch or adapter that has the LID."""
         if self.lids is None:
             ends = np.flatnonzero(self.routed.tables.lid > 0)
             self.lids = dict(zip(self.routed.tables.lid[ends].tolist(), ends.tolist(), strict=True))
-        name, end = f"LID {lid}", self.lids.get(lid, -1)
-        return (name, number) if end < 0 else self._of_node(int(self.fabric.end_node[end]), number, name)
+        end = self.lids.get(lid, -1)
+        return _absent(f"LID {lid}", number) if end < 0 else self._of_node(int(self.fabric.end_node[end]), number)
 
-    def _of_node(self, node: int, number: int, name: str) -> Port:
+    def _of_node(self, node: int, number: int) -> Port:
         first, beyond = self.fabric.port_offset[node : node + 2].tolist()
-        if not number:  # the port of a switch to itself, which has no cable
-            return -1
-        return first + number - 1 if number <= beyond - first else (name, number)
+        return first + number - 1 if 1 <= number <= beyond - first else _absent(self.fabric.label(node), number)
+
+
+def _absent(device: str, number: int) -> Port:
+    """Return the key of a port that the fabric does not have; a switch's port to itself and "all ports" are none."""
+    return (device, number) if 1 <= number <= MAX_PORTS else -1

@@ -219,6 +219,21 @@ def test_counters_of_what_the_fabric_does_not_have_are_told(make: Callable[..., 
     assert any(one.worst for one in found.absent) == bool(bad)
 
 
+@pytest.mark.parametrize("guid", ["0x0", "-0x5", "0x1" + "0" * 99, "0xdead"])
+@pytest.mark.parametrize("number", ["0", "-3", "255", "9" * 60, "ALL"])
+def test_what_can_be_no_port_is_no_port(guid: str, number: str) -> None:
+    """Port 0 is a switch itself, 255 is all ports of a device at once; a hostile file has anything."""
+    routed, counters = drawn(5)
+    lines = as_table(routed, counters)
+    rows = [
+        ",".join([node, "0x0", number, *["99"] * len(ERRORS)])
+        for node in (guid, f"{place(routed, min(counters))[0]:#x}")
+    ]
+    last = f"# Port counters: Lid {int(routed.tables.lid[0])} port {number} (CapMask: 0x1400)"
+    mixed = [*lines[:-1], *rows, lines[-1], last, "PortRcvErrors:....99"]
+    assert parse_counters(mixed, routed).errors == parse_counters(lines, routed).errors
+
+
 def test_the_command_names_a_switch_that_has_dropped_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     guid = int(topo.preset("lab-20").fabric.node_guid[0])
     file = tmp_path / "errors.txt"
@@ -234,7 +249,7 @@ def test_the_command_names_a_switch_that_has_dropped_out(tmp_path: Path, capsys:
     _, said = explain(lost, "--json")
     assert json.loads(said)["absent"] == [
         {"device": "0x000000000000dead", "ports": 2, "worst": "port 7: 9,000 symbol errors, down 40 times"},
-        {"device": f"{guid:#018x}", "ports": 1, "worst": ""},
+        {"device": "leaf0", "ports": 1, "worst": ""},
     ]
     status, shown = explain("")
     assert (status, "1 port with counters" in shown, "no cause identified" in shown) == (3, True, True)
