@@ -126,3 +126,12 @@ def test_no_figure_is_above_its_own_bound() -> None:
         printed, most = re.search(r"bisection ([\d.]+) ± .* at most ([\d.]+) over", row).groups()  # type: ignore[union-attr]
         assert float(printed) <= float(most)
     assert above
+
+
+@pytest.mark.parametrize(("switch", "model"), [("Q3400", "dgx-b300"), ("QM9700", "dgx-h100")])
+def test_tables_of_switches_of_several_chips_stand_beside_a_caveat(switch: str, model: str) -> None:
+    tree = {"shape": "fat-tree", "switch": switch, "leaves": 2, "spines": 2, "parallel": 8}
+    cluster = topo.parse({"name": "pod", "nodes": {"gpu": {"model": model, "count": 2}}, "network": tree})
+    rows = dict(facts(pipeline.run_passes(Plan("pod", cluster), BUILD)))
+    assert ("caveat" in rows) == (switch == "Q3400")
+    assert list(rows)[list(rows).index("proof") + 1] == ("caveat" if switch == "Q3400" else "load")
