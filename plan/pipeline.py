@@ -358,9 +358,9 @@ def measure_quality(plan: Plan, step: Progress) -> Plan:
         else:
             quality = routing.measure(routed, options.endpoints, seed=options.seed, proof=proof)
             path = routing.studies.measure_lids(routed) if routed.tables.lmc else None
-        found.append(quality)
-        paths.append(path)
         bounds.append(routing.studies.bound(routed.fabric, proof.ends, reached=quality.max_load))
+        found.append(quality.at_most(bounds[-1].ebb))
+        paths.append(path)
     return replace(plan, qualities=tuple(found), bounds=tuple(bounds), multipaths=tuple(paths))
 
 

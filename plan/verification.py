@@ -14,7 +14,7 @@ from plan.inputs import Questions, files_of_folder, give_lids, read_fabric_argum
 from plan.pipeline import Progress, proof_document, silent
 from routing.lanes import apply_policy
 from routing.opensm import read_lanes, read_levels, read_lfts
-from topo import Finding, HeddleError, RoutingError, Shown, Table, plural, slow_cables
+from topo import Finding, HeddleError, RoutingError, Shown, Table, plural, slow_cables, uneven_links
 
 if TYPE_CHECKING:
     from routing import EndpointSet, Proof, Routed, RoutingTables, Trace
@@ -201,7 +201,7 @@ def verify(
     notes += [f"{multicast}: {note}" for note in (trees.notes if trees else ())]
     step("proving")
     proof = routing.prove(routed, endpoints)
-    notes += slow_cables(routed.fabric)
+    notes += slow_cables(routed.fabric) + uneven_links(routed.fabric)
     if not proof.pairs:
         nothing = (f"{fabric}: found {plural(len(proof.ends), 'end port')} ({endpoints}); expected at least two, or "
                    "there is nothing to prove. Is the file whole?")  # fmt: skip

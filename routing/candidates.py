@@ -34,9 +34,10 @@ class Candidate:
     """Rate of a flow from one random half of the hosts to the other, mean, as a share of the hosts' links."""
     shifts: float = 0.0
     """The same in shifts among the hosts of one role, in the mean over all hosts."""
-    jobs: float = 0.0
-    """Rate of an all-to-all, mean over jobs as schedulers place them, as a share of the hosts' links."""
-    slowest_job: float = 0.0
+    jobs: float | None = None
+    """Rate of an all-to-all, mean over jobs as schedulers place them, as a share of the hosts' links; None where the
+    hosts are too few for a job."""
+    slowest_job: float | None = None
     """The same of the slowest of them."""
 
     @property

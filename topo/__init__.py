@@ -23,6 +23,7 @@ Fabrics
     ``count_ports``  how the ports of switches are used, how many are free, and how far a tree tapers
     ``PortUse``  what `count_ports` returns
     ``slow_cables``  which cables run at other speeds than those beside them
+    ``uneven_links``  which switches have other numbers of links upwards than most of their peers
     ``slowed_adapters``  adapters that ports of switches do not let reach their own rate
     ``Reach``  who reaches whom over all subnets of a plan
     ``find_losses``  what a single failure takes away: of a switch, a link, a rack, a power feed

@@ -70,6 +70,7 @@ from .ports import (
     PortUse as PortUse,
     count_ports as count_ports,
     slow_cables as slow_cables,
+    uneven_links as uneven_links,
 )
 from .failures.reach import Failed as Failed, Reach as Reach
 from .dumps.roles import (

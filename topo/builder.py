@@ -10,14 +10,11 @@ from hashlib import blake2b
 import numpy as np
 
 from topo.errors import DesignError
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import GUID_PREFIX, Fabric, Kind, Role
 from topo.speeds import LinkSpeed
 
 MAX_END_PORTS = 300_000
 """Largest fabric that is built. A subnet has fewer LIDs, which routing checks; what is only priced may have more."""
-
-GUID_PREFIX = 0x0A << 56
-"""Bit 1 of the first byte marks a locally administered EUI-64, so that made-up GUIDs belong to no vendor."""
 
 
 def stable_guid(name: str) -> int:

@@ -33,6 +33,9 @@ MAX_UNICAST_LID = 0xBFFF
 MAX_PORTS = 254
 """Ports of a node: an entry of a forwarding table is a byte, and 255 says that there is no path."""
 
+GUID_PREFIX = 0x0A << 56
+"""Of GUIDs of plans: bit 1 of the first byte marks a locally administered EUI-64, which belongs to no vendor."""
+
 MAX_LMC = 7
 """Highest LID mask control (likewise, volume 1, 4.1.3): 128 LIDs a port."""
 
@@ -429,6 +432,11 @@ class Fabric(Shown):
         peer[far[far >= 0]] = -1
         peer[ports] = -1
         return replace(self, peer=peer)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it has GUIDs of a plan, which no hardware has."""
+        return bool((self.node_guid >> 56 == GUID_PREFIX >> 56).any())
 
     def ports_of(self, node: int) -> range:
         """Port ids of a node, in panel order."""

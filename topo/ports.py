@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from topo.errors import plural
 from topo.fabric import Fabric, Role
+from topo.graphs import components
 from topo.speeds import speed_name
 from topo.table import Record, Shown, Table
 
@@ -113,7 +115,7 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
 
 
 MOST_NAMED = 3
-"""Slow cables that a sentence names."""
+"""Cables, switches or bundles that a sentence names."""
 
 
 def slow_cables(fabric: Fabric) -> tuple[str, ...]:
@@ -145,3 +147,61 @@ def slow_cables(fabric: Fabric) -> tuple[str, ...]:
                 f"{'runs' if len(slow) == 1 else 'run'} at {own} beside {usual}: {names}{more}"
             )
     return tuple(said)
+
+
+def uneven_links(fabric: Fabric) -> tuple[str, ...]:
+    """Say which switches have other numbers of links upwards than most of their peers: what differs, not what is wrong.
+
+    Peers have the same level, role and model, and switches above them in common; links to joints do not count. Most of
+    at least three must agree, both on how many links lead up and on how many lead to a switch that is named.
+
+    Examples
+    --------
+    >>> import topo
+    >>> fabric = topo.preset("tapered-three-to-one").fabric
+    >>> topo.uneven_links(fabric)
+    ()
+    >>> topo.uneven_links(fabric.without(fabric.inner_links[0, :1]))[0]
+    'leaf00 has 9 links to spines where 19 of its 19 peers have 10; 1 instead of 2 to spine0'
+    """
+    ports = np.flatnonzero(fabric.is_inner)
+    node, far = fabric.port_node[ports], fabric.peer_node[ports]
+    up = (fabric.level[node] > 0) & (fabric.level[far] > fabric.level[node]) & (fabric.role[far] != Role.JOINT)
+    links = {switch: Counter[int]() for switch in range(fabric.n_switches)}
+    for switch, top in zip(node[up].tolist(), far[up].tolist(), strict=True):
+        links[switch][top] += 1
+    peers: dict[tuple[int, ...], list[int]] = {}
+    for level in np.unique(fabric.level[node[up]]).tolist():
+        mine = up & (fabric.level[node] == level)
+        part = components(fabric.n_switches, node[mine], far[mine])
+        for switch in np.unique(node[mine]).tolist():
+            key = level, int(part[switch]), int(fabric.role[switch]), int(fabric.model[switch])
+            peers.setdefault(key, []).append(switch)
+    said = []
+    for switches in peers.values():
+        usual, agree = _most([links[switch].total() for switch in switches])
+        odd = sorted((s for s in switches if agree and links[s].total() != usual), key=lambda s: links[s].total())
+        tops = sorted(set().union(*(links[switch] for switch in switches))) if odd else []
+        most = {top: _most([links[switch][top] for switch in switches])[0] for top in tops}
+        for switch in odd[:MOST_NAMED]:
+            own = links[switch]
+            roles = " and ".join(sorted({Role(role).name.lower() + "s" for role in fabric.role[list(own)].tolist()}))
+            less = [
+                f"{f'{own[top]} instead of {most[top]}' if own[top] else 'none'} to {fabric.label(top)}"
+                for top in tops
+                if own[top] < most[top]
+            ]
+            more = [f"fewer to {len(less) - MOST_NAMED:,} more"] if len(less) > MOST_NAMED else []
+            said.append(
+                f"{fabric.label(switch)} has {plural(own.total(), 'link')} to {roles} where {agree:,} of its "
+                f"{len(switches) - 1:,} peers have {usual:,}{'; ' if less else ''}{', '.join(less[:MOST_NAMED] + more)}"
+            )
+        if len(odd) > MOST_NAMED:
+            said.append(f"{len(odd) - MOST_NAMED:,} more of these {len(switches):,} differ from the {agree:,}")
+    return tuple(said)
+
+
+def _most(numbers: list[int]) -> tuple[int, int]:
+    """Return the number that most agree on, of three at least, and how many do; zeros if there is none."""
+    ((number, agree),) = Counter(numbers).most_common(1)
+    return (number, agree) if len(numbers) > 2 and 2 * agree > len(numbers) else (0, 0)

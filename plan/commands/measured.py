@@ -73,7 +73,7 @@ def explain(
             step("explaining")
             counters = counters if earlier is None else counters.since(earlier)
             bad = simulate.diagnosis.find_bad_links(routed, counters)
-            if not bad.links or (counters.sent_bytes[counters.known] > 0).any():
+            if not bad.found or (counters.sent_bytes[counters.known] > 0).any():
                 found = simulate.diagnosis.explain_waits(routed, counters, following=following)
         else:
             pairs = simulate.diagnosis.read_measured(measured, routed)
@@ -81,19 +81,21 @@ def explain(
             found = simulate.diagnosis.explain(routed, pairs, following=following)
     print_notes(routed.fabric.notes)
     doubts = found.doubts if found else ()
-    identified = bool(bad and bad.links) or bool(found and found.identified)
+    identified = bool(bad and bad.found) or bool(found and found.identified)
+    status = 1 if identified else 3 if doubts or (bad and bad.absent) else 0
     if as_json:
         print_json((bad.to_dict() if bad else {}) | (found.to_dict() if found else {}))
     else:
         from plan.render.tables import show_table
 
-        if bad and bad.links:
-            show_table(bad.table)
-        elif not identified:
-            click.echo("no cause identified" if (found and found.others) or doubts else "no fault found")
+        for table in (bad.table, bad.absent_table) if bad else ():
+            if len(table):
+                show_table(table)
+        if not identified:
+            click.echo("no cause identified" if (found and found.others) or status else "no fault found")
         for table in (found.table, found.next_table) if found else ():
             if len(table):
                 show_table(table)
         for doubt in doubts:
             click.echo(doubt)
-    return 1 if identified else 3 if doubts else 0
+    return status

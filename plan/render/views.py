@@ -12,7 +12,7 @@ from plan.cures import more_spines
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
-from topo import Column, Table, Verdict, compress, count, plural, slow_cables, slowed_adapters
+from topo import Column, Table, Verdict, compress, count, plural, slow_cables, slowed_adapters, uneven_links
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -32,7 +32,7 @@ def show_plan(plan: Plan) -> None:
         for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
             if routed.candidates:
                 show_table(routed.candidate_table)
-            for words in slow_cables(routed.fabric):
+            for words in slow_cables(routed.fabric) + uneven_links(routed.fabric):
                 print_text(words)
             if proof.classes:
                 show_table(_telling(proof.load_table, "destinations"))
@@ -95,6 +95,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"proof{name}",
             f"{verdict}: {_proof_figures(proof)}, at most {plural(proof.max_hops, 'switch', 'switches')} on a path",
         )
+        if routed.caveat:
+            yield f"caveat{name}", routed.caveat
         yield (
             f"load{name}",
             f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "

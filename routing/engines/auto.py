@@ -155,15 +155,16 @@ def _reason(best: Candidate, safe: Sequence[Candidate], complete: Sequence[Candi
         ahead = [figure.name for figure in FIGURES if all(figure.share(row, best) < 1 - EQUAL for row in others)]
         names = ", ".join(f"`{row.engine}`" for row in others)
         words = f"ahead of {names} in {', '.join(ahead)}" if ahead else f"as good as {names}, or better overall"
-    behind, unsafe = [], {}
+    behind: dict[str, list[str]] = {}
+    unsafe = {}
     for figure in FIGURES:
         leader = min(complete, key=lambda row: figure.share(best, row))
         if figure.share(best, leader) < 1 - EQUAL:
-            behind.append(f"{figure.name} ({figure.text(best)}, `{leader.engine}` {figure.text(leader)})")
+            figures = f"{figure.name} ({figure.text(best)} to {figure.text(leader)})"
+            behind.setdefault(leader.engine, []).append(figures)
             if leader.credit_loops:
                 unsafe[leader.engine] = "" if leader.between_adapters else " only with paths to switches"
-    if behind:
-        words += f"; behind in {', '.join(behind)}"
+    words += "".join(f"; behind `{name}` in {', '.join(figures)}" for name, figures in behind.items())
     if unsafe:
         words += "; credit loops in " + ", ".join(f"`{name}`{where}" for name, where in sorted(unsafe.items()))
     return words

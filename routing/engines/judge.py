@@ -66,8 +66,8 @@ class Judge:
             fullest=float(worth.fullest[:1].sum()),
             bisection=float(fair_rates(routed, ranks, halves)[0].mean()),
             shifts=_of_shifts(routed, ranks, phases),
-            jobs=float(rates.mean()) if len(rates) else 0.0,
-            slowest_job=float(rates.min()) if len(rates) else 0.0,
+            jobs=float(rates.mean()) if len(rates) else None,
+            slowest_job=float(rates.min()) if len(rates) else None,
         )
 
 

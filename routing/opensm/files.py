@@ -94,7 +94,7 @@ def opensm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, byt
         "node-name-map": format_node_name_map(
             (guid, fabric.label(node)) for node, guid in enumerate(fabric.node_guid.tolist())
         ),
-        "README.md": format_readme(fabric, directory, CACHE, path_lanes),
+        "README.md": format_readme(routed, directory, CACHE, path_lanes),
         **keeper_files(directory),
     }
     return {"lfts": lfts_sections(fabric, tables), **{name: text.encode() for name, text in texts.items()}}

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from topo.builder import GUID_PREFIX
-from topo.fabric import Fabric
+from routing.routed import Routed
 
 PLANNED = """\
 The GUIDs in these files are **planned ones**, which no hardware has. When the cables are installed, make the files
 again from the real fabric:
+"""
 
+ADOPT = """
     ibnetdiscover > real.ibnetdiscover
     plan diff SPEC real.ibnetdiscover --adopt OUT
 
 This keeps the names and roles of the plan. Without the spec, use `plan route real.ibnetdiscover -o OUT`.
+"""
+
+ROUTE = """
+    ibnetdiscover > real.ibnetdiscover
+    plan route real.ibnetdiscover -o OUT
+
+These are the {caveat}. `plan diff --adopt` refuses a dump of such switches.
 """
 
 DISCOVERED = """\
@@ -95,10 +103,13 @@ you cannot exclude this, use an engine that needs one lane. To verify the tables
 """
 
 
-def format_readme(fabric: Fabric, directory: str, cache: str, path_lanes: int = 1) -> str:
+def format_readme(routed: Routed, directory: str, cache: str, path_lanes: int = 1) -> str:
     """Return the text, in Markdown; ``path_lanes`` are the lanes that paths need to be free of credit loops."""
-    planned = bool((fabric.node_guid >> 56 == GUID_PREFIX >> 56).any())
-    text = TEXT.format(name=fabric.name, guids=PLANNED if planned else DISCOVERED, directory=directory, cache=cache)
+    fabric = routed.fabric
+    planned = PLANNED + (ROUTE.format(caveat=routed.caveat) if routed.caveat else ADOPT)
+    text = TEXT.format(
+        name=fabric.name, guids=planned if fabric.is_planned else DISCOVERED, directory=directory, cache=cache
+    )
     rows = ""
     for item in fabric.traffic:
         whose = ", ".join(role.name.lower() for role in item.roles) or "applications that set the level"

@@ -95,6 +95,14 @@ class Quality(Shown):
         """Effective bisection bandwidth, as a part of full bandwidth."""
         return self.bisection.bandwidth
 
+    def at_most(self, ebb: float) -> Quality:
+        """Return the same with an effective bisection of at most a bound, as `routing.studies.bound` computes one.
+
+        The bound holds for the mean over all halves. That of a sample can be above it by chance, and then the bound is
+        the better estimate.
+        """
+        return replace(self, bisection=replace(self.bisection, bandwidth=min(self.ebb, ebb)))
+
     @property
     def balance(self) -> float:
         """Ratio of the most loaded to the mean used channel between switches; 1 is even."""

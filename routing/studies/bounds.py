@@ -22,6 +22,7 @@ from scipy.special import gammaln
 
 from routing.machine_code import kernel
 from routing.names import find_ends
+from topo.errors import plural
 from topo.fabric import Fabric, Role
 from topo.graphs import components
 from topo.table import Shown, Table
@@ -195,7 +196,8 @@ def _fullest_cut(fabric: Fabric, net: Net, groupings: list[tuple[str, Ints]]) ->
         if least[fullest] > best:
             best, cut = int(least[fullest]), (group == fullest).astype(np.int64)
             name = words.format(fabric.label(int(cut.argmax()))) if words else fabric.label(int(cut.argmax()))
-            why = f"{cables[fullest]:,.0f} links lead out of {name}, with {hosts[fullest]:,} hosts"
+            lead = "link leads" if cables[fullest] == 1 else "links lead"
+            why = f"{cables[fullest]:,.0f} {lead} out of {name}, with {plural(int(hosts[fullest]), 'host')}"
     return best, why, cut
 
 

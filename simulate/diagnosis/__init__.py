@@ -12,6 +12,7 @@
 ``find_bad_links``  links with errors or below their rate, with the pairs that cross them
 ``BadLinks``  its result
 ``BadLink``  one of them
+``AbsentDevice``  a device with counters of ports that the fabric does not have
 ``Counters``  what ports have sent, and how long they waited
 """
 

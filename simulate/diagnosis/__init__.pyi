@@ -1,4 +1,9 @@
-from .bad_links import BadLink as BadLink, BadLinks as BadLinks, find_bad_links as find_bad_links
+from .bad_links import (
+    AbsentDevice as AbsentDevice,
+    BadLink as BadLink,
+    BadLinks as BadLinks,
+    find_bad_links as find_bad_links,
+)
 from .counters import Counters as Counters, are_counters as are_counters, read_counters as read_counters
 from .measured import Measured as Measured, read_measured as read_measured
 from .slow_links import Explanation as Explanation, Suspect as Suspect, explain as explain

@@ -1,5 +1,9 @@
 """Links with errors: counters of errors, and links below their rate, with what each does to traffic on the tables.
 
+They are in the order of what they cost jobs. A link at a part of its rate slows all that crosses it, all the time; one
+that goes down stops it for seconds (a link that went down and is there no more has lost all of its rate); an error
+costs a transport one timeout.
+
 Symbols and packets are counted as bad where they arrive, so that a counter accuses the cable and both of its ends. A
 port that sees more than its share of errors makes packets be sent again, and each loss stops a transport for its
 timeout, which is far longer than a message takes: all pairs that cross the link are slowed, however few packets it
@@ -8,6 +12,7 @@ spoils.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +40,21 @@ class BadLink:
     """The same, as a share of all pairs."""
 
 
+@dataclass(frozen=True)
+class AbsentDevice:
+    """A device with ports that the fabric does not have."""
+
+    device: str
+    """GUID or LID; name of one that the fabric has, with fewer ports."""
+    ports: int
+    """How many such ports have counters."""
+    worst: str
+    """The worst of them, and what was counted there; empty where no counter is above the threshold."""
+
+
 @dataclass(frozen=True, eq=False)
 class BadLinks(Shown):
-    """Links with errors, the worst first: those below their rate, then those that went down, then by errors.
+    """Links with errors, the worst first: by the share of its rate that is lost, by times down, then by errors.
 
     Examples
     --------
@@ -52,9 +69,16 @@ class BadLinks(Shown):
     """
 
     links: tuple[BadLink, ...]
+    absent: tuple[AbsentDevice, ...] = ()
+    """Devices with counters of ports that the fabric does not have, the worst first."""
 
     def _brief(self) -> str:
         return f"{plural(len(self.links), 'link')} with errors"
+
+    @property
+    def found(self) -> bool:
+        """Whether a link is bad, or a port that the fabric does not have."""
+        return bool(self.links) or any(one.worst for one in self.absent)
 
     @property
     def table(self) -> Table:
@@ -68,18 +92,25 @@ class BadLinks(Shown):
             (lambda one: 100 * one.share, "of all pairs", "%", ".1f"),
         )
 
+    @property
+    def absent_table(self) -> Table:
+        """A row a device that has ports which the fabric does not have."""
+        ports = plural(sum(one.ports for one in self.absent), "port")
+        title = f"{ports} with counters that FABRIC does not have: gone, or added since"
+        return Table.of(title, self.absent, "device", "ports", ("worst", "worst port"))
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
-        return {"bad_links": [vars(one) for one in self.links]}
+        return {"bad_links": [vars(one) for one in self.links], "absent": [vars(one) for one in self.absent]}
 
 
 WORDS = {
-    "SymbolErrorCounter": "{} symbol errors",
-    "LinkErrorRecoveryCounter": "retrained {} times",
-    "LinkDownedCounter": "down {} times",
-    "PortRcvErrors": "{} bad packets",
-    "LocalLinkIntegrityErrors": "{} integrity errors",
-    "ExcessiveBufferOverrunErrors": "{} buffer overruns",
+    "SymbolErrorCounter": ("", "symbol error"),
+    "LinkErrorRecoveryCounter": ("retrained ", "time"),
+    "LinkDownedCounter": ("down ", "time"),
+    "PortRcvErrors": ("", "bad packet"),
+    "LocalLinkIntegrityErrors": ("", "integrity error"),
+    "ExcessiveBufferOverrunErrors": ("", "buffer overrun"),
 }
 
 
@@ -104,37 +135,48 @@ def find_bad_links(routed: Routed, counters: Counters) -> BadLinks:
     fabric = routed.fabric
     least = 1 if counters.listed else THRESHOLD + 1
     counted: dict[int, dict[int, dict[str, int]]] = {}
+    absent: list[tuple[tuple[str, int], dict[str, int]]] = []
     for port, errors in counters.errors.items():
         above = {name: value for name, value in errors.items() if value >= least}
-        if above:
+        if isinstance(port, tuple):
+            absent.append((port, above))
+        elif above:
             counted.setdefault(_link(routed, port), {})[port] = above
     for port in counters.degraded:
         counted.setdefault(_link(routed, port), {}).setdefault(port, {})
+
+    def rank(link: int) -> tuple[float, int, int, int, int]:
+        said = [counters.degraded[port][1] for port in counted[link] if port in counters.degraded]
+        gone = fabric.peer[link] < 0 and "LinkDownedCounter" in counted[link][link]
+        left = 0.0 if gone else min((share for share in said if share < 1), default=1.0)
+        return (left, not said, *_badness(counted[link].values()), link)
+
+    devices: dict[str, list[str]] = {}
+    for (device, number), errors in sorted(absent, key=lambda one: _badness([one[1]])):
+        devices.setdefault(device, []).append(f"port {number}: {', '.join(_words(errors))}" if errors else "")
+    lacking = tuple(AbsentDevice(device, len(ports), ports[0]) for device, ports in devices.items())
     if not counted:
-        return BadLinks(())
-    proof = prove(routed)
-
-    def rank(link: int) -> tuple[bool, int, int, int]:
-        said = counted[link].values()
-        down = sum(errors.get(name, 0) for errors in said for name in ("LinkDownedCounter", "LinkErrorRecoveryCounter"))
-        return (
-            not any(port in counters.degraded for port in counted[link]),
-            -down,
-            -sum(sum(errors.values()) for errors in said),
-            link,
-        )
-
-    found = []
+        return BadLinks((), lacking)
+    proof, found = prove(routed), []
     for link in sorted(counted, key=rank):
         peer = int(fabric.peer[link])
         crossing = int(proof.load[link] + (proof.load[peer] if peer >= 0 else 0))
         says = "; ".join(
-            f"{fabric.port_label(port)}: {', '.join([*_words(errors), *_degraded(counters, port)])}"
+            f"{fabric.port_label(port)}: {', '.join([*_words(errors), *counters.degraded.get(port, ())[:1]])}"
             for port, errors in sorted(counted[link].items())
         )
         ends = [fabric.port_label(port) for port in (link, peer) if port >= 0]
-        found.append(BadLink(" to ".join(ends), says, crossing, crossing / proof.pairs if proof.pairs else 0.0))
-    return BadLinks(tuple(found))
+        name = " to ".join(ends) if peer >= 0 else f"{ends[0]}, no link now"
+        found.append(BadLink(name, says, crossing, crossing / proof.pairs if proof.pairs else 0.0))
+    return BadLinks(tuple(found), lacking)
+
+
+def _badness(ports: Iterable[dict[str, int]]) -> tuple[int, int]:
+    """Return the order of counters of ports: times that the link was down or retrained, then errors, most first."""
+    counts = [
+        (name in ("LinkDownedCounter", "LinkErrorRecoveryCounter"), n) for one in ports for name, n in one.items()
+    ]
+    return -sum(n for down, n in counts if down), -sum(n for _, n in counts)
 
 
 def _link(routed: Routed, port: int) -> int:
@@ -145,12 +187,10 @@ def _link(routed: Routed, port: int) -> int:
 
 def _words(errors: dict[str, int]) -> list[str]:
     """Say what was counted; a counter at its ceiling has counted no further."""
-    return [
-        WORDS[name].format(("at least " if errors[name] >= (1 << bits) - 1 else "") + f"{errors[name]:,}")
-        for name, bits in ERRORS.items()
-        if name in errors
-    ]
-
-
-def _degraded(counters: Counters, port: int) -> list[str]:
-    return [counters.degraded[port]] if port in counters.degraded else []
+    said = []
+    for name, bits in ERRORS.items():
+        if name in errors:
+            (before, noun), value = WORDS[name], errors[name]
+            times = "once" if (noun, value) == ("time", 1) else plural(value, noun)
+            said.append(before + ("at least " if value >= (1 << bits) - 1 else "") + times)
+    return said

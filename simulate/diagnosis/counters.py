@@ -13,13 +13,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.routed import Routed
 from topo.errors import FormatError, plural
-from topo.fabric import Fabric, Frozen
+from topo.fabric import MAX_PORTS, Fabric, Frozen
 from topo.files.csv import split_row
 from topo.files.text import read_lines
 from topo.speeds import SPEEDS
@@ -36,8 +37,12 @@ COUNTER = re.compile(r"\[(\w{1,40}) == (\d{1,20})\b")
 LID_LINE = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,5}) port (\d{1,3})\b.*")
 DOTTED = re.compile(r"(\w{1,40}):\.*(\d{1,20})\s*")
 COULD_BE = re.compile(
-    r"\s*Link info:.{0,80}?==\(\s*(\d{1,2})X\s+([\d.]{1,10}) Gbps.{0,400}\( ?Could be (.{1,60}?) ?\)\s*"
+    r"\s*Link info:.{0,80}?==\(\s*(\d{1,2})X\s+(\d{1,4}\.?\d{0,5}) Gbps.{0,400}\( ?Could be (.{1,60}?) ?\)\s*"
 )
+LANES, SPEED = re.compile(r"\b(\d{1,2})X"), re.compile(r"\b(\d{1,4}\.?\d{0,5}) Gbps")
+"""What a link could be, in ``Could be``: lanes, Gb/s a lane, or both."""
+Port: TypeAlias = int | tuple[str, int]
+"""A port of the fabric, or device (GUID, LID, name) and number of one that the fabric does not have; -1 is neither."""
 ERRORS = {
     "SymbolErrorCounter": 16,
     "LinkErrorRecoveryCounter": 8,
@@ -64,12 +69,13 @@ class Counters(Frozen, Brief):
     """(P,) bytes for which there was time while the port had something to send and could not; nan where unknown."""
     full: int = 0
     """Counters that stand at their ceiling, and so are not known."""
-    errors: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    """Counters of `ERRORS` by port, those above 0."""
+    errors: Mapping[Port, Mapping[str, int]] = field(default_factory=dict)
+    """Counters of `ERRORS` by port, those above 0; none for a port without errors that the fabric does not have."""
     listed: bool = False
     """Whether the tool has left out what is below its thresholds, as ``ibqueryerrors`` does."""
-    degraded: Mapping[int, str] = field(default_factory=dict)
-    """What a tool says of a link that is slower or narrower than it could be, by port."""
+    degraded: Mapping[int, tuple[str, float]] = field(default_factory=dict)
+    """What a tool says of a link that is slower or narrower than it could be, and the share of its rate that is left,
+    nan where the tool does not say, by port."""
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -133,7 +139,8 @@ def read_counters(path: str | Path, routed: Routed) -> Counters:
 def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters") -> Counters:
     r"""Parse what ``ibqueryerrors --data`` or ``perfquery`` prints, or the table PM_INFO of ``ibdiagnet2.db_csv``.
 
-    Several outputs may stand one behind another. Ports that the fabric does not have are passed over.
+    Several outputs may stand one behind another. Errors of ports that the fabric does not have are kept by their
+    device and number.
 
     Raises
     ------
@@ -155,16 +162,22 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     places = _Places(fabric, routed)
     values = {name: np.full(fabric.n_ports, np.nan) for name in ("PortXmitData", "PortXmitWait")}
     columns: list[str] | None = None
-    errors: dict[int, dict[str, int]] = {}
-    degraded: dict[int, str] = {}
+    errors: dict[Port, dict[str, int]] = {}
+    degraded: dict[int, tuple[str, float]] = {}
+    port: Port = -1
 
-    def count(port: int, name: str, value: int) -> None:
-        if name in values:
-            values[name][port] = value
-        elif name in ERRORS and value:
+    def begin(found: Port) -> Port:
+        if isinstance(found, tuple):
+            errors.setdefault(found, {})
+        return found
+
+    def count(port: Port, name: str, value: int) -> None:
+        if name in ERRORS and value and port != -1:
             errors.setdefault(port, {})[name] = value
+        elif name in values and isinstance(port, int) and port >= 0:
+            values[name][port] = value
 
-    inside, listed, port = False, False, -1
+    inside, listed = False, False
     for line in lines:
         if line.startswith("START_"):
             inside, columns = line.startswith("START_PM_INFO"), None
@@ -176,19 +189,19 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
                 columns = [cell.strip().lower().replace("_", "") for cell in cells]
                 continue
             row = dict(zip(columns, (cell.strip() for cell in cells), strict=False))
-            at = places.of_guid(row.get("nodeguid", ""), row.get("portnumber", row.get("portnum", "")))
+            port = begin(places.of_guid(row.get("nodeguid", ""), row.get("portnumber", row.get("portnum", ""))))
             for column, name in PM_INFO_COLUMNS.items():
-                if at >= 0 and re.fullmatch(r"\d{1,20}|0x[0-9a-fA-F]{1,16}", text := row.get(column, "")):
-                    count(at, name, int(text, 0))
+                if re.fullmatch(r"\d{1,20}|0x[0-9a-fA-F]{1,16}", text := row.get(column, "")):
+                    count(port, name, int(text, 0))
         elif match := GUID_LINE.fullmatch(line.rstrip("\n")):
-            port, listed = places.of_guid("0x" + match[1], match[2]), True
-            for name, text in COUNTER.findall(match[3]) if port >= 0 else ():
+            port, listed = begin(places.of_guid(match[1], match[2])), True
+            for name, text in COUNTER.findall(match[3]):
                 count(port, name, int(text))
-        elif port >= 0 and (match := COULD_BE.fullmatch(line.rstrip("\n"))):
-            degraded[port] = f"{match[1]}X at {match[2]} Gb/s a lane, could be {match[3]}"
+        elif isinstance(port, int) and port >= 0 and (match := COULD_BE.fullmatch(line.rstrip("\n"))):
+            degraded[port] = _degraded(*match.groups())
         elif match := LID_LINE.match(line):
-            port = places.of_lid(int(match[1]), int(match[2]))
-        elif port >= 0 and (match := DOTTED.fullmatch(line)):
+            port = begin(places.of_lid(int(match[1]), int(match[2])))
+        elif match := DOTTED.fullmatch(line):
             count(port, match[1], int(match[2]))
     if listed:  # ibqueryerrors leaves out what is zero
         wait = values["PortXmitWait"]
@@ -199,12 +212,25 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     tick = np.where(fabric.speed >= SPEEDS.index("HDR"), TICK_BYTES, OLD_TICK_BYTES * fabric.width.astype(float))
     sent, lost = values["PortXmitData"] * WORD_BYTES, values["PortXmitWait"] * tick
     found = Counters(sent, lost, int(full.sum()), errors, listed, degraded)
-    if not (found.known.any() or errors or degraded):
+    if not (found.known.any() or degraded or any(isinstance(port, int) for port in errors)):
         raise FormatError(
             "found no port of the fabric with PortXmitWait and PortXmitData, or with errors; expected what "
             "`ibqueryerrors --data` or `perfquery -x` prints, or ibdiagnet2.db_csv with the table PM_INFO"
-            + (f"; {int(full.sum()):,} counters stand at their ceiling" if full.any() else ""), path)  # fmt: skip
+            + (f"; {int(full.sum()):,} counters stand at their ceiling" if full.any() else "")
+            + (f"; it has {plural(len(errors), 'port')} that the fabric does not have" if errors else ""),
+            path,
+        )
     return found
+
+
+def _degraded(lanes: str, speed: str, best: str) -> tuple[str, float]:
+    """Say at what a link runs and at what it could, and return the share of its rate; nan where that is not told."""
+    more, faster = LANES.search(best), SPEED.search(best)
+    now = int(lanes) * float(speed)
+    could = int(more[1] if more else lanes) * float(faster[1] if faster else speed)
+    share = now / could if now < could else np.nan
+    says = f"{lanes}X at {speed} Gb/s a lane, could be {best}"
+    return says + ("" if np.isnan(share) else f" ({100 * share:.0f} % of its rate)"), share
 
 
 class _Places:
@@ -216,24 +242,30 @@ class _Places:
         self.ports = {int(guid): port for port, guid in enumerate(fabric.port_guid.tolist()) if guid}
         self.lids: dict[int, int] | None = None
 
-    def of_guid(self, guid: str, number: str) -> int:
-        """Return the port of the node, or the adapter's port, that has the GUID; -1 if there is none."""
+    def of_guid(self, guid: str, number: str) -> Port:
+        """Return the port of the node, or the adapter's port, that has the GUID."""
         try:
             value, port = int(guid, 16), int(number)
         except ValueError:
             return -1
-        if value not in self.nodes:
-            return self.ports.get(value, -1)
-        return self._of_node(self.nodes[value], port)
+        if value in self.nodes:
+            return self._of_node(self.nodes[value], port)
+        known = self.ports.get(value, -1)
+        return known if known >= 0 or not 0 < value < 1 << 64 else _absent(f"{value:#018x}", port)
 
-    def of_lid(self, lid: int, number: int) -> int:
-        """Return the port with this number of the switch or adapter that has the LID; -1 if there is none."""
+    def of_lid(self, lid: int, number: int) -> Port:
+        """Return the port with this number of the switch or adapter that has the LID."""
         if self.lids is None:
             ends = np.flatnonzero(self.routed.tables.lid > 0)
             self.lids = dict(zip(self.routed.tables.lid[ends].tolist(), ends.tolist(), strict=True))
         end = self.lids.get(lid, -1)
-        return -1 if end < 0 else self._of_node(int(self.fabric.end_node[end]), number)
+        return _absent(f"LID {lid}", number) if end < 0 else self._of_node(int(self.fabric.end_node[end]), number)
 
-    def _of_node(self, node: int, number: int) -> int:
+    def _of_node(self, node: int, number: int) -> Port:
         first, beyond = self.fabric.port_offset[node : node + 2].tolist()
-        return first + number - 1 if 1 <= number <= beyond - first else -1
+        return first + number - 1 if 1 <= number <= beyond - first else _absent(self.fabric.label(node), number)
+
+
+def _absent(device: str, number: int) -> Port:
+    """Return the key of a port that the fabric does not have; a switch's port to itself and "all ports" are none."""
+    return (device, number) if 1 <= number <= MAX_PORTS else -1

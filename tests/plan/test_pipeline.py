@@ -4,6 +4,7 @@ import re
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import routing
@@ -11,6 +12,7 @@ import topo
 from plan import building, pipeline
 from plan.inputs import read_routed_argument
 from plan.pipeline import BUILD, ROUTE, Options, Pass, Plan
+from plan.render.views import facts
 
 LAB = topo.preset("lab-20")
 INPUTS = {"name", "cluster", "source", "fabric_sha256", "options"}
@@ -73,7 +75,8 @@ def test_planes_are_routed_once_and_come_out_as_if_each_were_routed_alone() -> N
     assert alone.why == routed.why
     proof = routing.prove(alone)
     assert proof.to_dict() == plan.proofs[1].to_dict() and (proof.load == plan.proofs[1].load).all()
-    assert routing.measure(alone, proof=proof).to_dict() == plan.qualities[1].to_dict()
+    quality = routing.measure(alone, proof=proof).at_most(plan.bounds[1].ebb)
+    assert quality.to_dict() == plan.qualities[1].to_dict()
     assert routing.studies.bound(fabric, reached=proof.max_load).to_dict() == plan.bounds[1].to_dict()
     assert routing.studies.measure_lids(alone).to_dict() == plan.multipaths[1].to_dict()
     peer = fabric.peer.copy()
@@ -104,3 +107,31 @@ def test_the_traffic_that_a_spec_names_is_that_of_the_option(tmp_path: Path) -> 
     demand.unlink()
     with pytest.raises(topo.SpecError, match=r'own\.yaml:4:32: found the text "sent\.csv"; expected one of any, jobs'):
         building.check(own)
+
+
+def test_no_figure_is_above_its_own_bound() -> None:
+    """On small trees at random: the mean of a sample of halves is above the bound over all halves now and then."""
+    rng, above = np.random.default_rng(0), 0
+    for hosts, leaves, spines, parallel in [(8, 2, 2, 1), *rng.integers((4, 2, 1, 1), (17, 5, 4, 3), (24, 4)).tolist()]:
+        tree = {"shape": "fat-tree", "switch": "QM8700", "leaves": leaves, "spines": spines, "parallel": parallel}
+        nodes = {"gpu": {"model": "pcie-a100", "count": hosts}}
+        cluster = topo.parse({"name": "small", "nodes": nodes, "network": tree})
+        plan = pipeline.run_passes(Plan("small", cluster), BUILD)
+        (quality,), (bounds,) = plan.qualities, plan.bounds
+        above += routing.measure(plan.routed[0]).ebb > bounds.ebb
+        assert quality.ebb <= bounds.ebb and quality.max_load >= bounds.max_load
+        figures = plan.to_dict()["quality"]
+        assert figures["ebb"] <= figures["ebb_bound"]
+        (row,) = (said for name, said in facts(plan) if name == "load")
+        printed, most = re.search(r"bisection ([\d.]+) ± .* at most ([\d.]+) over", row).groups()  # type: ignore[union-attr]
+        assert float(printed) <= float(most)
+    assert above
+
+
+@pytest.mark.parametrize(("switch", "model"), [("Q3400", "dgx-b300"), ("QM9700", "dgx-h100")])
+def test_tables_of_switches_of_several_chips_stand_beside_a_caveat(switch: str, model: str) -> None:
+    tree = {"shape": "fat-tree", "switch": switch, "leaves": 2, "spines": 2, "parallel": 8}
+    cluster = topo.parse({"name": "pod", "nodes": {"gpu": {"model": model, "count": 2}}, "network": tree})
+    rows = dict(facts(pipeline.run_passes(Plan("pod", cluster), BUILD)))
+    assert ("caveat" in rows) == (switch == "Q3400")
+    assert list(rows)[list(rows).index("proof") + 1] == ("caveat" if switch == "Q3400" else "load")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import topo
 from helpers.strategies import examples
+from helpers.trees import grow_tree
 from topo.catalog.load import load_catalog
 from topo.cluster import parse
 from topo.errors import DesignError
@@ -66,6 +67,28 @@ def test_each_slow_cable_is_counted_at_its_speed(seed: int) -> None:
         for name, count in found.items()
         for verb in ("run" if count > 1 else "runs",)
     )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_switches_with_other_links_than_most_are_named(seed: int) -> None:
+    """Some cables of a tree of three levels are pulled; links upwards are counted again, pod by pod, from edges."""
+    rng = np.random.default_rng(seed)
+    fabric = grow_tree((4, 8, 7), (1, 3, 4), (1, 2, 2))
+    assert topo.uneven_links(fabric) == ()
+    fabric = fabric.without(rng.choice(fabric.inner_links[:, 0], rng.integers(1, 4), replace=False))
+    up = {switch: Counter[str]() for switch in range(fabric.n_switches)}
+    for a, b in fabric.inner_links.tolist():
+        low, high = sorted((int(fabric.port_node[port]) for port in (a, b)), key=lambda at: fabric.level[at])
+        up[low][fabric.label(high)] += 1
+    usual = {1: 6, 2: 8}
+    fewer = {at: links for at, links in up.items() if links.total() < usual.get(int(fabric.level[at]), 0)}
+    said = topo.uneven_links(fabric)
+    assert {line.partition(" has ")[0] for line in said} == {fabric.label(at) for at in fewer}
+    for at, links in fewer.items():
+        (line,) = (line for line in said if line.startswith(f"{fabric.label(at)} has "))
+        assert f"has {links.total()} link" in line and f" peers have {usual[int(fabric.level[at])]}" in line
+        least = [name for name, count in links.items() if count == 1]
+        assert all(f"1 instead of 2 to {name}" in line for name in least)
 
 
 @examples(15)

@@ -365,3 +365,16 @@ def test_ports_get_several_lids_by_the_option_or_by_the_spec(tmp_path, capsys) -
         assert len({path["lid"] for path in told["paths"]}) == 2 * 2**lmc
     assert run(["route", str(spec), "-o", str(out)]) == 0
     assert "paths without a cable in common" in " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+def test_a_missing_cable_is_named_without_a_plan(tmp_path, capsys) -> None:
+    whole = grow_tree((2, 4), (1, 2), (1, 2))
+    fabric, out = dump(tmp_path, whole.without(whole.inner_links[:1, 0])), tmp_path / "out"
+    assert run(["route", str(fabric), "-o", str(out)]) == 0
+    said = "has 3 links to spines where 3 of its 3 peers have 4; 1 instead of 2 to "
+    assert said in " ".join(capsys.readouterr().out.split())
+    (subnet,) = json.loads((out / "plan.json").read_text())["subnets"]
+    assert len(subnet["uneven_links"]) == 1 and said in subnet["uneven_links"][0]
+    assert run(["verify", str(out)]) == 0
+    said_by_verify = capsys.readouterr()
+    assert said in " ".join((said_by_verify.out + said_by_verify.err).split())

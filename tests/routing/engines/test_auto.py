@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import routing
 import simulate
@@ -69,8 +71,8 @@ def test_each_figure_in_which_another_is_better_is_told(name: str) -> None:
     best = next(row for row in rows if row.engine == routed.tables.engine)
     complete = [row for row in rows if not row.missing]
     behind = [one for one in FIGURES if any(one.share(best, row) < 0.995 for row in complete)]
-    told = routed.why.partition("behind in")[2]
-    assert all(f"{figure.name} ({figure.text(best)}, " in told for figure in behind)
+    told = routed.why.partition("behind ")[2]
+    assert all(f"{figure.name} ({figure.text(best)} to " in told for figure in behind)
     assert bool(told) == bool(behind)
 
 
@@ -169,10 +171,42 @@ def test_the_reason_names_rivals_and_their_loops() -> None:
     wild = Candidate("wild", fullest=5, credit_loops=7, **figures)
     assert _reason(ours, [ours], [ours]) == "alone delivers every pair without credit loops"
     assert _reason(ours, [ours, rival], [ours, rival, wild]) == (
-        "ahead of `rival` in fullest link; behind in fullest link (10, `wild` 5); credit loops in `wild`"
+        "ahead of `rival` in fullest link; behind `wild` in fullest link (10 to 5); credit loops in `wild`"
     )
     switches = replace(wild, between_adapters=False)
     assert _reason(ours, [ours], [ours, switches]).endswith("credit loops in `wild` only with paths to switches")
+
+
+@given(st.integers(0, 1 << 30))
+def test_the_reason_names_no_figure_on_both_sides_of_one_engine(seed: int) -> None:
+    """Random figures and loops: what is said of an engine is what a comparison with it alone says."""
+    rng = np.random.default_rng(seed)
+
+    def draw_row(name: str, loops: int) -> Candidate:
+        rates = {name: float(rng.choice([0.2, 0.5, 0.8])) for name in ("bisection", "shifts", "jobs", "slowest_job")}
+        return Candidate(name, fullest=float(rng.choice([5, 10])), credit_loops=loops, **rates)
+
+    rows = [draw_row(name, int(rng.integers(2)) if name != "ours" else 0) for name in ("ours", "one", "two", "three")]
+    safe = [row for row in rows if not row.credit_loops]
+    said = _reason(rows[0], safe, rows)
+    for row in rows[1:]:
+        for figure in FIGURES:
+            sides = {
+                clause.partition(" ")[0]
+                for clause in said.split("; ")
+                if f"`{row.engine}`" in clause and figure.name in clause.partition(" in ")[2]
+            }
+            share = figure.share(rows[0], row)
+            assert sides <= ({"ahead"} if share > 1 else {"behind"} if share < 1 else set())
+
+
+@pytest.mark.parametrize("hosts", [2, 3])
+def test_hosts_that_are_too_few_for_a_job_have_no_figures_of_jobs(hosts: int) -> None:
+    routed = routing.route(strategies.ring(hosts).fabric, "auto")
+    for row in routed.candidates:
+        assert row.jobs is None and row.slowest_job is None
+    assert "with 1 host)" not in routed.why and "jobs" not in routed.why
+    assert "with 1 host" in routing.studies.bound(routed.fabric).why
 
 
 @pytest.mark.slow

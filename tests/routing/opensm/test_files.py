@@ -21,7 +21,7 @@ from topo.dumps.roles import parse_guid_list
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role
 from topo.spec.base import TrafficClass
-from topo.speeds import LinkSpeed
+from topo.speeds import SPEEDS, LinkSpeed
 
 NAMES = {
     "opensm.conf", "lfts", "guid2lid", "root_guids", "cn_guids", "io_guids", "partitions.conf", "qos-policy.conf",
@@ -73,6 +73,20 @@ def test_the_readme_names_every_file_and_tells_planned_guids_from_real_ones() ->
     assert "**planned ones**" in readme
     real = replace(case.fabric, node_guid=case.fabric.node_guid & np.uint64(2**56 - 1))
     assert "**planned ones**" not in texts(Case(real, case.tables))["README.md"]
+
+
+@pytest.mark.parametrize("speed", SPEEDS)
+@pytest.mark.parametrize("planned", [True, False])
+def test_tables_of_planned_switches_of_several_chips_have_a_caveat(speed: str, planned: bool) -> None:
+    """Chips of XDR have tables of their own; a real fabric has each chip as a switch, and so tables for each."""
+    case = tree(2)
+    guid = case.fabric.node_guid & np.uint64(2 ** (64 if planned else 56) - 1)
+    fabric = replace(case.fabric, node_guid=guid, speed=np.full_like(case.fabric.speed, SPEEDS.index(speed)))
+    expected = planned and speed == "XDR"
+    readme = texts(Case(fabric, case.tables))["README.md"]
+    assert ("not to be loaded as they are" in Routed(fabric, case.tables).caveat) == expected
+    assert ("not to be loaded as they are" in readme) == expected
+    assert ("--adopt OUT" in readme) == (planned and not expected), "it is refused there"
 
 
 def test_one_build_is_like_another() -> None:

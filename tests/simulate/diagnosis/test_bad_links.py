@@ -1,6 +1,8 @@
 """Links with errors: who is named, in any of the three formats, and how many pairs cross what is named."""
 
 import json
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,7 +125,7 @@ def test_links_below_their_rate_are_named_whatever_was_counted(seed: int) -> Non
     routed, counters = drawn(seed)
     fabric, found = routed.fabric, parse_counters(as_table(routed, counters), routed)
     slow = np.random.default_rng(seed).choice(fabric.inner, 3).tolist()
-    links = find_bad_links(routed, replace(found, degraded=dict.fromkeys(slow, "could be 4X"))).links
+    links = find_bad_links(routed, replace(found, degraded=dict.fromkeys(slow, ("could be 4X", 0.5)))).links
 
     def ends(port: int) -> frozenset[int]:
         return frozenset((port, int(fabric.peer[port])))
@@ -141,15 +143,113 @@ def test_the_command_names_a_link_below_its_rate_first(tmp_path: Path, capsys: p
     file.write_text(
         f'Errors for {guid:#x} "leaf0"\n'
         f"   GUID {guid:#x} port 28: [SymbolErrorCounter == 65535] [LinkDownedCounter == 255]\n"
-        f"   GUID {guid:#x} port 27: [LinkDownedCounter == 2]\n"
+        f"   GUID {guid:#x} port 27: [LinkDownedCounter == 1]\n"
         '         Link info:      2   27[  ] ==( 4X           5.0 Gbps Active/  LinkUp)==>  0x1 6 11[  ] "spine0" '
         "( Could be 53.125 Gbps)\n"
     )
     assert run(["explain", "configs/lab-20.yaml", str(file), "--json"]) == 1
     said = json.loads(capsys.readouterr().out)["bad_links"]
     assert [link["link"].split(" ")[0] for link in said] == ["leaf0:27", "leaf0:28"]
-    assert said[0]["says"] == "leaf0:27: down 2 times, 4X at 5.0 Gb/s a lane, could be 53.125 Gbps"
+    assert said[0]["says"] == "leaf0:27: down once, 4X at 5.0 Gb/s a lane, could be 53.125 Gbps (9 % of its rate)"
     assert said[1]["says"] == "leaf0:28: at least 65,535 symbol errors, down at least 255 times"
     assert said[0]["pairs"] > 0
     assert run(["explain", "configs/lab-20.yaml", str(file)]) == 1
     assert "links with errors or below their rate, the worst first" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_links_stand_in_the_order_of_what_they_cost(seed: int) -> None:
+    """Random rates, counters and pulled cables: by rate lost, all of it where a link went down for good; then downs."""
+    rng = np.random.default_rng(seed)
+    routed = routing.route(draw(seed), "minhop")
+    fabric, lines, cost = routed.fabric, [], dict[str, tuple[float, int, int]]()
+    peer = fabric.peer.copy()
+    pulled = rng.choice(fabric.inner, 3, replace=False)
+    peer[[*pulled, *peer[pulled]]] = -1
+    routed = replace(routed, fabric=replace(fabric, peer=peer))
+    plugged = [int(port) for port in fabric.inner if peer[port] > port]
+    for port in [*pulled.tolist(), *rng.choice(plugged, min(8, len(plugged)), replace=False).tolist()]:
+        guid, number = place(routed, port)
+        down, errors, lanes = int(rng.choice([0, 3, 200])), int(rng.integers(1, 5000)), int(rng.choice([1, 2, 3, 4]))
+        lines.append(f"GUID {guid:#x} port {number}: [LinkDownedCounter == {down}] [PortRcvErrors == {errors}]")
+        left = 1.0
+        if peer[port] >= 0 and lanes < 4:
+            lines.append(f'  Link info: 1 2[ ] ==( {lanes}X 25 Gbps Active/ LinkUp)==> 0x1 6 1[ ] "x" ( Could be 4X)')
+            left = lanes / 4
+        elif peer[port] < 0 and down:
+            left = 0.0
+        label = fabric.port_label(port)
+        ends = f"{label} to {fabric.port_label(int(peer[port]))}" if peer[port] >= 0 else f"{label}, no link now"
+        cost[ends] = (-left, down, down + errors)
+    found = find_bad_links(routed, parse_counters(lines, routed))
+    assert {one.link for one in found.links} == set(cost)
+    costs = [cost[one.link] for one in found.links]
+    assert costs == sorted(costs, reverse=True)
+
+
+@pytest.mark.parametrize("make", [as_queried, as_table, as_performance])
+def test_counters_of_what_the_fabric_does_not_have_are_told(make: Callable[..., list[str]]) -> None:
+    """Of the counters of a whole fabric, those of switches that have dropped out since, whatever tool printed them."""
+    whole, counters = drawn(5)
+    fabric = whole.fabric
+    known = min(counters)
+    lines = make(whole, counters)
+    guid, lid = fabric.node_guid.copy(), whole.tables.lid.copy()
+    gone = set(fabric.port_node[list(counters)].tolist()) - {int(fabric.port_node[known])}
+    names = {
+        (f"{int(guid[node]):#018x}", f"LID {lid[end]}")
+        for node in gone
+        for end in (fabric.end_node == node).nonzero()[0]
+    }
+    guid[list(gone)] += np.uint64(1 << 40)
+    port_guid = np.where(np.isin(fabric.port_node, list(gone)), 0, fabric.port_guid).astype(np.uint64)
+    lid[np.isin(fabric.end_node, list(gone))] = 0
+    after = replace(
+        whole, fabric=replace(fabric, node_guid=guid, port_guid=port_guid), tables=replace(whole.tables, lid=lid)
+    )
+    found = find_bad_links(after, parse_counters(lines, after))
+    ports = [port for port in counters if fabric.port_node[port] in gone]
+    assert sum(one.ports for one in found.absent) == len(ports) > 0
+    assert {one.device for one in found.absent} <= {name for pair in names for name in pair}
+    down = [
+        sum(map(int, re.findall(r"(?:down|retrained) (?:at least )?(\d+) times", one.worst))) for one in found.absent
+    ]
+    assert down == sorted(down, reverse=True)
+    bad = [port for port in ports if max(counters[port].values()) > THRESHOLD]
+    assert any(one.worst for one in found.absent) == bool(bad)
+
+
+@pytest.mark.parametrize("guid", ["0x0", "-0x5", "0x1" + "0" * 99, "0xdead"])
+@pytest.mark.parametrize("number", ["0", "-3", "255", "9" * 60, "ALL"])
+def test_what_can_be_no_port_is_no_port(guid: str, number: str) -> None:
+    """Port 0 is a switch itself, 255 is all ports of a device at once; a hostile file has anything."""
+    routed, counters = drawn(5)
+    lines = as_table(routed, counters)
+    rows = [
+        ",".join([node, "0x0", number, *["99"] * len(ERRORS)])
+        for node in (guid, f"{place(routed, min(counters))[0]:#x}")
+    ]
+    last = f"# Port counters: Lid {int(routed.tables.lid[0])} port {number} (CapMask: 0x1400)"
+    mixed = [*lines[:-1], *rows, lines[-1], last, "PortRcvErrors:....99"]
+    assert parse_counters(mixed, routed).errors == parse_counters(lines, routed).errors
+
+
+def test_the_command_names_a_switch_that_has_dropped_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    guid = int(topo.preset("lab-20").fabric.node_guid[0])
+    file = tmp_path / "errors.txt"
+
+    def explain(text: str, *options: str) -> tuple[int, str]:
+        file.write_text(f"GUID {guid:#x} port 1: [PortXmitData == 100]\nGUID {guid:#x} port 99: []\n" + text)
+        return run(["explain", "configs/lab-20.yaml", str(file), *options]), capsys.readouterr().out
+
+    lost = "GUID 0xdead port 7: [SymbolErrorCounter == 9000] [LinkDownedCounter == 40]\nGUID 0xdead port 8: []\n"
+    status, shown = explain(lost)
+    assert (status, "3 ports with counters that FABRIC does not have" in shown) == (1, True)
+    assert "port 7: 9,000 symbol errors, down 40 times" in shown
+    _, said = explain(lost, "--json")
+    assert json.loads(said)["absent"] == [
+        {"device": "0x000000000000dead", "ports": 2, "worst": "port 7: 9,000 symbol errors, down 40 times"},
+        {"device": "leaf0", "ports": 1, "worst": ""},
+    ]
+    status, shown = explain("")
+    assert (status, "1 port with counters" in shown, "no cause identified" in shown) == (3, True, True)
