@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from topo import Cluster, DesignError, Role, find_losses
+from topo.amounts import listed
+from topo.failures.parts import runs_on_one_feed
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
@@ -19,8 +21,13 @@ def cure(plan: Plan, loss: Loss) -> str:
     """Return what to change in the spec so that a part of this kind takes less away."""
     kind, network = loss.kind, loss.network
     spec = plan.planned.spec
-    if kind in ("rack", "feed"):
-        gathered = kind == "rack" and spec.floor and spec.floor.stand_ins == "together"
+    if kind == "feed":
+        assert plan.layout is not None
+        one_feed = runs_on_one_feed(plan.planned.catalog)
+        stop = sorted({device.model for device in plan.layout.devices if one_feed.get(device.model) is False})
+        return f"instead of {listed(stop)}, devices with two supplies that run on one feed"
+    if kind == "rack":
+        gathered = spec.floor and spec.floor.stand_ins == "together"
         return "`floor.stand_ins: apart`" if gathered else "`floor.fixed` puts a device elsewhere"
     keys, shape = _network(plan, network)
     key, tree = ".".join(keys), ".".join(_tree(keys, shape))

@@ -22,8 +22,7 @@ from topo.failures.reach import Failed, Reach
 
 
 def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:
-    """Every pair that must reach one another and does: a walk through a graph for each subnet."""
-    role: dict[str, int] = {}
+    """Every pair of servers that reach one another: a walk through a graph for each subnet."""
     pairs: set[frozenset[str]] = set()
     for subnet, fabric in enumerate(cluster.fabrics):
         graph = nx.MultiGraph()
@@ -33,13 +32,16 @@ def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:
                 graph.add_edge(a, b)
         graph.remove_nodes_from(failed.switches.get(subnet, ()))
         adapters = [node for node in range(fabric.n_nodes) if fabric.kind[node] == Kind.HCA]
-        for node in adapters:
-            name = fabric.hosts[fabric.host[node]]
-            role[name] = min(role.get(name, 99), int(fabric.role[node]))
         for part in nx.connected_components(graph):
             here = {fabric.hosts[fabric.host[node]] for node in adapters if node in part} - failed.servers
             pairs |= {frozenset(pair) for pair in combinations(here, 2)}
-    return {pair for pair in pairs if Role.COMPUTE in {role[name] for name in pair}}
+    return pairs
+
+
+def roles(cluster: Cluster) -> dict[str, str]:
+    """The role of every server, in words."""
+    return {fabric.hosts[fabric.host[node]]: Role(int(fabric.role[node])).name.lower()
+            for fabric in cluster.fabrics for node in range(fabric.n_nodes) if fabric.kind[node] == Kind.HCA}  # fmt: skip
 
 
 @examples(30)
@@ -49,7 +51,9 @@ def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
     reach = Reach(cluster.fabrics)
     whole = connected(cluster, Failed())
     assert reach.whole.pairs == len(whole)
-    assert bool(reach.faults()) == (len(whole) < reach.required)
+    role = roles(cluster)
+    wanted = {frozenset(pair) for pair in combinations(role, 2) if "compute" in {role[name] for name in pair}}
+    assert bool(reach.faults()) == bool(wanted - whole)
     subnet = random.randrange(len(cluster.fabrics))
     fabric = cluster.fabrics[subnet]
     failures = [Failed(switches={subnet: (random.randrange(fabric.n_switches),)}),
@@ -60,9 +64,12 @@ def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
         left, loss = connected(cluster, failed), lose(reach, failed)
         assert loss.pairs == len(whole) - len(left)
         still = {name for pair in left for name in pair}
-        cut = {name for pair in whole for name in pair} - still
+        cut = ({name for pair in whole for name in pair} - still) | failed.servers
         assert loss.servers == len(cut)
         assert loss.cut == (topo.compress(cut) if cut else "")
+        for word in ("compute", "storage", "management"):
+            mine, of_all = [name for name in cut if role[name] == word], [name for name in role if role[name] == word]
+            assert (f"{len(mine)} of {len(of_all)} {word}" in loss.roles) == bool(mine)
         assert bool(loss.apart) == any(not pair & cut for pair in whole - left)
 
 
@@ -100,8 +107,10 @@ def test_the_worst_switch_is_found_among_all(cluster: Cluster) -> None:
     assert found.largest is not None
     most = max(loss.weight for loss in every)
     assert found.largest.weight == most
-    kinds = [loss for loss in found.worst if loss.kind not in ("link", "rack", "feed") and loss.weight == most]
-    assert sum(loss.alike for loss in kinds) == sum(loss.weight == most for loss in every)
+    alike = [loss for loss in every if (loss.weight, loss.roles) == (most, found.largest.roles)]
+    kinds = [loss for loss in found.worst if loss.kind not in ("link", "rack", "feed")
+             and (loss.weight, loss.roles) == (most, found.largest.roles)]  # fmt: skip
+    assert sum(loss.alike for loss in kinds) == len(alike)
 
 
 @pytest.mark.parametrize(("placement", "share"), [("border", 1.0), ("spread", 0.5)])
@@ -164,12 +173,33 @@ def test_a_plan_survives_what_takes_nothing_from_servers_that_run(cluster: Clust
         list_parts("rack", reach, catalog=cluster.catalog, layout=cluster.layout).values() if cluster.layout else ()
     ):
         others = {pair for pair in whole if not pair & failed.servers}
-        assert lose(reach, failed).beyond == len(others) - len(connected(cluster, failed))
+        assert lose(reach, failed, "rack").beyond == len(others) - len(connected(cluster, failed))
         beyond["rack"] = max(beyond.get("rack", 0), len(others) - len(connected(cluster, failed)))
     checks = find_losses(cluster.fabrics, cluster.catalog, cluster.layout).survived(["switch", "rack"])
     for kind, check in zip(("switch", "rack"), checks, strict=True):
         verdict = Verdict.CANNOT_TELL if kind not in beyond else Verdict.EXCEEDED if beyond[kind] else Verdict.HOLDS
         assert (check.what, check.verdict) == (f"survives {kind}", verdict)
+
+
+@examples(20)
+@given(clusters(), st.randoms(use_true_random=False))
+def test_a_feed_that_takes_a_server_is_not_survived(cluster: Cluster, random) -> None:
+    """One model after the other runs on one feed, or not, by chance."""
+    if cluster.layout is None:
+        return
+    runs = {device.model: random.random() < 0.5 for device in cluster.layout.devices}
+    catalog = replace(
+        cluster.catalog,
+        **{kind: {model: replace(known, runs_on_one_feed=runs.get(model)) for model, known in models.items()}
+           for kind, models in (("switches", cluster.catalog.switches), ("nodes", cluster.catalog.nodes))},
+    )  # fmt: skip
+    down = {device.name for device in cluster.layout.devices if not runs[device.model]}
+    names = Reach(cluster.fabrics).names
+    failed = Failed({subnet: [node for node in range(fabric.n_switches) if fabric.label(node) in down]
+                     for subnet, fabric in enumerate(cluster.fabrics)}, servers=frozenset(down & {*names}))  # fmt: skip
+    holds = not down & {*names} and connected(cluster, failed) == connected(cluster, Failed())
+    (check,) = find_losses(cluster.fabrics, catalog, cluster.layout).survived(["feed"])
+    assert check.verdict == (Verdict.HOLDS if holds else Verdict.EXCEEDED)
 
 
 def test_half_the_uplinks_are_told_by_what_a_spine_takes() -> None:
@@ -230,3 +260,4 @@ def test_switches_that_are_tried_once_take_the_same(seed: int) -> None:
     for *_, failed, twin in _switches(reach):
         loss = lose(reach, failed)
         assert twin is None or twins.setdefault(twin, loss.weight) == pytest.approx(loss.weight)
+        assert twin is None or twins.setdefault((twin, "roles"), loss.roles) == loss.roles
