@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from topo import Cluster, DesignError, Role, find_losses
-from topo.amounts import listed
-from topo.failures.parts import runs_on_one_feed
+from topo import Cluster, DesignError, Role, expand, find_losses
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
@@ -23,9 +21,10 @@ def cure(plan: Plan, loss: Loss) -> str:
     spec = plan.planned.spec
     if kind == "feed":
         assert plan.layout is not None
-        one_feed = runs_on_one_feed(plan.planned.catalog)
-        stop = sorted({device.model for device in plan.layout.devices if one_feed.get(device.model) is False})
-        return f"instead of {listed(stop)}, devices with two supplies that run on one feed"
+        known = {**plan.planned.catalog.switches, **plan.planned.catalog.nodes}
+        models = sorted({device.model for device in plan.layout.devices})
+        stop = [model for model in models if model in known and known[model].runs_on_one_feed is False]
+        return f"instead of {', '.join(stop)}, devices with two supplies that run on one feed"
     if kind == "rack":
         gathered = spec.floor and spec.floor.stand_ins == "together"
         return "`floor.stand_ins: apart`" if gathered else "`floor.fixed` puts a device elsewhere"
@@ -42,7 +41,12 @@ def cure(plan: Plan, loss: Loss) -> str:
     leaves = [f"`{tree}.leaves: 2`"] if one_switch else []
     adapters = Counter(fabric.server_of(int(node)) for node in fabric.port_node[fabric.port_of(fabric.ends())])
     if loss.cut and (not leaves or min(adapters.values()) == 1):
-        leaves.append(f"another adapter, in `networks`, for servers such as {loss.cut}")
+        more = adapters[expand(loss.cut)[0]] + 1
+        where = f"`{'.'.join(keys[:2])}.adapters`: {more}"
+        if keys[0] == "network":  # there, the model of a server has its adapters
+            column = "storage_adapters" if keys[1:] else "adapters"
+            where = f"a model with `{column}: {more}` in the catalog,"
+        leaves.append(f"{where} for servers such as {loss.cut}")
     return " and ".join(leaves) or "a further link around it"
 
 

@@ -186,14 +186,13 @@ def devices_down(reach: Reach, layout: Layout, devices: Iterable[int]) -> Failed
     return Failed(switches, servers=names & reach.servers.keys())
 
 
-def runs_on_one_feed(catalog: Catalog) -> Mapping[str, bool | None]:
-    """Return by model whether a device runs on one of two feeds; None where it is unknown."""
-    return {model: hardware.runs_on_one_feed for model, hardware in (*catalog.switches.items(), *catalog.nodes.items())}
-
-
 def feed_down(reach: Reach, layout: Layout, catalog: Catalog) -> tuple[list[str], Failed]:
     """Return the models for which it is unknown whether they run on one feed, and what fails with a feed."""
-    runs = runs_on_one_feed(catalog)
+    runs: Mapping[str, bool | None] = {
+        model: hardware.runs_on_one_feed
+        for models in (catalog.switches, catalog.nodes)
+        for model, hardware in models.items()
+    }
     silent = sorted({device.model for device in layout.devices if runs.get(device.model) is None})
     stopped = [number for number, device in enumerate(layout.devices) if runs.get(device.model) is False]
     return silent, devices_down(reach, layout, stopped)

@@ -252,7 +252,9 @@ class Reach:
     def by_role(self, servers: NDArray[np.bool_]) -> str:
         """Return how many of each role some servers are: ``10 of 12 storage, 2 of 2 management servers``."""
         of_all, these = np.bincount(self.roles), np.bincount(self.roles[servers]).tolist()
-        said = [f"{number:,} of {of_all[role]:,} {Role(role).name.lower()}" for role, number in enumerate(these) if number]
+        said = [
+            f"{number:,} of {of_all[role]:,} {Role(role).name.lower()}" for role, number in enumerate(these) if number
+        ]
         return f"{', '.join(said)} servers"
 
     def _fault(self, one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:

@@ -5,6 +5,7 @@ from itertools import combinations
 from random import Random
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,8 +41,11 @@ def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:
 
 def roles(cluster: Cluster) -> dict[str, str]:
     """The role of every server, in words."""
-    return {fabric.hosts[fabric.host[node]]: Role(int(fabric.role[node])).name.lower()
-            for fabric in cluster.fabrics for node in range(fabric.n_nodes) if fabric.kind[node] == Kind.HCA}  # fmt: skip
+    return {
+        fabric.hosts[fabric.host[node]]: Role(int(fabric.role[node])).name.lower()
+        for fabric in cluster.fabrics
+        for node in np.flatnonzero(fabric.kind == Kind.HCA)
+    }
 
 
 @examples(30)
