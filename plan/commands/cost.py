@@ -58,7 +58,7 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
             f"with capital {owning.total} {money}"
         )
         if silent:
-            click.echo(f"not in the energy, since its typical power is unknown: {', '.join(silent)}")
+            click.echo(f"not in the energy, typical power unknown: {', '.join(silent)}")
         click.echo(
             f"to expect each year, at the rates seen in Fire-Flyer: {failures.gpu:,.0f} GPU failures, "
             f"{failures.main_memory:,.0f} of main memory, {failures.link_cut:,.0f} link cuts"

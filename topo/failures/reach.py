@@ -22,7 +22,6 @@ from topo.hostlist import compress
 from topo.table import Brief
 
 NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
-HOSTS: NDArray[np.int64] = np.array([*HOST_ROLES.values()])
 MOST_ZONES = 16
 """Above this number zones are groups of a dragonfly, and bandwidth between them does not depend on single links."""
 
@@ -107,7 +106,7 @@ class Reach:
     @cached_property
     def kind(self) -> NDArray[np.int64]:
         """(V,) kind of each server: those of one kind have one role, and ports on the same components."""
-        return self._groups(np.column_stack([self.whole.on, self.roles[:, None] == HOSTS]))[1]
+        return self._groups(np.column_stack([self.whole.on, np.equal(self.roles[:, None], [*HOST_ROLES.values()])]))[1]
 
     def around(self, subnet: int) -> list[bytes]:
         """Return what the failure of each switch of a subnet takes, if it leads to no other part of the network.
