@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,8 +61,9 @@ def more_spines(plan: Plan, loss: Loss) -> str:
     cluster = plan.cluster
     if cluster is None or loss.kind != "spine" or not loss.bandwidth:
         return ""
-    keys = _tree(*_network(plan, loss.network))
-    tree = _at(cluster.spec, keys)
+    keys, shape = _network(plan, loss.network)
+    keys, tree = _tree(keys, shape), getattr(shape, "tree", shape)
+    document = cluster.spec.model_dump(mode="json", exclude_unset=True)
     (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == loss.network)
     leaves = np.flatnonzero(fabric.role == Role.LEAF)
     around = fabric.peer_node[fabric.ports_of(int(leaves[0]))] if hasattr(tree, "spines") else leaves[:0]
@@ -71,8 +73,9 @@ def more_spines(plan: Plan, loss: Loss) -> str:
         if tree.parallel and now * parallel % spines:
             continue
         fewer = {"parallel": now * parallel // spines} if tree.parallel else {}
+        reduce(getitem, keys, document).update({"spines": spines, **fewer})
         try:
-            changed = Cluster(_with(cluster.spec, keys, {"spines": spines, **fewer}), cluster.catalog).fabrics
+            changed = Cluster(type(cluster.spec).model_validate(document), cluster.catalog).fabrics
         except DesignError:
             continue
         (built,) = (fabric for fabric in changed if fabric.name == loss.network)
@@ -99,18 +102,3 @@ def _network(plan: Plan, name: str) -> tuple[list[str], Any]:
 def _tree(keys: list[str], shape: object) -> list[str]:
     """Return the keys of the tree in a shape: its own, where it is one."""
     return [*keys, "tree"] if hasattr(shape, "tree") else keys
-
-
-def _at(spec: Any, keys: list[str]) -> Any:
-    """Return what a spec has at some keys."""
-    for key in keys:
-        spec = spec[key] if isinstance(spec, Mapping) else getattr(spec, key)
-    return spec
-
-
-def _with(spec: Any, keys: list[str], values: Mapping[str, object]) -> Any:
-    """Return the spec with other values below some keys."""
-    if not keys:
-        return spec.model_copy(update=values)
-    inner = _with(_at(spec, keys[:1]), keys[1:], values)
-    return {**spec, keys[0]: inner} if isinstance(spec, Mapping) else spec.model_copy(update={keys[0]: inner})

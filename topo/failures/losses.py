@@ -12,9 +12,9 @@ import numpy as np
 
 from topo.amounts import Check, Verdict, listed
 from topo.catalog.load import Catalog
-from topo.errors import plural
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role
-from topo.failures.parts import feed_down, list_parts
+from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
 from topo.floor.racks import Layout
 from topo.table import Record, Shown, Table
@@ -192,11 +192,11 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     worst += [replace(_worst(links, total), alike=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
-        silent, failed = feed_down(reach, layout, catalog)
-        if silent:
-            unknown.append(f"feed: whether {listed(silent)} run on one of two feeds is unknown")
-        else:
-            worst.append(lose(reach, failed, "feed", "one of two"))
+        try:
+            feeds = list_parts("feed", reach, catalog=catalog, layout=layout)
+            worst += [lose(reach, failed, "feed", name) for name, failed in feeds.items()]
+        except HeddleError as why:
+            unknown.append(str(why))
     return Losses(tuple(worst), tuple(unknown))
 
 
