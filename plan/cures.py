@@ -22,6 +22,8 @@ def cure(plan: Plan, loss: Loss) -> str:
     spec = plan.planned.spec
     if kind == "feed":
         assert plan.layout is not None
+        if plan.layout.floor.feeds and plan.layout.floor.feeds.count == 1:
+            return "`floor.feeds.count: 2`"
         known = {**plan.planned.catalog.switches, **plan.planned.catalog.nodes}
         models = sorted({device.model for device in plan.layout.devices})
         stop = [model for model in models if model in known and known[model].runs_on_one_feed is False]

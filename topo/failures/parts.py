@@ -97,6 +97,10 @@ def list_parts(
                 for rack in range(layout.n_racks)}  # fmt: skip
     if kind == "feed":
         assert layout is not None and catalog is not None
+        if layout.floor.feeds and not layout.floor.feeds.spare:
+            if layout.floor.feeds.count == 1:
+                return {"the only one": devices_down(reach, layout, range(len(layout.devices)))}
+            raise HeddleError("feed: none is spare, so whether the others carry its load is unknown")
         known = {**catalog.switches, **catalog.nodes}
         runs = [model and model.runs_on_one_feed for model in (known.get(device.model) for device in layout.devices)]
         if None in runs:

@@ -97,6 +97,24 @@ def test_a_feed_that_takes_devices_is_no_feed_that_may_fail(stops: str, holds: b
     assert (cure in line) is not holds
 
 
+@pytest.mark.parametrize(("count", "status"), [(1, topo.Verdict.EXCEEDED), (2, topo.Verdict.CANNOT_TELL)])
+def test_without_a_spare_no_feed_may_fail(count: int, status: topo.Verdict) -> None:
+    """Whatever runs on one of two feeds: the only one takes all, and of two nobody knows what the other carries."""
+    catalog = topo.load_catalog()
+    spec = {
+        "name": "x",
+        "nodes": {"gpu": {"model": "dgx-a100", "count": 4}},
+        "network": {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM8700"}},
+        "floor": {"feeds": {"count": count, "spare": 0, "power": "60 kW"}},
+        "survives": ["feed"],
+    }
+    known = {name: replace(model, runs_on_one_feed=True) for name, model in catalog.nodes.items()}
+    found = plan.check(topo.Cluster(topo.parse(spec).spec, replace(catalog, nodes=known)))
+    assert found.verdict is status
+    assert "feed may fail" not in verdict_line(found)
+    assert ("one feed cuts off 4 servers (`floor.feeds.count: 2`)" in verdict_line(found)) == (count == 1)
+
+
 @pytest.mark.parametrize(("leaves", "status"), [(1, topo.Verdict.EXCEEDED), (2, topo.Verdict.HOLDS)])
 def test_what_must_survive_is_a_limit(leaves: int, status: topo.Verdict) -> None:
     tree = {"shape": "fat-tree", "switch": "QM9700", **({"leaves": leaves} if leaves > 1 else {})}
