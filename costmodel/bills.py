@@ -84,13 +84,17 @@ class Bill(Shown):
 
     @cached_property
     def currency(self) -> str:
-        """Default currency: the first in which all switches have a price, else ``USD``.
+        """Default currency: the first in which all switches have a price; ``USD`` where there are none, or no switches.
 
-        The order is ``units``, ``USD``, and the other currencies by name.
+        The order is ``units``, ``USD``, and the other currencies by name. Cables alone have no price in ``units``.
         """
         switches = {line.item for line in self.lines if line.kind == "switch"}
         others = sorted({name for model in switches for name in self.catalog.prices.get(model, ())})
-        known = (name for name in (UNITS, "USD", *others) if all(self.catalog.price(each, name) for each in switches))
+        known = (
+            name
+            for name in (UNITS, "USD", *others)
+            if switches and all(self.catalog.price(each, name) for each in switches)
+        )
         return next(known, "USD")
 
     def price(self, currency: str | None = None) -> Cost:
@@ -249,9 +253,9 @@ def make_bill(
     parts = _by_the_frame(parts, catalog)
     if layout is not None:
         sure = ", at most" if layout.alone else ""  # devices of unknown power stand alone
-        parts["rack", f"rack of {layout.floor.rack_units} units", f"room{sure}", ()] = layout.n_racks
+        parts["rack", f"rack-{layout.floor.rack_units}", f"room{sure}", ()] = layout.n_racks
         feeds = layout.floor.feeds.count if layout.floor.feeds else 2
-        parts["rack", "power distribution unit", f"{feeds} a rack, one a feed{sure}", ()] = feeds * layout.n_racks
+        parts["rack", "pdu", f"{feeds} a rack, one a feed{sure}", ()] = feeds * layout.n_racks
     ordered = sorted(parts.items(), key=lambda part: (KINDS.index(part[0][0]), *part[0][1:]))
     return Bill(tuple(Line(*part[:2], count, *part[2:]) for part, count in ordered), catalog)
 

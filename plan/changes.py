@@ -29,6 +29,7 @@ from topo import (
     Growth,
     HeddleError,
     Shown,
+    Sum,
     Table,
     budgets,
     count_ports,
@@ -249,7 +250,7 @@ def grow(
         remarks=(
             *(line for growth in growths for line in _remarks(growth)),
             *(f"{name}: only one of the plans has this subnet" for name in single),
-            f"the network that is bought costs {cost.network} {cost.unit}",
+            f"the network that is bought costs {cost.network} {cost.unit}{_lacking(cost.network)}",
         ),
         document={
             "subnets": [growth.to_dict() for growth in growths],
@@ -302,6 +303,11 @@ def _short(found: Differences) -> Table:
     """Return the differences without what is too long for a terminal, and without racks where none is known."""
     hidden = {"planned", "found", *([] if any(one.rack for one in found.found) else ["rack"])}
     return Table(found.table.title, tuple(column for column in found.table.columns if column.name not in hidden))
+
+
+def _lacking(price: Sum) -> str:
+    """Return what a price does not contain; empty where it is whole."""
+    return f", without {' and '.join(price.missing)}" if price.missing else ""
 
 
 def _titled(name: str, table: Table) -> Table:

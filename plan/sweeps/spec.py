@@ -144,6 +144,8 @@ def check_failures(path: Path, sweep: SweepSpec) -> None:
                 raise refused(".seed", f"{value!r}", "whole numbers from 0")
         if isinstance(values, str) and name not in FAILED:
             raise refused(f".{name}", values, "values, or a span; `each` is of failed.KIND")
+        if name in FAILED and listed and "each" in values:
+            raise refused(f".{name}", "`each` in a list", f"parts by number or name, or `{name}: each`")
         if name in FAILED and "year" in sweep.stages:
             expected = "`failures.parts`, which says what fails in a year"
             raise refused("", f'"{name}", of the stage year', expected)

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -17,8 +18,9 @@ from costmodel.bills import Bill, make_bill
 from costmodel.parts import SPARE, Line
 from helpers.clusters import CATALOG, gpus, tree
 from helpers.strategies import examples
+from topo.amounts import Range
 from topo.builder import FabricBuilder
-from topo.catalog.load import Catalog
+from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Source
 from topo.cluster_spec import Spares
 from topo.errors import DesignError
@@ -134,8 +136,28 @@ def test_racks_and_their_power_distribution(units: int, catalog: Catalog) -> Non
     layout = place_devices([fabric], catalog, FloorPlan(rack_units=units))
     parts = make_bill([fabric], catalog, layout, choose_cables([fabric], layout, catalog))
     racks = {line.item: line.count for line in parts.of("rack").lines}
-    assert racks == {f"rack of {units} units": layout.n_racks, "power distribution unit": 2 * layout.n_racks}
+    assert racks == {f"rack-{units}": layout.n_racks, "pdu": 2 * layout.n_racks}
     assert layout.n_racks == len(set(layout.rack.tolist()))
+
+
+@given(st.lists(st.sampled_from(["cable", "fibre", "optic", "rack", "node", "adapter"]), min_size=1, unique=True))
+def test_what_comes_without_a_switch_is_not_free(kinds: list[str]) -> None:
+    """In `units` the price of a switch includes its links, so cables alone have none."""
+    alone = Bill(tuple(Line(kind, "4xHDR", 7, "here") for kind in kinds), CATALOG)
+    assert alone.currency == "USD"
+    assert len(alone.price().of(*kinds).missing) == len(kinds)
+
+
+def test_racks_have_the_price_that_is_given_for_them(tmp_path: Path) -> None:
+    rows = "model,currency,low,high,source,date,confidence\n{},USD,1000,1200,quote,2026-11-01,own\n"
+    (tmp_path / "prices.csv").write_text(rows.format("rack-42") + rows.partition("\n")[2].format("pdu"))
+    with_quotes = load_catalog([tmp_path])
+    fabric = tree(30)
+    layout = place_devices([fabric], with_quotes, FloorPlan(rack_units=42))
+    parts = make_bill([fabric], with_quotes, layout, choose_cables([fabric], layout, with_quotes))
+    cost = parts.of("rack").price("USD")
+    assert not cost.gaps
+    assert cost.total.known == Range(3 * 1000 * layout.n_racks, 3 * 1200 * layout.n_racks)
 
 
 @given(st.lists(st.sampled_from(["switch", "node", "adapter", "cable", "rack"]), min_size=1, max_size=6))

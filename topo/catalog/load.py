@@ -6,6 +6,7 @@ Tables are read in order: those that ship, then those of the user, which add mod
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -31,6 +32,9 @@ from topo.files.text import config_root
 from topo.spec.base import spelled
 from topo.speeds import SPEEDS, WIDTHS, is_link_speed
 from topo.table import Brief
+
+OF_A_ROOM = re.compile(r"rack-\d+|pdu")
+"""Racks by their units, and power distribution units: bills have them without a model, and prices may."""
 
 MODEL_KINDS: dict[str, Any] = {
     "switches": SwitchModel,
@@ -229,8 +233,10 @@ class _Loading:
 
     def add_prices(self, rows: Sequence[Row]) -> None:
         fresh: dict[str, dict[str, list[PricePoint]]] = {}
-        by_speed = [row for row in rows if row.model not in self.cells and is_link_speed(row.model)]
-        for row in (*by_speed, *self.known(row for row in rows if row not in by_speed)):
+        free = [
+            row for row in rows if is_link_speed(row.model) or OF_A_ROOM.fullmatch(row.model)
+        ]  # of no table of models
+        for row in (*free, *self.known(row for row in rows if row not in free)):
             where = row.source.where
             cells = {column: (text, row.source) for column, text in row.cells.items()}
             price = self.validate(PriceRow, row.model, cells, where)

@@ -80,6 +80,13 @@ def test_a_file_is_read_back(tmp_path: Path) -> None:
         topo.read_fabric(tmp_path / "fabric.json")
 
 
+@pytest.mark.parametrize("text", ["{}", '{"format": "heddle-fabric", "devices": []}', "nothing"])
+def test_what_is_of_neither_kind_is_refused_as_a_fabric_of_ours(tmp_path: Path, text: str) -> None:
+    (tmp_path / "some.json").write_text(text)
+    with pytest.raises(FormatError, match=r"some.json: (is not|has the version)"):
+        topo.read_fabric(tmp_path / "some.json")
+
+
 LAB = json.loads(format_fabric(topo.preset("lab-20").fabric))
 N = len(LAB["kind"])
 WRONG = {

@@ -35,6 +35,8 @@ def check_room(layout: Layout) -> None:
         assert not units & taken
         taken |= units
         assert 1 <= unit <= layout.floor.rack_units + 1 - device.rack_units
+    ordered = sorted(range(len(layout.devices)), key=lambda device: (layout.rack[device], layout.unit[device]))
+    assert [device for devices in layout.inside for device in devices] == ordered
     if layout.floor.rack_power is not None:
         known = all(device.max_w is not None for device in layout.devices)
         assert all(rack.known.high <= layout.floor.rack_power for rack in layout.power_by_rack())
