@@ -231,7 +231,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         network=network,
         alike=1,
         of=1,
-        cut=reach.named(cut) if cut.any() else "",
+        cut=reach.named(cut),
         servers=int(cut.sum()),
         roles=reach.by_role(cut) if cut.any() else "",
         pairs=reach.whole.pairs - left.pairs,

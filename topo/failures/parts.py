@@ -43,11 +43,7 @@ class _Gathered:
 
     def parts(self) -> Parts:
         names = dict.fromkeys([*self.switches, *self.links])
-        return {
-            name: Failed(dict(self.switches[name]) if name in self.switches else {},
-                         dict(self.links[name]) if name in self.links else {})
-            for name in names
-        }  # fmt: skip
+        return {name: Failed(dict(self.switches.get(name, {})), dict(self.links.get(name, {}))) for name in names}
 
 
 def list_parts(

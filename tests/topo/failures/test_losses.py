@@ -254,7 +254,7 @@ def test_switches_that_are_tried_once_take_the_same(seed: int) -> None:
                 builder.link(a, port(a), b, port(b), topo.LinkSpeed(4 if tree else random.choice([2, 4]), "HDR"))
         for host in range(random.randint(2, 8)):
             for device in range(random.choice([1, 1, 2])):
-                role = Role.STORAGE if host % 3 == 2 else Role.COMPUTE
+                role = (Role.COMPUTE, Role.STORAGE, Role.COMPUTE, Role.MANAGEMENT)[host % 4]
                 key = builder.adapter(f"h{host}", f"d{device}", model="", host_model="", role=role)
                 at = random.choice(switches[: max(2, n - 2)])
                 builder.link(key, 1, at, port(at), topo.LinkSpeed(4, "HDR"))
