@@ -1,5 +1,6 @@
 """What a failure takes away, on clusters that nobody drew, beside brute force over pairs of servers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from random import Random
@@ -16,16 +17,16 @@ from helpers.networks import HDR, Plain
 from helpers.strategies import examples
 from topo.amounts import Verdict
 from topo.cluster import Cluster
-from topo.fabric import Kind, Role
-from topo.failures.losses import _switches, find_losses, find_parting_switch, lose
+from topo.fabric import Fabric, Kind, Role
+from topo.failures.losses import Loss, _switches, find_losses, find_parting_switch, lose
 from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
 
 
-def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:
+def connected(fabrics: Sequence[Fabric], failed: Failed) -> set[frozenset[str]]:
     """Every pair of servers that reach one another: a walk through a graph for each subnet."""
     pairs: set[frozenset[str]] = set()
-    for subnet, fabric in enumerate(cluster.fabrics):
+    for subnet, fabric in enumerate(fabrics):
         graph = nx.MultiGraph()
         graph.add_nodes_from(range(fabric.n_nodes))
         for link, (a, b) in enumerate(fabric.port_node[fabric.links].tolist()):
@@ -48,12 +49,18 @@ def roles(cluster: Cluster) -> dict[str, str]:
     }
 
 
+def named(loss: Loss) -> set[frozenset[str]]:
+    """Every pair of the groups that lost contact."""
+    groups = [tuple(map(topo.expand, text.split(" and "))) for text in loss.apart]
+    return {frozenset((a, b)) for one, other in groups for a in one for b in other if a != b}
+
+
 @examples(30)
 @given(clusters(), st.randoms(use_true_random=False))
 @pytest.mark.slow
 def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
     reach = Reach(cluster.fabrics)
-    whole = connected(cluster, Failed())
+    whole = connected(cluster.fabrics, Failed())
     assert reach.whole.pairs == len(whole)
     role = roles(cluster)
     wanted = {frozenset(pair) for pair in combinations(role, 2) if "compute" in {role[name] for name in pair}}
@@ -65,7 +72,7 @@ def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
                 Failed(switches={subnet: random.sample(range(fabric.n_switches), min(2, fabric.n_switches))},
                        servers=frozenset(random.sample(reach.names, 1)))]  # fmt: skip
     for failed in failures:
-        left, loss = connected(cluster, failed), lose(reach, failed)
+        left, loss = connected(cluster.fabrics, failed), lose(reach, failed)
         assert loss.pairs == len(whole) - len(left)
         still = {name for pair in left for name in pair}
         cut = ({name for pair in whole for name in pair} - still) | failed.servers
@@ -74,7 +81,7 @@ def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
         for word in ("compute", "storage", "management"):
             mine, of_all = [name for name in cut if role[name] == word], [name for name in role if role[name] == word]
             assert (f"{len(mine)} of {len(of_all)} {word}" in loss.roles) == bool(mine)
-        assert bool(loss.apart) == any(not pair & cut for pair in whole - left)
+        assert named(loss) == {pair for pair in whole - left if not pair & cut}
 
 
 @examples(20)
@@ -162,7 +169,7 @@ def sent(cluster: Cluster, subnet: int, failed: Failed) -> dict[int, float]:
 @examples(20)
 @given(clusters())
 def test_a_plan_survives_what_takes_nothing_from_servers_that_run(cluster: Cluster) -> None:
-    reach, whole = Reach(cluster.fabrics), connected(cluster, Failed())
+    reach, whole = Reach(cluster.fabrics), connected(cluster.fabrics, Failed())
     beyond: dict[str, int] = {"switch": 0}
     for subnet, fabric in enumerate(cluster.fabrics):
         before = sent(cluster, subnet, Failed())
@@ -171,14 +178,14 @@ def test_a_plan_survives_what_takes_nothing_from_servers_that_run(cluster: Clust
             loss, after = lose(reach, failed), sent(cluster, subnet, failed)
             left = [after[switch] / before[switch] for switch in after if before[switch]]
             assert loss.bandwidth == pytest.approx(1 - min(left, default=1.0))
-            assert loss.beyond == len(whole) - len(connected(cluster, failed))
+            assert loss.beyond == len(whole) - len(connected(cluster.fabrics, failed))
             beyond["switch"] = max(beyond["switch"], loss.beyond)
     for failed in (
         list_parts("rack", reach, catalog=cluster.catalog, layout=cluster.layout).values() if cluster.layout else ()
     ):
         others = {pair for pair in whole if not pair & failed.servers}
-        assert lose(reach, failed, "rack").beyond == len(others) - len(connected(cluster, failed))
-        beyond["rack"] = max(beyond.get("rack", 0), len(others) - len(connected(cluster, failed)))
+        assert lose(reach, failed, "rack").beyond == len(others) - len(connected(cluster.fabrics, failed))
+        beyond["rack"] = max(beyond.get("rack", 0), len(others) - len(connected(cluster.fabrics, failed)))
     checks = find_losses(cluster.fabrics, cluster.catalog, cluster.layout).survived(["switch", "rack"])
     for kind, check in zip(("switch", "rack"), checks, strict=True):
         verdict = Verdict.CANNOT_TELL if kind not in beyond else Verdict.EXCEEDED if beyond[kind] else Verdict.HOLDS
@@ -201,7 +208,7 @@ def test_a_feed_that_takes_a_server_is_not_survived(cluster: Cluster, random) ->
     names = Reach(cluster.fabrics).names
     failed = Failed({subnet: [node for node in range(fabric.n_switches) if fabric.label(node) in down]
                      for subnet, fabric in enumerate(cluster.fabrics)}, servers=frozenset(down & {*names}))  # fmt: skip
-    holds = not down & {*names} and connected(cluster, failed) == connected(cluster, Failed())
+    holds = not down & {*names} and connected(cluster.fabrics, failed) == connected(cluster.fabrics, Failed())
     (check,) = find_losses(cluster.fabrics, catalog, cluster.layout).survived(["feed"])
     assert check.verdict == (Verdict.HOLDS if holds else Verdict.EXCEEDED)
 
@@ -254,14 +261,17 @@ def test_switches_that_are_tried_once_take_the_same(seed: int) -> None:
                 builder.link(a, port(a), b, port(b), topo.LinkSpeed(4 if tree else random.choice([2, 4]), "HDR"))
         for host in range(random.randint(2, 8)):
             for device in range(random.choice([1, 1, 2])):
-                role = (Role.COMPUTE, Role.STORAGE, Role.COMPUTE, Role.MANAGEMENT)[host % 4]
+                role = random.choice([Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT])
                 key = builder.adapter(f"h{host}", f"d{device}", model="", host_model="", role=role)
                 at = random.choice(switches[: max(2, n - 2)])
                 builder.link(key, 1, at, port(at), topo.LinkSpeed(4, "HDR"))
         fabrics.append(builder.build())
     reach = Reach(fabrics)
+    whole = connected(fabrics, Failed())
     twins: dict[object, tuple[float, ...]] = {}
     for *_, failed, twin in _switches(reach):
-        loss = lose(reach, failed)
+        loss, gone = lose(reach, failed), whole - connected(fabrics, failed)
+        assert loss.pairs == len(gone)
+        assert named(loss) == {pair for pair in gone if not pair & {*topo.expand(loss.cut)}}
         assert twin is None or twins.setdefault(twin, loss.weight) == pytest.approx(loss.weight)
         assert twin is None or twins.setdefault((twin, "roles"), loss.roles) == loss.roles
