@@ -77,9 +77,14 @@ class CostOfOwning(Shown):
         return self.energy_kwh_per_year * self.stated.price_per_kwh
 
     @property
+    def energy(self) -> Sum:
+        """Price of the energy of all years."""
+        return self.energy_per_year * self.stated.years
+
+    @property
     def total(self) -> Sum:
-        """Capital + years * price of the energy of a year."""
-        return self.capital + self.energy_per_year * self.stated.years
+        """Capital and the price of the energy of all years."""
+        return self.capital + self.energy
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values: ``owning`` of ``plan.json``."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from topo import Cluster, DesignError, Role, find_losses
+from topo import Cluster, DesignError, Role, expand, find_losses
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
@@ -19,8 +20,16 @@ def cure(plan: Plan, loss: Loss) -> str:
     """Return what to change in the spec so that a part of this kind takes less away."""
     kind, network = loss.kind, loss.network
     spec = plan.planned.spec
-    if kind in ("rack", "feed"):
-        gathered = kind == "rack" and spec.floor and spec.floor.stand_ins == "together"
+    if kind == "feed":
+        assert plan.layout is not None
+        if plan.layout.floor.feeds and plan.layout.floor.feeds.count == 1:
+            return "`floor.feeds.count: 2`"
+        known = {**plan.planned.catalog.switches, **plan.planned.catalog.nodes}
+        models = sorted({device.model for device in plan.layout.devices})
+        stop = [model for model in models if model in known and known[model].runs_on_one_feed is False]
+        return f"instead of {', '.join(stop)}, devices with two supplies that run on one feed"
+    if kind == "rack":
+        gathered = spec.floor and spec.floor.stand_ins == "together"
         return "`floor.stand_ins: apart`" if gathered else "`floor.fixed` puts a device elsewhere"
     keys, shape = _network(plan, network)
     key, tree = ".".join(keys), ".".join(_tree(keys, shape))
@@ -35,7 +44,12 @@ def cure(plan: Plan, loss: Loss) -> str:
     leaves = [f"`{tree}.leaves: 2`"] if one_switch else []
     adapters = Counter(fabric.server_of(int(node)) for node in fabric.port_node[fabric.port_of(fabric.ends())])
     if loss.cut and (not leaves or min(adapters.values()) == 1):
-        leaves.append(f"another adapter, in `networks`, for servers such as {loss.cut}")
+        more = adapters[expand(loss.cut)[0]] + 1
+        where = f"`{'.'.join(keys[:2])}.adapters`: {more}"
+        if keys[0] == "network":  # there, the model of a server has its adapters
+            column = "storage_adapters" if keys[1:] else "adapters"
+            where = f"a model with `{column}: {more}` in the catalog,"
+        leaves.append(f"{where} for servers such as {loss.cut}")
     return " and ".join(leaves) or "a further link around it"
 
 
@@ -49,8 +63,9 @@ def more_spines(plan: Plan, loss: Loss) -> str:
     cluster = plan.cluster
     if cluster is None or loss.kind != "spine" or not loss.bandwidth:
         return ""
-    keys = _tree(*_network(plan, loss.network))
-    tree = _at(cluster.spec, keys)
+    keys, shape = _network(plan, loss.network)
+    keys, tree = _tree(keys, shape), getattr(shape, "tree", shape)
+    document = cluster.spec.model_dump(mode="json", exclude_unset=True)
     (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == loss.network)
     leaves = np.flatnonzero(fabric.role == Role.LEAF)
     around = fabric.peer_node[fabric.ports_of(int(leaves[0]))] if hasattr(tree, "spines") else leaves[:0]
@@ -60,8 +75,9 @@ def more_spines(plan: Plan, loss: Loss) -> str:
         if tree.parallel and now * parallel % spines:
             continue
         fewer = {"parallel": now * parallel // spines} if tree.parallel else {}
+        reduce(getitem, keys, document).update({"spines": spines, **fewer})
         try:
-            changed = Cluster(_with(cluster.spec, keys, {"spines": spines, **fewer}), cluster.catalog).fabrics
+            changed = Cluster(type(cluster.spec).model_validate(document), cluster.catalog).fabrics
         except DesignError:
             continue
         (built,) = (fabric for fabric in changed if fabric.name == loss.network)
@@ -88,18 +104,3 @@ def _network(plan: Plan, name: str) -> tuple[list[str], Any]:
 def _tree(keys: list[str], shape: object) -> list[str]:
     """Return the keys of the tree in a shape: its own, where it is one."""
     return [*keys, "tree"] if hasattr(shape, "tree") else keys
-
-
-def _at(spec: Any, keys: list[str]) -> Any:
-    """Return what a spec has at some keys."""
-    for key in keys:
-        spec = spec[key] if isinstance(spec, Mapping) else getattr(spec, key)
-    return spec
-
-
-def _with(spec: Any, keys: list[str], values: Mapping[str, object]) -> Any:
-    """Return the spec with other values below some keys."""
-    if not keys:
-        return spec.model_copy(update=values)
-    inner = _with(_at(spec, keys[:1]), keys[1:], values)
-    return {**spec, keys[0]: inner} if isinstance(spec, Mapping) else spec.model_copy(update={keys[0]: inner})

@@ -199,7 +199,7 @@ class ClusterSpec(SpecModel):
     budget: ClusterBudget = ClusterBudget()
     """Limits of the plan."""
     survives: Annotated[tuple[Survived, ...], Field(max_length=4, strict=False)] = ()
-    """Kinds of parts of which any one may fail: all servers that still run must then reach one another."""
+    """Kinds of parts of which any one may fail: all servers but those in a failed rack must reach one another."""
     spares: Spares = Spares()
     """Spare parts to buy."""
     terms: Terms | None = None

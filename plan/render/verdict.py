@@ -25,7 +25,7 @@ def verdict_line(plan: Plan) -> str:
 
 
 def one_failure(plan: Plan) -> str:
-    """Return what one failure takes from servers that still run, and the cure; empty for a fabric without a spec."""
+    """Return what one failure takes, but for the servers in a rack, and the cure; empty for a fabric without a spec."""
     if plan.losses is None:
         return ""
     taken = list(_taken(plan, plan.losses))
@@ -37,13 +37,13 @@ def one_failure(plan: Plan) -> str:
 
 
 def _taken(plan: Plan, losses: Losses) -> Iterator[str]:
-    """Yield what one part of each kind takes away from servers that still run, the worst first."""
+    """Yield what one part of each kind takes away, but for the servers in a rack, the worst first."""
     for loss in sorted(losses.worst, key=lambda loss: loss.weight, reverse=True):
         effects = []
-        inside = loss.kind in ("rack", "feed")  # it takes its own servers with it, which no network can cure
-        if loss.kind == "rack" and not loss.together:
+        inside = loss.kind == "rack"  # it takes its own servers with it, which no network can cure
+        if inside and not loss.together:
             continue  # switches of it that are named themselves take as much
-        if loss.beyond:
+        if not loss.survived:
             pairs = f"parts {plural(loss.beyond, 'pair')} of {'other ' * inside}servers"
             effects.append(f"cuts off {plural(loss.servers, 'server')}" if loss.servers and not inside else pairs)
         if loss.zones == 1.0:

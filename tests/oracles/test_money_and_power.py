@@ -171,4 +171,5 @@ def test_energy_is_paid_hour_by_hour(seed: int) -> None:
     assert owned.energy_per_year.bounds == pytest.approx([kwh_a_year * stated.price_per_kwh] * 2)
     capital = owned.capital.bounds or [0.0, 0.0]
     energy = kwh_a_year * stated.price_per_kwh * stated.years
+    assert owned.energy.bounds == pytest.approx([energy] * 2)
     assert owned.total.bounds == pytest.approx([amount + energy for amount in capital])

@@ -12,9 +12,9 @@ import numpy as np
 
 from topo.amounts import Check, Verdict, listed
 from topo.catalog.load import Catalog
-from topo.errors import plural
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role
-from topo.failures.parts import feed_down, list_parts
+from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
 from topo.floor.racks import Layout
 from topo.table import Record, Shown, Table
@@ -38,13 +38,15 @@ class Loss(Record):
     of: int
     """Number of parts of this kind."""
     cut: str
-    """Isolated servers, which reach no other, as a host list."""
+    """Servers that are down or reach no other, as a host list."""
     servers: int
-    """Number of isolated servers."""
+    """Number of these servers."""
+    roles: str
+    """How many of each role they are, of how many; empty for none."""
     pairs: int
-    """Pairs of servers that no longer reach one another, including those of isolated servers."""
+    """Pairs of servers that no longer reach one another, including those of such servers; each pair counts once."""
     beyond: int
-    """Those of them whose servers both still run: a rack or a feed takes its own servers with it."""
+    """Those of them that count against `survived`: a rack takes its own servers with it, so theirs do not."""
     together: int
     """Those of `beyond` that no switch in a rack takes alone: switches that stand in for one another are in it."""
     ports: int
@@ -62,9 +64,14 @@ class Loss(Record):
         """Sort key of failures: the largest is the worst."""
         return (self.beyond, self.pairs, self.zones or 0.0, self.servers, self.ports, self.bandwidth)
 
+    @property
+    def survived(self) -> bool:
+        """Whether all servers still run and reach one another, but for those in a rack that fails."""
+        return not self.beyond and not (self.servers and self.kind != "rack")
+
     def __str__(self) -> str:
         also = f" (each of {self.alike:,})" if self.alike > 1 else ""
-        lost = [f"{plural(self.servers, 'server')} cut off"] if self.servers else []
+        lost = [f"{self.roles} cut off"] if self.servers else []
         if self.apart:
             lost.append(f"{listed(self.apart, 1)} no longer reach one another")
         if self.pairs:
@@ -96,7 +103,9 @@ class Losses(Shown):
         return max(switches, key=lambda loss: loss.weight, default=None)
 
     def survived(self, kinds: Iterable[str]) -> tuple[Check, ...]:
-        """Check that the servers which still run reach one another after the failure of any one part of these kinds.
+        """Check that all servers run and reach one another after the failure of any one part of these kinds.
+
+        A rack's own servers do not count: they fail with it.
 
         Parameters
         ----------
@@ -119,7 +128,7 @@ class Losses(Shown):
         if worst is None:
             why = next((words for words in self.unknown if kind in words.partition(":")[0]), f"there is no {kind}")
             return Check(what, Verdict.CANNOT_TELL, why)
-        return Check(what, Verdict.EXCEEDED if worst.beyond else Verdict.HOLDS, str(worst))
+        return Check(what, Verdict.HOLDS if worst.survived else Verdict.EXCEEDED, str(worst))
 
     @property
     def table(self) -> Table:
@@ -183,11 +192,11 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     worst += [replace(_worst(links, total), alike=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
-        silent, failed = feed_down(reach, layout, catalog)
-        if silent:
-            unknown.append(f"feed: whether {listed(silent)} run on one of two feeds is unknown")
-        else:
-            worst.append(lose(reach, failed, "feed", "one of two"))
+        try:
+            feeds = list_parts("feed", reach, catalog=catalog, layout=layout)
+            worst += [lose(reach, failed, "feed", name) for name, failed in feeds.items()]
+        except HeddleError as why:
+            unknown.append(str(why))
     return Losses(tuple(worst), tuple(unknown))
 
 
@@ -208,9 +217,9 @@ def find_parting_switch(reach: Reach) -> str:
 def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: str = "") -> Loss:
     """Return the effect of the failure of some parts."""
     left = reach.without(failed)
-    cut = left.alone & ~reach.whole.alone
     parted = left.pairs < reach.whole.pairs and left.pairs < reach.between(left.alone)
     stopped = np.array([name in failed.servers for name in reach.names], bool)
+    cut = (left.alone & ~reach.whole.alone) | stopped
     zones = None
     before = reach.whole_zones_gbps
     if before:
@@ -222,10 +231,11 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         network=network,
         alike=1,
         of=1,
-        cut=reach.named(cut) if cut.any() else "",
+        cut=reach.named(cut),
         servers=int(cut.sum()),
+        roles=reach.by_role(cut) if cut.any() else "",
         pairs=reach.whole.pairs - left.pairs,
-        beyond=(reach.between(stopped) if failed.servers else reach.whole.pairs) - left.pairs,
+        beyond=(reach.between(stopped) if kind == "rack" else reach.whole.pairs) - left.pairs,
         together=0,
         apart=tuple(reach.parted(left)) if parted else (),
         ports=reach.whole.ports - left.ports,
@@ -236,7 +246,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
 
 def _worst(losses: Sequence[Loss], of: int) -> Loss:
     worst = max(losses, key=lambda loss: loss.weight)
-    alike = sum(loss.alike for loss in losses if loss.weight == worst.weight)
+    alike = sum(loss.alike for loss in losses if (loss.weight, loss.roles) == (worst.weight, worst.roles))
     return replace(worst, alike=alike, of=of)
 
 
@@ -244,9 +254,10 @@ def _alike(worst: Iterable[Loss]) -> list[Loss]:
     """Return the worst of each kind and network, those of one kind that lose the same in one: planes are many."""
     found: dict[tuple[object, ...], Loss] = {}
     for loss in worst:
-        first = found.get((loss.kind, *loss.weight))
+        alike = (loss.kind, loss.roles, *loss.weight)
+        first = found.get(alike)
         both = loss if first is None else replace(first, alike=first.alike + loss.alike, of=first.of + loss.of)
-        found[loss.kind, *loss.weight] = both
+        found[alike] = both
     return list(found.values())
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -43,11 +43,7 @@ class _Gathered:
 
     def parts(self) -> Parts:
         names = dict.fromkeys([*self.switches, *self.links])
-        return {
-            name: Failed(dict(self.switches[name]) if name in self.switches else {},
-                         dict(self.links[name]) if name in self.links else {})
-            for name in names
-        }  # fmt: skip
+        return {name: Failed(dict(self.switches.get(name, {})), dict(self.links.get(name, {}))) for name in names}
 
 
 def list_parts(
@@ -97,10 +93,16 @@ def list_parts(
                 for rack in range(layout.n_racks)}  # fmt: skip
     if kind == "feed":
         assert layout is not None and catalog is not None
-        silent, failed = feed_down(reach, layout, catalog)
-        if silent:
+        if layout.floor.feeds and not layout.floor.feeds.spare:
+            if layout.floor.feeds.count == 1:
+                return {"the only one": devices_down(reach, layout, range(len(layout.devices)))}
+            raise HeddleError("feed: none is spare, so whether the others carry its load is unknown")
+        known = {**catalog.switches, **catalog.nodes}
+        runs = [model and model.runs_on_one_feed for model in (known.get(device.model) for device in layout.devices)]
+        if None in runs:
+            silent = sorted({device.model for device, one in zip(layout.devices, runs, strict=True) if one is None})
             raise HeddleError(f"feed: whether {listed(silent)} run on one of two feeds is unknown")
-        return {"one of two": failed}
+        return {"one of two": devices_down(reach, layout, np.flatnonzero(~np.array(runs, bool)).tolist())}
     if kind == "batch":
         assert cablings is not None and batch is not None
         return _batches(reach.fabrics, cablings, batch)
@@ -184,18 +186,6 @@ def devices_down(reach: Reach, layout: Layout, devices: Iterable[int]) -> Failed
     }
     names = frozenset(layout.devices[device].name for device in np.flatnonzero(chosen).tolist())
     return Failed(switches, servers=names & reach.servers.keys())
-
-
-def feed_down(reach: Reach, layout: Layout, catalog: Catalog) -> tuple[list[str], Failed]:
-    """Return the models for which it is unknown whether they run on one feed, and what fails with a feed."""
-    runs: Mapping[str, bool | None] = {
-        model: hardware.runs_on_one_feed
-        for models in (catalog.switches, catalog.nodes)
-        for model, hardware in models.items()
-    }
-    silent = sorted({device.model for device in layout.devices if runs.get(device.model) is None})
-    stopped = [number for number, device in enumerate(layout.devices) if runs.get(device.model) is False]
-    return silent, devices_down(reach, layout, stopped)
 
 
 def _box(label: str, kind: str) -> str:

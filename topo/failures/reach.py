@@ -1,7 +1,8 @@
 """Reachability of servers over the cables of all subnets of a plan, intact or with failed parts.
 
-Compute servers must reach one another and every storage and management server; in a plan without compute servers, all
-servers must reach one another. A pair is connected if any one subnet connects it: servers do not forward packets.
+A pair is connected if any one subnet connects it: servers do not forward packets. A plan must connect compute servers
+to one another and to every storage and management server, or without compute servers all servers. What a failure takes
+is counted over all pairs that the plan connects.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.errors import plural, spell_out
-from topo.fabric import Fabric, Kind, Role
+from topo.fabric import HOST_ROLES, Fabric, Kind, Role
 from topo.graphs import articulation_points, components, minimum_cut
 from topo.hostlist import compress
 from topo.table import Brief
@@ -47,7 +48,7 @@ class Reached:
     on: NDArray[np.bool_]
     """(V, C) whether each server has a working port on each component."""
     pairs: int
-    """Required pairs that are connected."""
+    """Pairs of servers that are connected, each counted once."""
     alone: NDArray[np.bool_]
     """(V,) servers that reach no other."""
     ports: int
@@ -66,7 +67,7 @@ class Reach:
     --------
     >>> import topo
     >>> reach = topo.Reach(topo.preset("lab-20").fabrics)
-    >>> reach.whole.pairs == reach.required
+    >>> reach.whole.pairs == 20 * 19 // 2
     True
     """
 
@@ -91,7 +92,9 @@ class Reach:
                 rows.append((server, switch, number))
             self.plugs.append(np.array(rows, np.int64).reshape(-1, 3))
         self.names = tuple(self.servers)
-        self.computes = np.array(role, np.int64) == Role.COMPUTE
+        self.roles = np.array(role, np.int64)
+        """(V,) `Role` of each server."""
+        self.computes = self.roles == Role.COMPUTE
         if not self.computes.any():
             self.computes[:] = True
 
@@ -102,8 +105,8 @@ class Reach:
 
     @cached_property
     def kind(self) -> NDArray[np.int64]:
-        """(V,) kind of each server: those of one kind compute or do not, and have ports on the same components."""
-        return self._groups(np.column_stack([self.whole.on, self.computes]))[1]
+        """(V,) kind of each server: those of one kind have one role, and ports on the same components."""
+        return self._groups(np.column_stack([self.whole.on, np.equal(self.roles[:, None], [*HOST_ROLES.values()])]))[1]
 
     def around(self, subnet: int) -> list[bytes]:
         """Return what the failure of each switch of a subnet takes, if it leads to no other part of the network.
@@ -126,12 +129,6 @@ class Reach:
         servers = _by_switch(n, switch, self.kind[server], only, rate[link])
         return [a + b"|" + b for a, b in zip(servers, _by_switch(n, near, down[far], up[far], lost), strict=True)]
 
-    @property
-    def required(self) -> int:
-        """Number of pairs that must reach one another."""
-        computes = int(self.computes.sum())
-        return computes * (computes - 1) // 2 + computes * (len(self.names) - computes)
-
     def without(self, failed: Failed) -> Reached:
         """Return the reachability without the failed parts."""
         works = np.ones(len(self.names), bool)
@@ -150,7 +147,7 @@ class Reach:
         return self._counted(on, len(who))
 
     def between(self, cut: NDArray[np.bool_]) -> int:
-        """Return the required pairs of servers outside ``cut`` that are connected in the intact plan."""
+        """Return the pairs of servers outside ``cut`` that are connected in the intact plan."""
         return self._counted(self.whole.on & ~cut[:, None], 0).pairs
 
     def bandwidth_lost(self, failed: Failed) -> float:
@@ -223,21 +220,23 @@ class Reach:
 
     def faults(self) -> list[str]:
         """Return which groups of servers of the intact plan do not reach one another, and why, as sentences."""
-        if self.whole.pairs == self.required:
-            return []
-        found = [self._fault(one, other) for one, other in self._apart(self.whole, np.zeros(len(self.names), bool))]
+        found = [self._fault(one, other) for one, other in self._apart(self.whole)]
         return spell_out(found, "pairs of groups that do not reach one another")
 
-    def _apart(self, reached: Reached, left_out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], ...]]:
-        """Yield pairs of groups that must reach one another and do not; a group may be paired with itself."""
-        rows, of = self._groups(reached.on)
-        meets = rows.astype(np.int64) @ rows.T.astype(np.int64) > 0
-        for a in range(len(rows)):
-            for b in range(a, len(rows)):
-                one, other = (of == a) & ~left_out, (of == b) & ~left_out
-                required = (one & self.computes).any() or (other & self.computes).any()
-                if meets[a, b] or not required or not one.any() or not other.any() or (a == b and one.sum() < 2):
-                    continue
+    def _apart(self, reached: Reached, before: Reached | None = None) -> Iterator[tuple[NDArray[np.bool_], ...]]:
+        """Yield pairs of groups that do not meet and must; a group may be paired with itself.
+
+        Those must meet that met ``before``, without those that reach nobody now; or, of a plan, of which one computes.
+        """
+        split = reached.on.shape[1]
+        rows, of = self._groups(reached.on if before is None else np.column_stack([reached.on, before.on]))
+        now, then = rows[:, :split], rows[:, split:]
+        computes = np.bincount(of, self.computes, len(rows)) > 0
+        due = computes[:, None] | computes if before is None else then @ then.T
+        judged = np.ones(len(of), bool) if before is None else ~reached.alone
+        for a, b in np.argwhere(np.triu(due & ~(now @ now.T))).tolist():
+            one, other = (of == a) & judged, (of == b) & judged
+            if one.any() and other.any() and (a != b or one.sum() > 1):
                 yield (one, other) if (one & self.computes).any() else (other, one)
 
     def named(self, servers: NDArray[np.bool_]) -> str:
@@ -246,8 +245,16 @@ class Reach:
 
     def parted(self, reached: Reached) -> list[str]:
         """Return pairs of groups that lost contact, as text; isolated servers are omitted."""
-        apart = self._apart(reached, reached.alone)
+        apart = self._apart(reached, self.whole)
         return [f"{self.named(one)} and {self.named(other)}" for one, other in apart]
+
+    def by_role(self, servers: NDArray[np.bool_]) -> str:
+        """Return how many of each role some servers are: ``10 of 12 storage, 2 of 2 management servers``."""
+        of_all, these = np.bincount(self.roles), np.bincount(self.roles[servers]).tolist()
+        said = [
+            f"{number:,} of {of_all[role]:,} {Role(role).name.lower()}" for role, number in enumerate(these) if number
+        ]
+        return f"{', '.join(said)} servers"
 
     def _fault(self, one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:
         if (one & other).any():
@@ -312,13 +319,9 @@ class Reach:
             return Reached(on, 0, np.ones(len(self.names), bool), ports)
         rows, of = self._groups(on)
         meets = (rows.astype(np.int64) @ rows.T.astype(np.int64) > 0).astype(np.int64)
-        computes = np.bincount(of, self.computes, len(rows)).astype(np.int64)
-        others = np.bincount(of, ~self.computes, len(rows)).astype(np.int64)
-        to_computes, to_others = meets @ computes, meets @ others
-        itself = np.diagonal(meets)
-        pairs = int(computes @ (to_computes - itself)) // 2 + int(computes @ to_others)
-        partners = np.where(self.computes, (to_computes + to_others - itself)[of], to_computes[of])
-        return Reached(on, pairs, partners == 0, ports)
+        servers = np.bincount(of, minlength=len(rows))
+        partners = meets @ servers - np.diagonal(meets)
+        return Reached(on, int(servers @ partners) // 2, partners[of] == 0, ports)
 
 
 def _by_switch(n: int, switch: NDArray[np.int64], *columns: NDArray[np.generic]) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
@@ -449,8 +449,7 @@ def require_leaf_ports(groups: Sequence[HostGroup], leaves: int, down: int, *, g
 
 
 def ports_wanted(groups: Sequence[HostGroup]) -> str:
-    """Format the sum of the adapters of all groups: ``600 gpu + 180 storage``."""
-    totals: dict[str, int] = {}
-    for group in groups:
-        totals[group.name] = totals.get(group.name, 0) + group.count
-    return " + ".join(f"{count:,} {name}" for name, count in totals.items()) or "no node"
+    """Format the sum of the adapters of all groups: ``600 gpu x 8 adapters + 180 storage``."""
+    adapters = Counter((group.name, group.count) for group in groups)
+    totals = (f"{count:,} {name}{f' x {n} adapters' * (n > 1)}" for (name, count), n in adapters.items())
+    return " + ".join(totals) or "no node"

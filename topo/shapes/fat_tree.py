@@ -104,7 +104,8 @@ class FatTree(ShapeModel):
         on_leaves = links_onto(grafts, "leaves")
         ports = sum(rail.count for rail in own) + on_leaves
         tree = self.for_ports(ports, catalog)
-        size = tree.size(ports, catalog, grafted=links_onto(grafts, "spines"))
+        each = groups[0].adapters if len(groups) == 1 else 1
+        size = tree.size(ports, catalog, grafted=links_onto(grafts, "spines"), each=each)
         require_leaf_ports(own, size.leaves, size.down, grafted=on_leaves)
         add_tree(builder, tree, size, own, catalog, grafts=grafts, prefix=prefix)
         return builder.build()
@@ -128,11 +129,11 @@ class FatTree(ShapeModel):
         keys = ("spines", "spine_switch", "parallel", "leaves_per_pod", "cores", "core_switch")
         return [key for key in keys if getattr(self, key) is not None]
 
-    def size(self, ports: int, catalog: Catalog, *, grafted: int = 0) -> TreeSize:
+    def size(self, ports: int, catalog: Catalog, *, grafted: int = 0, each: int = 1) -> TreeSize:
         """Work out a tree of at least ``ports`` leaf ports for nodes, joints and grafts, where the spec leaves it open.
 
-        Spines of two levels have ``grafted`` ports left. A DesignError has the numbers of the tree, and the nearest
-        that can be built.
+        Spines of two levels have ``grafted`` ports left. A DesignError has the numbers of the tree, the nearest that
+        can be built, and how many servers of ``each`` ports that is.
 
         >>> from topo.catalog.load import load_catalog
         >>> size = FatTree(switch="QM8700", levels=3).size(1_600, load_catalog())
@@ -174,7 +175,7 @@ class FatTree(ShapeModel):
         down *= leaf.parts
         leaves = self.leaves or max(-(-ports // down), 1)
         if self.levels != 3:
-            spines, parallel = _size_two(self, leaves, up, down, spine_radix, grafted)
+            spines, parallel = _size_two(self, leaves, up, down, spine_radix, grafted, each)
             return TreeSize(leaves, leaves, spines, parallel, down, leaf_radix, spine_radix)
         return _size_three(self, leaves, up, down, (leaf_radix, spine_radix, core_radix))
 
@@ -290,7 +291,7 @@ def _size_frame(tree: FatTree, leaf_chips: int, spine_chips: int, radix: int) ->
     return TreeSize(leaf_chips, leaf_chips, spine_chips, parallel, radix - spine_chips * parallel, radix, radix)
 
 
-def _size_two(tree: FatTree, leaves: int, up: int, down: int, radix: int, grafted: int) -> tuple[int, int]:
+def _size_two(tree: FatTree, leaves: int, up: int, down: int, radix: int, grafted: int, each: int) -> tuple[int, int]:
     """Spines of two levels, and the links that each has to a leaf."""
     if tree.spines:
         parallel = tree.parallel or up // tree.spines
@@ -305,9 +306,10 @@ def _size_two(tree: FatTree, leaves: int, up: int, down: int, radix: int, grafte
             fits = [spines for spines in fits if up // spines == tree.parallel]
         if not fits:
             links = f"{leaves} leaves x {up} uplinks" + (f" + {grafted} of grafts" if grafted else "")
+            servers = f", that is {radix * down // each:,} of these servers," if each > 1 else ""
             raise DesignError(
                 f"{links} need at least {wanted} spines of {radix} ports, and a leaf reaches at most {up}: two levels "
-                f"hold {radix * down:,} nodes at most with these switches; take zones or `levels: 3`"
+                f"hold {radix * down:,} adapter ports{servers} at most with these switches; take zones or `levels: 3`"
             )
         spines, parallel = fits[0], up // fits[0]
     most = radix // parallel

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,6 +29,21 @@ def test_cost_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "366" in shown
     assert "not in the total: 180 x storage-3fs" in shown
+
+
+def test_energy_of_a_year_stands_beside_that_of_all_years_and_what_it_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = tmp_path / "own.yaml"
+    spec.write_text(
+        "name: own\nnodes: {gpu: {model: dgx-h100, count: 16}}\nnetwork: {shape: fat-tree, switch: QM9700}\n"
+        "owning: {years: 5, pue: 1.3, price_per_kwh: 0.12, currency: USD}\n"
+    )
+    assert run(["cost", str(spec)]) == 0
+    said = capsys.readouterr().out
+    (year, all_years) = re.findall(r"at least ([\d,]+) USD (?:a year|in 5 years)", said)
+    assert int(all_years.replace(",", "")) == pytest.approx(5 * int(year.replace(",", "")), abs=3)
+    assert re.search("^not in the energy, typical power unknown: .*16 x dgx-h100", said, re.MULTILINE)
 
 
 def test_compare_computes_the_tables_of_the_paper_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,12 @@
 """What a failure takes away, on clusters that nobody drew, beside brute force over pairs of servers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from random import Random
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,17 +17,16 @@ from helpers.networks import HDR, Plain
 from helpers.strategies import examples
 from topo.amounts import Verdict
 from topo.cluster import Cluster
-from topo.fabric import Kind, Role
-from topo.failures.losses import _switches, find_losses, find_parting_switch, lose
+from topo.fabric import Fabric, Kind, Role
+from topo.failures.losses import Loss, _switches, find_losses, find_parting_switch, lose
 from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
 
 
-def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:
-    """Every pair that must reach one another and does: a walk through a graph for each subnet."""
-    role: dict[str, int] = {}
+def connected(fabrics: Sequence[Fabric], failed: Failed) -> set[frozenset[str]]:
+    """Every pair of servers that reach one another: a walk through a graph for each subnet."""
     pairs: set[frozenset[str]] = set()
-    for subnet, fabric in enumerate(cluster.fabrics):
+    for subnet, fabric in enumerate(fabrics):
         graph = nx.MultiGraph()
         graph.add_nodes_from(range(fabric.n_nodes))
         for link, (a, b) in enumerate(fabric.port_node[fabric.links].tolist()):
@@ -33,13 +34,25 @@ def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:
                 graph.add_edge(a, b)
         graph.remove_nodes_from(failed.switches.get(subnet, ()))
         adapters = [node for node in range(fabric.n_nodes) if fabric.kind[node] == Kind.HCA]
-        for node in adapters:
-            name = fabric.hosts[fabric.host[node]]
-            role[name] = min(role.get(name, 99), int(fabric.role[node]))
         for part in nx.connected_components(graph):
             here = {fabric.hosts[fabric.host[node]] for node in adapters if node in part} - failed.servers
             pairs |= {frozenset(pair) for pair in combinations(here, 2)}
-    return {pair for pair in pairs if Role.COMPUTE in {role[name] for name in pair}}
+    return pairs
+
+
+def roles(cluster: Cluster) -> dict[str, str]:
+    """The role of every server, in words."""
+    return {
+        fabric.hosts[fabric.host[node]]: Role(int(fabric.role[node])).name.lower()
+        for fabric in cluster.fabrics
+        for node in np.flatnonzero(fabric.kind == Kind.HCA)
+    }
+
+
+def named(loss: Loss) -> set[frozenset[str]]:
+    """Every pair of the groups that lost contact."""
+    groups = [tuple(map(topo.expand, text.split(" and "))) for text in loss.apart]
+    return {frozenset((a, b)) for one, other in groups for a in one for b in other if a != b}
 
 
 @examples(30)
@@ -47,9 +60,11 @@ def connected(cluster: Cluster, failed: Failed) -> set[frozenset[str]]:
 @pytest.mark.slow
 def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
     reach = Reach(cluster.fabrics)
-    whole = connected(cluster, Failed())
+    whole = connected(cluster.fabrics, Failed())
     assert reach.whole.pairs == len(whole)
-    assert bool(reach.faults()) == (len(whole) < reach.required)
+    role = roles(cluster)
+    wanted = {frozenset(pair) for pair in combinations(role, 2) if "compute" in {role[name] for name in pair}}
+    assert bool(reach.faults()) == bool(wanted - whole)
     subnet = random.randrange(len(cluster.fabrics))
     fabric = cluster.fabrics[subnet]
     failures = [Failed(switches={subnet: (random.randrange(fabric.n_switches),)}),
@@ -57,13 +72,16 @@ def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
                 Failed(switches={subnet: random.sample(range(fabric.n_switches), min(2, fabric.n_switches))},
                        servers=frozenset(random.sample(reach.names, 1)))]  # fmt: skip
     for failed in failures:
-        left, loss = connected(cluster, failed), lose(reach, failed)
+        left, loss = connected(cluster.fabrics, failed), lose(reach, failed)
         assert loss.pairs == len(whole) - len(left)
         still = {name for pair in left for name in pair}
-        cut = {name for pair in whole for name in pair} - still
+        cut = ({name for pair in whole for name in pair} - still) | failed.servers
         assert loss.servers == len(cut)
         assert loss.cut == (topo.compress(cut) if cut else "")
-        assert bool(loss.apart) == any(not pair & cut for pair in whole - left)
+        for word in ("compute", "storage", "management"):
+            mine, of_all = [name for name in cut if role[name] == word], [name for name in role if role[name] == word]
+            assert (f"{len(mine)} of {len(of_all)} {word}" in loss.roles) == bool(mine)
+        assert named(loss) == {pair for pair in whole - left if not pair & cut}
 
 
 @examples(20)
@@ -100,8 +118,10 @@ def test_the_worst_switch_is_found_among_all(cluster: Cluster) -> None:
     assert found.largest is not None
     most = max(loss.weight for loss in every)
     assert found.largest.weight == most
-    kinds = [loss for loss in found.worst if loss.kind not in ("link", "rack", "feed") and loss.weight == most]
-    assert sum(loss.alike for loss in kinds) == sum(loss.weight == most for loss in every)
+    alike = [loss for loss in every if (loss.weight, loss.roles) == (most, found.largest.roles)]
+    kinds = [loss for loss in found.worst if loss.kind not in ("link", "rack", "feed")
+             and (loss.weight, loss.roles) == (most, found.largest.roles)]  # fmt: skip
+    assert sum(loss.alike for loss in kinds) == len(alike)
 
 
 @pytest.mark.parametrize(("placement", "share"), [("border", 1.0), ("spread", 0.5)])
@@ -149,7 +169,7 @@ def sent(cluster: Cluster, subnet: int, failed: Failed) -> dict[int, float]:
 @examples(20)
 @given(clusters())
 def test_a_plan_survives_what_takes_nothing_from_servers_that_run(cluster: Cluster) -> None:
-    reach, whole = Reach(cluster.fabrics), connected(cluster, Failed())
+    reach, whole = Reach(cluster.fabrics), connected(cluster.fabrics, Failed())
     beyond: dict[str, int] = {"switch": 0}
     for subnet, fabric in enumerate(cluster.fabrics):
         before = sent(cluster, subnet, Failed())
@@ -158,18 +178,39 @@ def test_a_plan_survives_what_takes_nothing_from_servers_that_run(cluster: Clust
             loss, after = lose(reach, failed), sent(cluster, subnet, failed)
             left = [after[switch] / before[switch] for switch in after if before[switch]]
             assert loss.bandwidth == pytest.approx(1 - min(left, default=1.0))
-            assert loss.beyond == len(whole) - len(connected(cluster, failed))
+            assert loss.beyond == len(whole) - len(connected(cluster.fabrics, failed))
             beyond["switch"] = max(beyond["switch"], loss.beyond)
     for failed in (
         list_parts("rack", reach, catalog=cluster.catalog, layout=cluster.layout).values() if cluster.layout else ()
     ):
         others = {pair for pair in whole if not pair & failed.servers}
-        assert lose(reach, failed).beyond == len(others) - len(connected(cluster, failed))
-        beyond["rack"] = max(beyond.get("rack", 0), len(others) - len(connected(cluster, failed)))
+        assert lose(reach, failed, "rack").beyond == len(others) - len(connected(cluster.fabrics, failed))
+        beyond["rack"] = max(beyond.get("rack", 0), len(others) - len(connected(cluster.fabrics, failed)))
     checks = find_losses(cluster.fabrics, cluster.catalog, cluster.layout).survived(["switch", "rack"])
     for kind, check in zip(("switch", "rack"), checks, strict=True):
         verdict = Verdict.CANNOT_TELL if kind not in beyond else Verdict.EXCEEDED if beyond[kind] else Verdict.HOLDS
         assert (check.what, check.verdict) == (f"survives {kind}", verdict)
+
+
+@examples(20)
+@given(clusters(), st.randoms(use_true_random=False))
+def test_a_feed_that_takes_a_server_is_not_survived(cluster: Cluster, random) -> None:
+    """One model after the other runs on one feed, or not, by chance."""
+    if cluster.layout is None:
+        return
+    runs = {device.model: random.random() < 0.5 for device in cluster.layout.devices}
+    catalog = replace(
+        cluster.catalog,
+        **{kind: {model: replace(known, runs_on_one_feed=runs.get(model)) for model, known in models.items()}
+           for kind, models in (("switches", cluster.catalog.switches), ("nodes", cluster.catalog.nodes))},
+    )  # fmt: skip
+    down = {device.name for device in cluster.layout.devices if not runs[device.model]}
+    names = Reach(cluster.fabrics).names
+    failed = Failed({subnet: [node for node in range(fabric.n_switches) if fabric.label(node) in down]
+                     for subnet, fabric in enumerate(cluster.fabrics)}, servers=frozenset(down & {*names}))  # fmt: skip
+    holds = not down & {*names} and connected(cluster.fabrics, failed) == connected(cluster.fabrics, Failed())
+    (check,) = find_losses(cluster.fabrics, catalog, cluster.layout).survived(["feed"])
+    assert check.verdict == (Verdict.HOLDS if holds else Verdict.EXCEEDED)
 
 
 def test_half_the_uplinks_are_told_by_what_a_spine_takes() -> None:
@@ -220,13 +261,17 @@ def test_switches_that_are_tried_once_take_the_same(seed: int) -> None:
                 builder.link(a, port(a), b, port(b), topo.LinkSpeed(4 if tree else random.choice([2, 4]), "HDR"))
         for host in range(random.randint(2, 8)):
             for device in range(random.choice([1, 1, 2])):
-                role = Role.STORAGE if host % 3 == 2 else Role.COMPUTE
+                role = random.choice([Role.COMPUTE, Role.STORAGE, Role.MANAGEMENT])
                 key = builder.adapter(f"h{host}", f"d{device}", model="", host_model="", role=role)
                 at = random.choice(switches[: max(2, n - 2)])
                 builder.link(key, 1, at, port(at), topo.LinkSpeed(4, "HDR"))
         fabrics.append(builder.build())
     reach = Reach(fabrics)
+    whole = connected(fabrics, Failed())
     twins: dict[object, tuple[float, ...]] = {}
     for *_, failed, twin in _switches(reach):
-        loss = lose(reach, failed)
+        loss, gone = lose(reach, failed), whole - connected(fabrics, failed)
+        assert loss.pairs == len(gone)
+        assert named(loss) == {pair for pair in gone if not pair & {*topo.expand(loss.cut)}}
         assert twin is None or twins.setdefault(twin, loss.weight) == pytest.approx(loss.weight)
+        assert twin is None or twins.setdefault((twin, "roles"), loss.roles) == loss.roles

@@ -152,6 +152,17 @@ def test_two_levels_of_radix_k_hold_half_k_squared(k):
     check_consistent(full)
 
 
+@given(adapters=st.integers(2, 8), more=st.integers(1, 5))
+def test_servers_that_two_levels_hold_are_told_apart_from_their_ports(adapters: int, more: int) -> None:
+    """20 ports down on 40 leaves: as many servers as the message says fit, and no more."""
+    with pytest.raises(DesignError) as refused:
+        build(FatTree(switch="QM8700"), nodes(800 // adapters + more, adapters))
+    (most,) = re.findall(r"800 adapter ports, that is (\d+) of these servers,", str(refused.value))
+    assert 800 - adapters < int(most) * adapters <= 800
+    (fabric,) = build(FatTree(switch="QM8700"), nodes(int(most), adapters))
+    assert len(fabric.hosts) == int(most)
+
+
 @given(k=st.integers(1, 5).map(lambda half: 2 * half))
 def test_three_levels_of_radix_k_hold_a_quarter_of_k_cubed(k):
     half = k // 2
