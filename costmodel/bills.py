@@ -90,12 +90,8 @@ class Bill(Shown):
         """
         switches = {line.item for line in self.lines if line.kind == "switch"}
         others = sorted({name for model in switches for name in self.catalog.prices.get(model, ())})
-        known = (
-            name
-            for name in (UNITS, "USD", *others)
-            if switches and all(self.catalog.price(each, name) for each in switches)
-        )
-        return next(known, "USD")
+        names = (UNITS, "USD", *others) if switches else ()
+        return next((name for name in names if all(self.catalog.price(each, name) for each in switches)), "USD")
 
     def price(self, currency: str | None = None) -> Cost:
         """Look up the price of every line.

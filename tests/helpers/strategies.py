@@ -218,6 +218,6 @@ def seeds(count: int) -> list[object]:
     return [pytest.param(1, marks=pytest.mark.slow), *map(nightly, [0, *range(2, count)])]
 
 
-def nightly(*values: object) -> object:
+def nightly(*values: object, id: str | None = None) -> object:
     """Return parameters of a test that only a nightly run takes."""
-    return pytest.param(*values, marks=[pytest.mark.slow, pytest.mark.nightly])
+    return pytest.param(*values, id=id, marks=[pytest.mark.slow, pytest.mark.nightly])

@@ -3,6 +3,7 @@
 import pytest
 
 from helpers.clusters import zoned
+from helpers.strategies import nightly
 from plan.opensm_lab.ibsim import run_ibdmchk, simulated
 from routing.engines.balanced import route
 from routing.opensm.files import opensm_files
@@ -16,7 +17,6 @@ pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "ibnetdiscover", "us
 PAIRS = 2_432_040
 LEAST = 30_420
 """Pairs over each joint link when they are shared evenly: 780 x 780 / 20."""
-BY_NIGHT = [pytest.mark.slow, pytest.mark.nightly]
 
 
 @pytest.mark.parametrize("placement", ["border", "spread"])
@@ -48,18 +48,12 @@ def cabling(fabric):
     [
         pytest.param("spread", "minhop", 0, True, 1.2, id="minhop deadlocks"),
         pytest.param("spread", "updn", 1_216_800, False, 0, id="updn loses all pairs between zones"),
-        pytest.param("spread", "ftree", 1_216_800, False, 0, id="ftree loses them too", marks=BY_NIGHT),
-        pytest.param("spread", "dfsssp", 0, True, 1.2, id="dfsssp deadlocks on one lane", marks=BY_NIGHT),
+        nightly("spread", "ftree", 1_216_800, False, 0, id="ftree loses them too"),
+        nightly("spread", "dfsssp", 0, True, 1.2, id="dfsssp deadlocks on one lane"),
         pytest.param("spread", "nue", 0, False, 2, id="nue is complete without loops, and far from even"),
         pytest.param("border", "minhop", 0, False, 2, id="gathered: minhop overloads a joint link twice"),
-        pytest.param(
-            *("border", "updn", 1_216_800, False, 0), id="gathered: updn loses all pairs between zones", marks=BY_NIGHT
-        ),
-        pytest.param(
-            *("border", "dfsssp", 0, False, 1),
-            id="gathered: dfsssp happens to be even and free of loops",
-            marks=BY_NIGHT,
-        ),
+        nightly("border", "updn", 1_216_800, False, 0, id="gathered: updn loses all pairs between zones"),
+        nightly("border", "dfsssp", 0, False, 1, id="gathered: dfsssp happens to be even and free of loops"),
     ],
 )
 def test_stock_engines_of_opensm(placement, engine, missing, loops, load, tmp_path):

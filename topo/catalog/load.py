@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -233,10 +233,8 @@ class _Loading:
 
     def add_prices(self, rows: Sequence[Row]) -> None:
         fresh: dict[str, dict[str, list[PricePoint]]] = {}
-        free = [
-            row for row in rows if is_link_speed(row.model) or OF_A_ROOM.fullmatch(row.model)
-        ]  # of no table of models
-        for row in (*free, *self.known(row for row in rows if row not in free)):
+        free = {row.model for row in rows if is_link_speed(row.model) or OF_A_ROOM.fullmatch(row.model)}
+        for row in self.known(rows, free):
             where = row.source.where
             cells = {column: (text, row.source) for column, text in row.cells.items()}
             price = self.validate(PriceRow, row.model, cells, where)
@@ -247,10 +245,10 @@ class _Loading:
                 fresh.setdefault(row.model, {}).setdefault(price.currency, []).append(point)
         self.prices |= fresh
 
-    def known(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield the rows of models that there are; refuse the others."""
+    def known(self, rows: Iterable[Row], free: Container[str] = ()) -> Iterator[Row]:
+        """Yield the rows of models that there are, and of those that are in no table of models; refuse the others."""
         for row in rows:
-            if row.model in self.cells:
+            if row.model in self.cells or row.model in free:
                 yield row
             else:
                 self.refuse(row.source.where, f"the model {row.model}", "a model of the catalog", row.model, self.cells)
