@@ -52,7 +52,7 @@ def test_the_cure_cures() -> None:
 @examples(6)
 @given(
     model=st.sampled_from(["pcie-a100", "management", "storage-3fs"]),
-    count=st.integers(2, 30),
+    count=st.integers(2, 20),  # both adapters of 20 servers fill two leaves
     leaves=st.integers(2, 4),
 )
 def test_another_adapter_cures_in_the_only_network(model: str, count: int, leaves: int) -> None:
