@@ -20,6 +20,7 @@ from plan.folder import check_replaceable, write_folder
 from plan.inputs import SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument, route_as_asked
 from plan.pipeline import Progress, silent
 from plan.render.html import render_page
+from plan.render.junit import format_junit
 from routing import Routed
 from topo import (
     Cluster,
@@ -107,7 +108,7 @@ def diff(
     fabric : str, Path or Fabric
         The real fabric, in any form that `topo.read_fabric` accepts.
     output : str or Path, optional
-        Folder for the differences as CSV, as a page to print and as a drawing.
+        Folder for the differences as CSV, as a page to print, as a drawing and for CI servers.
     adopt : str or Path, optional
         Folder for the plan, routed with the GUIDs and LIDs of the fabric.
     subnet : str, optional
@@ -163,8 +164,14 @@ def diff(
     if output is not None:
         step("writing")
         drawing = draw(wanted, found.marks, title=table.title, unit="differences", marked=MARKED)
-        files = {"differences.csv": table.to_csv(), "differences.html": _crew_page(found)}
-        write_folder(Path(output), files | {"differences.svg": drawing.svg})
+        failures = [(one.kind, one.where, f"planned {one.planned}, found {one.found}: {one.do}") for one in found.found]
+        files: dict[str, str | bytes] = {
+            "differences.csv": table.to_csv(),
+            "differences.html": _crew_page(found),
+            "differences.svg": drawing.svg,
+            "junit.xml": format_junit(f"cabling of {wanted.name}", found.agreeing, failures),
+        }
+        write_folder(Path(output), files)
     if adopt is not None:
         source = "" if isinstance(planned, Fabric) else planned
         building.route(found.match.adopted, adopt, source=source, step=step)

@@ -15,9 +15,7 @@ from topo import HeddleError
 @click.command(short_help="Check cabling against a plan, or grow a plan into a larger one.")
 @click.argument("planned", type=FILE, metavar="PLAN")
 @fabric_argument
-@click.option(
-    "-o", "--output", type=FILE, help="Folder for the differences as CSV, as a page to print and as a drawing."
-)
+@click.option("-o", "--output", type=FILE, help="Folder for the differences as CSV, page, drawing and junit.xml.")
 @click.option("--adopt", type=FILE, help="Folder for PLAN, routed with the GUIDs and LIDs of FABRIC.")
 @subnet_option
 @currency_option

@@ -82,29 +82,30 @@ KINDS = {
     "sweep": ("plan.sweeps.spec", "SweepSpec", "Heddle sweep"),
 }
 """Module and name of the model of each kind of YAML, and the title of its schema."""
-OUTPUT = "plan.json"
+OUTPUTS = {"plan.json": "plan.schema.json", "diff": "diff.schema.json"}
+"""The file of the schema of what commands write."""
 
 
 @click.command()
-@click.argument("kind", type=click.Choice((*KINDS, OUTPUT)), default="cluster")
+@click.argument("kind", type=click.Choice((*KINDS, *OUTPUTS)), default="cluster")
 @as_json
 def schema(kind: str, as_json: bool) -> None:
     """Print the JSON Schema of a kind of YAML, for editors.
 
     KIND is the content of the YAML, by default the spec of a cluster. Editors with a YAML language server use the
-    schema to complete and check it. `plan.json` is the file of that name in an output folder. The output is always
-    JSON.
+    schema to complete and check it. `plan.json` is the file of that name in an output folder, `diff` what `plan diff
+    --json` prints of a fabric beside its plan. The output is always JSON.
     """
     print_json(schema_of(kind))
 
 
 def schema_of(kind: str) -> dict[str, Any]:
-    """Return the JSON Schema of a kind of YAML, or of ``plan.json``."""
+    """Return the JSON Schema of a kind of YAML, or of what a command writes."""
     from importlib import import_module, resources
     from importlib.metadata import version
 
-    if kind == OUTPUT:
-        found = json.loads(resources.files("plan").joinpath("plan.schema.json").read_text("utf-8"))
+    if kind in OUTPUTS:
+        found = json.loads(resources.files("plan").joinpath(OUTPUTS[kind]).read_text("utf-8"))
     else:
         module, name, title = KINDS[kind]
         found = getattr(import_module(module), name).model_json_schema() | {"title": title}

@@ -5,7 +5,9 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
+import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -15,6 +17,8 @@ import topo
 from helpers.relabel import relabelled, with_guids
 from plan.changes import walk_of
 from plan.cli import plan
+from plan.commands.spec import schema_of
+from topo.changes.differences import DIFFERENCE_KINDS
 
 LAB = topo.preset("lab-20").fabric
 
@@ -50,6 +54,8 @@ def test_the_list(dump: Path, tmp_path: Path) -> None:
     assert "1 differences" in drawing
     assert drawing.count(f'stroke="{topo.palette.LOADS[-1][1]}"') >= 2  # the link, and the legend
     assert "not as planned" in drawing
+    (case,) = ElementTree.parse(tmp_path / "list" / "junit.xml").getroot().findall("testcase/failure/..")
+    assert case.attrib["name"] == "leaf0:21 - spine0:1"
 
 
 def test_the_plan_of_another_fabric(dump: Path) -> None:
@@ -64,6 +70,10 @@ def test_for_programs(dump: Path) -> None:
     document = json.loads(said)
     assert (status, document["cables"], document["agreeing"]) == (1, 62, 61)
     assert document["differences"][0]["kind"] == "missing"
+    schema = schema_of("diff")
+    jsonschema.Draft202012Validator(schema).validate(document)
+    kinds = schema["properties"]["differences"]["items"]["properties"]["kind"]["enum"]
+    assert kinds == list(DIFFERENCE_KINDS)
     assert run("diff", dump, dump)[0] == 0
 
 
