@@ -11,6 +11,7 @@ import pytest
 
 import routing
 import topo
+from helpers.presets import routed_lab
 from helpers.random_fabrics import draw
 from plan.cli import run
 from routing.routed import Routed
@@ -91,7 +92,7 @@ def test_the_same_links_are_named_whatever_tool_has_printed_them(seed: int) -> N
 
 
 def test_pairs_that_cross_a_link_are_those_whose_walks_do() -> None:
-    routed, rng = routing.route(topo.preset("lab-20").fabric), np.random.default_rng(4)
+    routed, rng = routed_lab(), np.random.default_rng(4)
     fabric, ends = routed.fabric, routed.fabric.ends().tolist()
     ports = rng.choice(np.flatnonzero(fabric.peer >= 0), 12, replace=False)
     counters = {int(port): dict.fromkeys(ERRORS, 0) | {"PortRcvErrors": 99} for port in ports}
@@ -137,7 +138,7 @@ def test_links_below_their_rate_are_named_whatever_was_counted(seed: int) -> Non
 
 
 def test_the_command_names_a_link_below_its_rate_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     guid = int(routed.fabric.node_guid[0])
     file = tmp_path / "errors.txt"
     file.write_text(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import routing
 import simulate
 import topo
+from helpers.presets import read_preset, routed_lab
 from helpers.strategies import examples
 from helpers.trees import grow_tree
 from simulate import Network, play
@@ -20,8 +21,8 @@ from simulate.traffic import Servers, nccl_collective
 from simulate.traffic.flows import Flows
 from simulate.traffic.latency import PUBLISHED, PUBLISHED_LEAST, PUBLISHED_MOST, Latencies
 
-LAB = topo.preset("lab-20")
-ROUTED = routing.route(LAB.fabric)
+LAB = read_preset("lab-20")
+ROUTED = routed_lab()
 HOSTS = ROUTED.fabric.ends(role="compute")
 ALGORITHMS = ("ring", "halving-doubling", "double-binary-tree")
 
