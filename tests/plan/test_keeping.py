@@ -14,7 +14,7 @@ import routing
 import topo
 from helpers.presets import routed_lab
 from helpers.random_fabrics import draw
-from helpers.strategies import nightly
+from helpers.strategies import nightly, slow_but
 from plan import keeping
 from plan.cli import run
 from plan.keeping import next_stage, run_program
@@ -240,7 +240,7 @@ def test_the_command_and_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert prom.read_text() == "# TYPE heddle_keeper_holds gauge\nheddle_keeper_holds 0\n"
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", slow_but(range(2), 0))
 def test_a_list_is_read_again_where_it_says_something_else_and_only_there(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +264,7 @@ def test_a_list_is_read_again_where_it_says_something_else_and_only_there(
         site.keeper.keep()
 
 
+@pytest.mark.slow
 def test_a_list_that_is_written_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its old text is back in the next pass: that says what it said, and not what was read meanwhile."""
     site = random_site(0, tmp_path)

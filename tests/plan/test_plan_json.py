@@ -59,6 +59,7 @@ def test_build_and_route_have_one_list_of_keys(written: dict[str, dict[str, Any]
     assert (build["failures"], build["inputs"]["fabric_sha256"], route["inputs"]["spec_sha256"]) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_the_schema_describes_them(written: dict[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
     import jsonschema  # takes a second, in each process that collects tests
 

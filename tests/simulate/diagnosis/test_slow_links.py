@@ -124,6 +124,7 @@ def test_one_slow_pair_identifies_nothing() -> None:
     assert (found.identified, found.unclear) == ((), 1)
 
 
+@pytest.mark.slow
 def test_pairs_that_meet_on_a_link_are_a_collision_and_the_link_is_sound() -> None:
     rng = np.random.default_rng(0)
     routed = routing.route(twin("ndr-pod"), "balanced")
