@@ -43,6 +43,23 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Leave out values of the night by day: to make those 7,000 tests and to drop them again takes seconds."""
+    if "not nightly" not in metafunc.config.option.markexpr:
+        return
+    parametrize = metafunc.parametrize
+
+    def by_day(names, values, *args, ids=None, **options) -> None:  # type: ignore[no-untyped-def]
+        values = list(values)
+        kept = [value for value in values if all(mark.name != "nightly" for mark in getattr(value, "marks", ()))]
+        if not kept or isinstance(ids, list):  # none left would be a skip; a list of names is one name a value
+            kept = values
+        parametrize(names, kept, *args, ids=ids, **options)
+
+    metafunc.parametrize = by_day  # type: ignore[method-assign]
+
+
 def _is_there(tool: str) -> bool:
     if "/" in tool:  # a file, as a pattern below /: usr/lib/*/umad2sim/libumad2sim.so
         return any(Path("/").glob(tool.lstrip("/")))

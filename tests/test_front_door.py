@@ -30,7 +30,18 @@ ROOMS = (
 FACES = {face.__name__: face for face in (topo, routing, simulate, costmodel, plan, *ROOMS)}
 MOST = {"routing": 25, "simulate": 30}
 """Names of a face at most; the rest is in faces of rooms."""
-SLOW = {"trade_off", "bound", "compare", "draw_ports"}
+SLOW = {
+    "Bill",
+    "Cost",
+    "Fabric",
+    "bisection",
+    "bound",
+    "compare",
+    "draw_ports",
+    "fill_trays",
+    "serving_gbps",
+    "trade_off",
+}
 NAMES = [
     pytest.param(face, name, marks=[pytest.mark.slow] if name in SLOW else [])
     for face, module in FACES.items()

@@ -41,6 +41,7 @@ def load_script(repository: Path, name: str) -> ModuleType:
     return script
 
 
+@pytest.mark.slow
 def test_imports_go_in_one_direction(repository: Path) -> None:
     done = run(Path(sys.executable).with_name("lint-imports"), "--no-cache", cwd=repository)
     assert done.returncode == 0, done.stdout
@@ -67,6 +68,7 @@ def faces(path: Path, product: Collection[str]) -> set[str]:
     return names & {*PACKAGES}
 
 
+@pytest.mark.slow
 def test_no_module_enters_its_own_package_by_the_front_door(repository: Path) -> None:
     """What a face leads to may need the module that imports it: a circle that is closed only at run time.
 

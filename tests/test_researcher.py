@@ -96,6 +96,7 @@ def test_a_sweep_over_sizes(tmp_path: Path) -> None:
     assert plan.sweep(tmp_path / "sizes.yaml", tmp_path / "out").to_dict()["computed"] == 0
 
 
+@pytest.mark.slow
 def test_a_plan_built_checked_optimised_and_grown(tmp_path: Path) -> None:
     checked = plan.check(LAB)
     built = plan.build(LAB, tmp_path / "out", seed=1)

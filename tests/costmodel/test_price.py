@@ -11,6 +11,7 @@ from costmodel.bills import Bill, make_bill
 from costmodel.parts import Line, PartKind
 from costmodel.price import UNITS
 from helpers.clusters import tree, zoned
+from helpers.strategies import slow_but
 from topo.amounts import Range
 from topo.catalog.load import Catalog
 from topo.errors import HeddleError
@@ -112,7 +113,7 @@ def pod(model: str, count: int, switch: str = "QM9700") -> topo.Cluster:
     )
 
 
-@pytest.mark.parametrize("model", ["fire-flyer-2", "dgx-h100", "dgx-b200"])
+@pytest.mark.parametrize("model", slow_but(["fire-flyer-2", "dgx-h100", "dgx-b200"], "dgx-h100"))
 def test_half_of_the_prices_that_a_cluster_needs_are_known_and_each_missing_one_is_named_once(model: str) -> None:
     cost = costmodel.bill(topo.preset(model) if model == "fire-flyer-2" else pod(model, 128)).price("USD")
     needed = {row.line.item for row in cost.lines if not row.included}

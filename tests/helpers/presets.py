@@ -39,6 +39,12 @@ def subnets(name: str) -> tuple[Fabric, ...]:
 
 
 @cache
+def routed_lab() -> Routed:
+    """The smallest preset with its tables."""
+    return routed(read_preset("lab-20").fabric)
+
+
+@cache
 def routed(fabric: Fabric, engine: str | None = None) -> Routed:
     """A fabric with its tables, by the engine that its spec asks for or by another, routed once for all tests."""
     return route(fabric, engine)

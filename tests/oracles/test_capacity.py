@@ -13,7 +13,7 @@ from costmodel.optimise.capacity import COMPUTE, JOB, measure_capacity
 from costmodel.optimise.problem import Problem
 from helpers.clusters import CATALOG
 from helpers.networks import Plain, halves_of, plain
-from helpers.strategies import nightly
+from helpers.strategies import nightly, slow_but
 from topo.amounts import Verdict
 from topo.fabric import Role
 
@@ -150,7 +150,7 @@ def parts_servers(networks: list[Plain]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", [*range(60), *(nightly(seed) for seed in range(60, 1000))])
+@pytest.mark.parametrize("seed", [*slow_but(range(60), *range(12)), *(nightly(seed) for seed in range(60, 1000))])
 def test_each_need_is_met_or_missed_as_a_plain_count_has_it(seed: int) -> None:
     networks, needs = drawn(seed)
     fabrics = [replace(network.fabric(), name=f"rail{at}") for at, network in enumerate(networks)]

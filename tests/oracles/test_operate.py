@@ -8,7 +8,7 @@ import pytest
 import simulate
 from helpers.clusters import zoned
 from helpers.fluids import routed
-from helpers.strategies import nightly
+from helpers.strategies import nightly, slow_but
 from routing.routed import Routed
 from simulate.cluster.queue import Queue, QueuedJob, QueueSpec
 from simulate.cluster.run import ClusterRun
@@ -66,7 +66,7 @@ def sizes(jobs: list[QueuedJob]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("placement", ["random", "compact", "slurm-tree"])
-@pytest.mark.parametrize("seed", [*range(8), *(nightly(seed) for seed in range(8, 300))])
+@pytest.mark.parametrize("seed", [*slow_but(range(8), 0, 1), *(nightly(seed) for seed in range(8, 300))])
 def test_jobs_begin_and_end_when_nodes_are_free(seed: int, placement: str) -> None:
     """And node hours are conserved: those that jobs had are those that the run counts."""
     rng = np.random.default_rng(seed)

@@ -80,6 +80,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert heavy & set(done.stderr.split()) == set()
 
 
+@pytest.mark.slow
 def test_a_small_check_imports_no_solver(repository: Path) -> None:
     heavy = {"scipy", "pulp", "numba", "networkx", "matplotlib", "simpy", "pandas"}
     code = (
@@ -319,7 +320,7 @@ def test_with_json_every_error_is_one_object(
         assert wrong in result["errors"][0]["message"]
 
 
-@pytest.mark.parametrize("asked", ["schema", "--help"])
+@pytest.mark.parametrize("asked", [pytest.param("schema", marks=pytest.mark.slow), "--help"])
 def test_full_disk_is_told(asked: str) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = plan_command(asked, stdout=full, stderr=subprocess.PIPE)

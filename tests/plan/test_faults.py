@@ -72,6 +72,7 @@ def test_a_file_is_what_its_name_says_or_refused(command, name, tmp_path, capsys
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.slow
 def test_a_plan_with_an_island_is_refused(tmp_path, capsys):
     spec = tmp_path / "island.yaml"
     spec.write_text(

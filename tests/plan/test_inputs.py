@@ -57,6 +57,7 @@ def test_a_built_folder_is_the_fabric_of_its_spec(name: str, plans: Callable[[st
     np.testing.assert_array_equal(of_folder.tables.lft[ends[:n]][:, lid], of_spec.tables.lft[:, lid])
 
 
+@pytest.mark.slow
 def test_of_several_subnets_one_is_named(tmp_path: Path) -> None:
     spec = tmp_path / "pair.yaml"
     spec.write_text(PLANES)

@@ -12,8 +12,9 @@ import pytest
 import plan
 import routing
 import topo
+from helpers.presets import routed_lab
 from helpers.random_fabrics import draw
-from helpers.strategies import nightly
+from helpers.strategies import nightly, slow_but
 from plan import keeping
 from plan.cli import run
 from plan.keeping import next_stages, run_program
@@ -150,7 +151,7 @@ def test_no_pair_is_lost_from_stage_to_stage(seed: int, tmp_path: Path) -> None:
 
 def test_a_better_table_is_loaded_although_a_host_was_moved(tmp_path: Path) -> None:
     """One host in another port does not keep a dead link from being repaired."""
-    site = Site(routing.route(topo.preset("lab-20").fabric), tmp_path)
+    site = Site(routed_lab(), tmp_path)
     fabric = site.fabric
     host = int(fabric.port_of(fabric.ends())[3])
     leaf = int(fabric.peer_node[host])
@@ -167,7 +168,7 @@ def test_a_better_table_is_loaded_although_a_host_was_moved(tmp_path: Path) -> N
 
 
 def test_a_replaced_switch_is_named_and_the_rest_is_repaired(tmp_path: Path) -> None:
-    site = Site(routing.route(topo.preset("lab-20").fabric), tmp_path)
+    site = Site(routed_lab(), tmp_path)
     guid, port_guid = site.fabric.node_guid.copy(), site.fabric.port_guid.copy()
     spine = site.fabric.n_switches - 1
     guid[spine] += 1 << 40
@@ -192,7 +193,7 @@ def test_tables_with_credit_loops_are_replaced_at_once(tmp_path: Path) -> None:
 
 
 def test_bad_views_and_switches_are_refused(tmp_path: Path) -> None:
-    site = Site(routing.route(topo.preset("lab-20").fabric), tmp_path)
+    site = Site(routed_lab(), tmp_path)
     file, held = site.file.read_bytes(), site.held
     spines = np.flatnonzero(site.fabric.is_inner & (site.fabric.port_node < 2))
     site.show(site.fabric.without(spines))
@@ -240,7 +241,7 @@ def test_the_command_and_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert prom.read_text() == "# TYPE heddle_keeper_holds gauge\nheddle_keeper_holds 0\n"
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", slow_but(range(2), 0))
 def test_a_list_is_read_again_where_it_says_something_else_and_only_there(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +265,7 @@ def test_a_list_is_read_again_where_it_says_something_else_and_only_there(
         site.keeper.keep()
 
 
+@pytest.mark.slow
 def test_a_list_that_is_written_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its old text is back in the next pass: that says what it said, and not what was read meanwhile."""
     site = random_site(0, tmp_path)

@@ -109,6 +109,7 @@ def test_the_traffic_that_a_spec_names_is_that_of_the_option(tmp_path: Path) -> 
         building.check(own)
 
 
+@pytest.mark.slow
 def test_no_figure_is_above_its_own_bound() -> None:
     """On small trees at random: the mean of a sample of halves is above the bound over all halves now and then."""
     rng, above = np.random.default_rng(0), 0

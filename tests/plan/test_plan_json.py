@@ -5,13 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import lazy_loader
 import pytest
 
 from plan.cli import run
 from topo.catalog.load import config_root
-
-jsonschema = lazy_loader.load("jsonschema")  # which takes longer to import than most tests
 
 LAB = config_root() / "lab-20.yaml"
 GOLDEN = Path(__file__).with_name("plan_json_keys.txt")
@@ -62,7 +59,10 @@ def test_build_and_route_have_one_list_of_keys(written: dict[str, dict[str, Any]
     assert (build["failures"], build["inputs"]["fabric_sha256"], route["inputs"]["spec_sha256"]) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_the_schema_describes_them(written: dict[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    import jsonschema  # takes a second, in each process that collects tests
+
     assert run(["schema", "plan.json"]) == 0
     schema = json.loads(capsys.readouterr().out)
     jsonschema.Draft202012Validator.check_schema(schema)

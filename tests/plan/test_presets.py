@@ -90,6 +90,7 @@ def test_frames_are_the_same_fabric_with_half_the_cables():
     assert bill_of_boxes.count("cable") - bill_of_frames.count("cable") == 1_600
 
 
+@pytest.mark.slow
 def test_the_baseline_without_its_cores_is_the_one_by_arithmetic():
     source = read_preset("dgx-baseline")
     plain = source.spec.model_copy(update={"network": source.spec.network.model_copy(update={"cores": None})})

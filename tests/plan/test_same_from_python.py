@@ -49,6 +49,7 @@ def test_verify(built: Path, printed: Printed, tmp_path: Path) -> None:
         plan.verify(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loads", ["none", "tables", "simulation"])
 def test_draw(loads: str, built: Path, printed: Printed, tmp_path: Path) -> None:
     played = tmp_path / "played"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import routing
 import topo
+from helpers.presets import routed_lab
 from helpers.strategies import Case, cases, examples, tree
 from routing.engines.base import route
 from routing.names import end_label, find_end, find_ends, find_link, find_part, find_ports, find_switch
@@ -17,7 +18,7 @@ from routing.routed import Routed
 from routing.studies.loss import study_loss
 from topo.errors import HeddleError
 
-LAB = routing.route(topo.preset("lab-20").fabric)
+LAB = routed_lab()
 HOSTS = LAB.fabric.ends()[:2].tolist()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import topo
-from helpers.strategies import examples
+from helpers.strategies import examples, slow_but
 from helpers.trees import grow_tree
 from topo.catalog.load import load_catalog
 from topo.cluster import parse
@@ -35,7 +35,7 @@ def test_a_taper_is_that_of_the_spec() -> None:
     assert leaf.taper == pytest.approx(3.0, rel=0.1)
 
 
-@pytest.mark.parametrize("name", ["fire-flyer-2", "direct-zones", "dragonfly", "lab-20"])
+@pytest.mark.parametrize("name", ["lab-20", *slow_but(["fire-flyer-2", "direct-zones", "dragonfly"])])
 def test_free_ports_of_zones_add_up(name: str) -> None:
     (fabric,) = topo.preset(name).fabrics
     for row in topo.count_ports([fabric]).classes:

@@ -16,6 +16,7 @@ from topo.fabric import Fabric, Kind
 from topo.speeds import SPEEDS
 
 
+@pytest.mark.slow
 @given(fabrics(), st.data())
 def test_flow_is_what_networkx_finds(fabric: Fabric, data: st.DataObject) -> None:
     adapters = np.flatnonzero(fabric.kind == Kind.HCA).tolist()

@@ -83,6 +83,7 @@ def test_the_certificate_is_the_bill_at_the_terms(tmp_path: Path) -> None:
     assert cost.network.middle == pytest.approx(found.winner.price)
 
 
+@pytest.mark.slow
 def test_a_price_for_everything_counts_servers() -> None:
     """60 servers cost 5.4 million: what is left decides on the network; nobody gets one for less than its price."""
     open_ended = costmodel.optimise(needs()).winner

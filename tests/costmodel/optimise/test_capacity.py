@@ -9,13 +9,14 @@ from costmodel.optimise.capacity import measure_capacity
 from costmodel.optimise.problem import Problem
 from helpers.clusters import CATALOG, gpus, storage
 from helpers.networks import plain_tree
+from helpers.strategies import slow_but
 from topo.amounts import Verdict
 from topo.catalog.load import load_catalog
 from topo.fabric import Role
 from topo.shapes.fat_tree import FatTree
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", slow_but(range(10), 0, 1))
 def test_a_job_on_all_nodes_and_the_bisection_of_all_nodes_are_one_figure(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from costmodel.optimise.design import evaluate
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.search import roots
 from helpers.needs import needs, small_catalog
+from helpers.strategies import slow_but
 from topo.amounts import Verdict
 from topo.errors import DesignError
 from topo.shapes import Shape
@@ -84,8 +85,8 @@ def shape(branch: Branch) -> str:
     return branch.shape().model_dump_json(exclude_defaults=True)
 
 
-@pytest.mark.parametrize("count", [4, 8])
-@pytest.mark.parametrize("share", [0.2, 0.5])
+@pytest.mark.parametrize("count", slow_but([4, 8], 4))
+@pytest.mark.parametrize("share", slow_but([0.2, 0.5], 0.5))
 @pytest.mark.parametrize("family", EVERY)
 def test_no_network_that_does_is_left_out_and_the_price_is_that_of_the_bill(
     family: str, share: float, count: int

@@ -517,6 +517,7 @@ def test_every_server_of_a_half_gets_what_is_needed_and_pairs_on_one_leaf_do_not
     assert "all needs hold, proven" in found.certificate
 
 
+@pytest.mark.slow
 def test_a_winner_whose_bandwidth_is_only_not_refuted_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuts, "MOST_ENUMERATED", -1)
     monkeypatch.setattr(cuts, "MOST_PROVEN", -1)
@@ -528,6 +529,7 @@ def test_a_winner_whose_bandwidth_is_only_not_refuted_says_so(monkeypatch: pytes
     assert found.winner.price == optimise(needs(60, families=["hyperx"]), CATALOG).bound
 
 
+@pytest.mark.slow
 def test_of_several_finalists_one_is_proven_where_the_winner_is_not() -> None:
     def doubt(asked: Needs, cluster: Cluster) -> list[Check]:
         return [] if cluster.spec.network.shape == "fat-tree" else [Check(JOB, Verdict.CANNOT_TELL, "doubted")]

@@ -13,6 +13,7 @@ from topo.catalog.load import config_root
 SPEC = str(config_root() / "fire-flyer-2.yaml")
 
 
+@pytest.mark.slow
 def test_cost_in_money_names_every_gap(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cost", SPEC, "--currency", "USD", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -50,6 +50,7 @@ def test_without_one_of_four_planes_an_all_to_all_takes_more_by_what_its_adapter
     assert 8 / 6 <= less["jobs"][0]["time_s"] / whole["jobs"][0]["time_s"] <= 2.001
 
 
+@pytest.mark.slow
 def test_more_queue_pairs_are_faster_and_the_same_seed_gives_the_same(small: Path, capsys: Captured) -> None:
     few, many = (played(capsys, small, "--ecmp", k, "--draws", "5") for k in ("1", "16"))
     assert few["makespan_s"] > many["makespan_s"]

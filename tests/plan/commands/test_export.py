@@ -70,7 +70,7 @@ def test_every_format_alone_is_what_the_build_has(format: str, name: str, specs:
         assert whole == built[path] == of_folder[path], path
 
 
-@pytest.mark.parametrize("name", ["lab", "pair"])
+@pytest.mark.parametrize("name", ["lab", pytest.param("pair", marks=pytest.mark.slow)])
 def test_the_formats_together_are_the_folder(name: str, specs: dict[str, tuple[Path, Path]]) -> None:
     folder = specs[name][1]
     made = [path for export in (EXPORTS[name] for name in OF_BUILD) for path in export.files_of(folder)]

@@ -123,6 +123,7 @@ def test_roles_come_from_rules_or_from_lists_of_guids(tmp_path, capsys) -> None:
     assert "1 compute, 15 management" in said.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("endpoints", "ends"), [("hca", 9), ("adapters", 9), ("all", 15)])
 def test_who_talks_to_whom_is_for_the_user_to_say(endpoints, ends, tmp_path, capsys) -> None:
     status, told = route(capsys, dump(tmp_path, tree(3).fabric), "-o", tmp_path / "out", "--endpoints", endpoints)
@@ -165,6 +166,7 @@ def test_tables_that_do_not_hold_are_refused_with_their_place(case, says, tmp_pa
     assert says in said
 
 
+@pytest.mark.slow
 def test_an_engine_that_does_not_take_the_fabric(tmp_path, capsys) -> None:
     path = dump(tmp_path, zoned("border", leaves=8, spines=4, n_gpus=100, n_storage=4, ports=4))
     assert run(["route", str(path), "-o", str(tmp_path / "out"), "--engine", "fat-tree"]) == 1
@@ -328,6 +330,7 @@ def test_tables_by_role_are_shown_where_there_are_roles(tmp_path, capsys) -> Non
     assert "│ storage" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_tables_are_made_for_the_jobs_that_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = "configs/lab-20.yaml"
     demand = tmp_path / "demand.csv"

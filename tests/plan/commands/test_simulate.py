@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from helpers import twins
-from helpers.strategies import nightly
+from helpers.strategies import nightly, slow_but
 from plan.cli import run
 from plan.inputs import find_preset, read_fabric_argument, read_routed_argument
 from routing.engines.base import ENGINES
@@ -139,6 +139,7 @@ def test_jobs_that_share_a_link_slow_each_other_down(tmp_path: Path, capsys: Cap
 # What it is pointed at
 
 
+@pytest.mark.slow
 def test_a_spec_its_folder_and_its_fabric_with_tables_give_the_same(
     lab: Path, tmp_path: Path, capsys: Captured
 ) -> None:
@@ -558,7 +559,7 @@ def test_a_deadlock_is_status_1_and_drawn(tmp_path: Path, capsys: Captured) -> N
     assert "<svg" in (out / "deadlock.svg").read_text()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", slow_but(range(6), 0, 1))
 def test_caveats_are_the_same_with_and_without_json(seed: int, tmp_path: Path, capsys: Captured) -> None:
     rng = np.random.default_rng(seed)
     one = {"name": "a", "size": "1 MB", "ranks": int(rng.integers(2, 5))}

@@ -77,6 +77,7 @@ def test_whole_tables_hold(fabric, whole, tmp_path, capsys) -> None:
     assert "holds" in text
 
 
+@pytest.mark.slow
 def test_load_is_told_by_level_although_the_dump_names_none(fabric, whole, tmp_path, capsys) -> None:
     _, told, text = verify(fabric, whole, tmp_path, capsys)
     levels = {tuple(item["levels"]) for item in told["load"]["classes"]}
@@ -113,6 +114,7 @@ def test_a_wrong_entry_at_the_last_switch(fault, says, fabric, whole, tmp_path, 
     assert line == f"missing: {example['text']}"
 
 
+@pytest.mark.slow
 def test_a_forwarding_loop(fabric, whole, tmp_path, capsys) -> None:
     leaf, dest = leaf_of_zone(fabric, 0), host_on(fabric, leaf_of_zone(fabric, 0, 2))
     spine = int(fabric.peer_node[fabric.port_id(leaf, int(whole.lft[leaf, whole.lid[dest]]))])

@@ -23,6 +23,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_fabric_without_pairs_is_not_proven(lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dump = (lab / "fabric.ibnetdiscover").read_text(encoding="utf-8")
     cut = tmp_path / "cut"

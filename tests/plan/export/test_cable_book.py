@@ -102,6 +102,7 @@ def test_without_a_floor_plan_it_goes_device_by_device() -> None:
     assert len(read.sections) - 1 == fabric.n_switches + len(fabric.hosts)
 
 
+@pytest.mark.slow
 @given(fabrics(), st.sampled_from(["<script>x</script>", "a&b", '"', "</style>", "{{ x }}", "\u202e"]))
 @settings(max_examples=20)
 def test_a_name_is_text_whatever_it_holds(fabric: Fabric, name: str) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def test_the_header_is_the_agreed_one() -> None:
     )
 
 
+@pytest.mark.slow
 def test_fire_flyer_2() -> None:
     rows = schedule(zoned())
     assert len(rows) == 3_200

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 import costmodel
 import routing
 import topo
+from helpers.presets import routed_lab
 from plan.export.bom import format_bom_csv, format_bom_xlsx
 from plan.export.graphs import format_dot, format_graphml
 from plan.export.names import system_type, word_of, yaml_text
@@ -193,7 +194,7 @@ def test_what_a_shell_reads_holds_plain_names_or_is_refused(name):
 @pytest.mark.slow
 def test_opensm_reads_the_lines_that_there_are():
     files = opensm_files(routing.route(hostile_everywhere()))
-    plain = opensm_files(routing.route(topo.preset("lab-20").fabric))
+    plain = opensm_files(routed_lab())
     assert files.keys() == plain.keys()
     for file, content in files.items():
         text, usual = (

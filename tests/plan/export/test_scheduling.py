@@ -191,6 +191,7 @@ def test_a_site_checks_its_file(tmp_path: Path) -> None:
     assert CliRunner().invoke(plan, ["export", lab, "dot", "--check", str(file)]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_one_subnet_is_exported_alone(tmp_path: Path) -> None:
     spec = str(topo.config_root() / "dgx-a100-superpod.yaml")
     for subnet, units in ((None, 7), ("dgx-a100-superpod", 7), ("dgx-a100-superpod-storage", 8)):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import routing
 import simulate
 import topo
+from helpers.presets import routed_lab
 from plan.inputs import find_preset
 from plan.pipeline import BUILD, ROUTE, Plan, run_passes
 from plan.report.document import Report, page_of, run_page, simulation_page
@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pages["hostile"] = page_of(run_passes(Plan(HOSTILE, fabrics=(spoilt,)), ROUTE))
     for name, page in pages.items():
         (out / f"{name}.html").write_text(format_report(Report([page], [])), encoding="utf-8")
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     played = simulate.play(routed, simulate.read_workload(find_preset("workloads", "allreduce", "-w"), routed.fabric))
     job = {"name": "a", "nodes": 12, "steps": 200, "forward": "1 s", "backward": "1 s", "copies": 2}
     day = simulate.cluster.ClusterRun(

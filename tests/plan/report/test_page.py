@@ -16,6 +16,7 @@ import pytest
 import routing
 import simulate
 import topo
+from helpers.presets import routed_lab
 from plan.cli import run as run_command
 from plan.folder import write_folder
 from plan.inputs import find_preset
@@ -130,7 +131,7 @@ def test_a_page_that_is_not_ours_is_refused(report: Report, tmp_path: Path, spoi
 
 
 def test_a_simulation_brings_its_channels() -> None:
-    subnet = routing.route(topo.preset("lab-20").fabric)
+    subnet = routed_lab()
     workload = simulate.read_workload(find_preset("workloads", "allreduce", "WORKLOAD"), subnet.fabric)
     simulation = simulate.play(subnet, workload)
     page = simulation_page(simulation, "one")

@@ -46,6 +46,7 @@ def contents(out: Path) -> dict[str, bytes]:
 GRID = "  nodes.gpu.count: [4, 8, 12, 400]\n  network.leaves: [2, 3]\n"
 
 
+@pytest.mark.slow
 def test_each_point_is_a_row_and_what_fails_says_why(tmp_path: Path, capsys: Captured) -> None:
     file, out = sweep(tmp_path, GRID, more="better: {counts.switches: low, counts.gpus: high}\n"), tmp_path / "out"
     assert run(["sweep", str(file), "-o", str(out), "--json"]) == 0
@@ -75,6 +76,7 @@ def test_a_figure_that_no_point_knows_ranks_nothing_and_loses_nothing(tmp_path: 
     assert "found 'cost.totall'; expected a figure of the points" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_no_point_is_computed_twice(tmp_path: Path, capsys: Captured) -> None:
     file, out = sweep(tmp_path, GRID), tmp_path / "out"
     assert run(["sweep", str(file), "-o", str(out), "--json"]) == 0
@@ -380,6 +382,7 @@ def with_files(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_all_files_of_a_point_travel(tmp_path: Path) -> None:
     """Elsewhere, where no file of the sweep is, a point has the same bytes."""
     tasks = tasks_of(*read_sweep(with_files(tmp_path / "base")))

@@ -91,6 +91,7 @@ def fullest_of_all_to_all(routed: Routed, hosts: np.ndarray) -> int:
     return int(count[fabric.inner].max(initial=0))
 
 
+@pytest.mark.slow
 def test_figures_are_what_a_walk_of_every_pair_finds() -> None:
     fabric = FABRICS["dead links"]()
     for row in routing.route(fabric, "auto").candidates:
@@ -128,6 +129,7 @@ def test_tables_know_that_a_cable_is_slow() -> None:
     assert aware < 0.5 * unaware
 
 
+@pytest.mark.slow
 def test_tables_are_for_what_the_spec_says() -> None:
     """On a Dragonfly, where no tables are best in all, each purpose is served best by its own."""
     text = (topo.config_root() / "dragonfly.yaml").read_text().partition("routing:")[0]

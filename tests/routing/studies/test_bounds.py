@@ -13,7 +13,7 @@ import routing.studies.bounds as bounds
 from helpers import strategies
 from helpers.random_fabrics import Draft, draw
 from helpers.relabel import relabelled
-from helpers.strategies import examples
+from helpers.strategies import examples, slow_but
 from helpers.trees import grow_tree
 from helpers.twins import twin
 from routing.engines.base import ENGINES
@@ -159,7 +159,7 @@ def test_known_bounds_of_machines() -> None:
     assert routing.studies.bound(twin("ndr-pod")).max_load == 630
 
 
-@pytest.mark.parametrize("sizes", [(4, 4), (3, 5), (2, 6)])
+@pytest.mark.parametrize("sizes", slow_but([(4, 4), (3, 5), (2, 6)], (2, 6)))
 def test_lengths_find_a_bottleneck_that_is_no_group(sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Full meshes with one cable between them: it carries all pairs across, and no zone or level says so.
 

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-import routing
 import simulate
 import topo
+from helpers.presets import routed_lab
 from simulate.cluster.year import draw_course
 
 QUEUE = {
@@ -27,7 +27,7 @@ def spans(svg: str, said: str) -> float:
 
 @pytest.mark.parametrize("hours", [0.5, 3.0])
 def test_bars_and_curves_are_those_of_the_run(hours: float) -> None:
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     run = simulate.cluster.ClusterRun(simulate.Network.of(routed, latency_s=0), simulate.cluster.parse_queue(QUEUE))
     run.play(hours * 3600)
     for job, record in zip(run.jobs, run.records, strict=True):

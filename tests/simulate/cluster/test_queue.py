@@ -84,6 +84,7 @@ def test_refuses(text: str, says: str) -> None:
     assert all(finding.where.startswith("queue:") for finding in refusal.value.findings)
 
 
+@pytest.mark.slow
 def test_copies_are_counted() -> None:
     entry = "- {name: job%d, nodes: 1, steps: 1, forward: 1 s, backward: 0 s, copies: 1000}\n"
     lines = "".join(entry % number for number in range(QUEUE_JOBS.limit // 1000))

@@ -8,6 +8,7 @@ from scipy import stats
 
 import routing
 import topo
+from helpers.presets import read_preset, routed_lab
 from simulate.cluster import year
 from simulate.cluster.degradation import Degradation
 from simulate.cluster.failures import RATES, YEAR_S, FailureSpec
@@ -15,8 +16,8 @@ from simulate.cluster.year import HOUR_S, Course, Outage, _Seen, draw_course, pl
 from topo.failures.parts import list_parts
 from topo.failures.reach import Reach
 
-LAB = topo.preset("lab-20")
-ROUTED = (routing.route(LAB.fabric),)
+LAB = read_preset("lab-20")
+ROUTED = (routed_lab(),)
 REACH = Reach(LAB.fabrics)
 SMALL = topo.parse({"name": "small", "nodes": {"gpu": {"model": "pcie-a100", "count": 8}},
                     "network": {"shape": "fat-tree", "switch": "QM8700", "leaves": 2, "spines": 2}})  # fmt: skip

@@ -5,14 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import routing
 import simulate
-import topo
+from helpers.presets import routed_lab
 from simulate.diagnosis.counters import are_counters, parse_counters
 from topo.errors import FormatError
 from topo.fabric import Fabric
 
-ROUTED = routing.route(topo.preset("lab-20").fabric)
+ROUTED = routed_lab()
 FABRIC = ROUTED.fabric
 RNG = np.random.default_rng(0)
 PLUGGED = np.flatnonzero(FABRIC.peer >= 0)

@@ -2,12 +2,11 @@
 
 import pytest
 
-import routing
-import topo
+from helpers.presets import routed_lab
 from simulate.diagnosis.measured import parse_measured
 from topo.errors import FormatError
 
-ROUTED = routing.route(topo.preset("lab-20").fabric)
+ROUTED = routed_lab()
 
 
 def test_a_list_and_a_matrix_say_the_same() -> None:

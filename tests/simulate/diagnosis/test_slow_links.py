@@ -6,6 +6,7 @@ import pytest
 import routing
 import simulate
 import topo
+from helpers.presets import routed_lab
 from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
 from helpers.strategies import nightly
@@ -87,7 +88,7 @@ def test_nothing_is_identified_without_a_fault(seed: int) -> None:
 
 def test_a_receiver_that_is_slow_is_not_taken_for_a_slow_sender() -> None:
     rng = np.random.default_rng(0)
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     slow = routed.fabric.ends(role="compute")[3]
     measured = measure(routed, pairs_of(routed.fabric, 300, rng), {}, rng)
     gbps = np.where(measured.dst == slow, measured.gbps / 2, measured.gbps)
@@ -113,7 +114,7 @@ def test_two_slow_links_are_both_found() -> None:
 
 def test_one_slow_pair_identifies_nothing() -> None:
     rng = np.random.default_rng(0)
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     measured = measure(routed, pairs_of(routed.fabric, 200, rng), {}, rng)
     gbps = measured.gbps.copy()
     gbps[17] /= 3
@@ -123,6 +124,7 @@ def test_one_slow_pair_identifies_nothing() -> None:
     assert (found.identified, found.unclear) == ((), 1)
 
 
+@pytest.mark.slow
 def test_pairs_that_meet_on_a_link_are_a_collision_and_the_link_is_sound() -> None:
     rng = np.random.default_rng(0)
     routed = routing.route(twin("ndr-pod"), "balanced")

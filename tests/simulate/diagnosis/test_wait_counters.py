@@ -7,8 +7,8 @@ import pytest
 
 import routing
 import simulate
-import topo
 from helpers.counted import count
+from helpers.presets import routed_lab
 from helpers.strategies import nightly
 from simulate.diagnosis.wait_counters import explain_waits
 from topo.errors import HeddleError
@@ -51,7 +51,7 @@ def test_how_often_the_cause_comes_first() -> None:
 
 
 def lab() -> tuple[routing.Routed, np.ndarray, np.ndarray]:
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     return routed, np.full(routed.fabric.n_ports, 1e9), np.zeros(routed.fabric.n_ports)
 
 

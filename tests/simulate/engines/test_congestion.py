@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 
-import routing
 import simulate
-import topo
+from helpers.presets import routed_lab
 from simulate.engines.congestion import Congestion
 
-NETWORK = simulate.Network.of(routing.route(topo.preset("lab-20").fabric), latency_s=0)
+NETWORK = simulate.Network.of(routed_lab(), latency_s=0)
 TICK_S = 1e-9
 
 

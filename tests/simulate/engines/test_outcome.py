@@ -6,6 +6,7 @@ import pytest
 import routing
 import simulate
 import topo
+from helpers.presets import routed_lab
 
 
 def test_flows_are_shown_by_the_names_of_their_ends() -> None:
@@ -35,7 +36,7 @@ def test_it_is_said_how_many_flows_join_adapters_of_one_server(seed: int) -> Non
     ]
     job = {"name": "a", "kind": "gpu-collective", "collective": "all-to-all", "size": "1 MB"}
     played = simulate.play(routed, simulate.parse_workload({"jobs": [job]}, fabric))
-    lab = routing.route(topo.preset("lab-20").fabric)
+    lab = routed_lab()
     alone = simulate.play(lab, simulate.all_to_all(lab.fabric.ends(role="compute"), "1 MB"))
     assert not any("adapters, not GPUs" in one for one in (*played.outcome.caveats, *alone.caveats))
 

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 
 from helpers.fluids import hosts, routed
+from helpers.presets import routed_lab
 from helpers.trees import grow_tree
-from routing import route
 from routing.routed import Routed
 from simulate import Flows, Network, find_bottlenecks, parse_workload, play, preset
 from simulate.workload.bottlenecks import critical_segments
 from simulate.workload.play import Simulation, job_results
-from topo import preset as cluster
 from topo.errors import HeddleError
 
-ROUTED = route(cluster("lab-20").fabric)
+ROUTED = routed_lab()
 HOSTS = ROUTED.fabric.ends(role="compute")
 
 

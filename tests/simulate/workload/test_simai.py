@@ -189,7 +189,8 @@ def stepped_s(file: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("stages", "batches", "chunks"), [(1, 4, 1), (2, 4, 1), (4, 8, 1), (4, 2, 1), (4, 8, 2), (2, 6, 2)]
+    ("stages", "batches", "chunks"),
+    [(1, 4, 1), (2, 4, 1), (4, 8, 1), (4, 2, 1), (4, 8, 2), (2, 6, 2)],
 )
 def test_pipelines_have_the_bubble_that_simai_counts(stages: int, batches: int, chunks: int) -> None:
     """(p - 1) / v times what a micro-batch takes on a stage, beside what is done before and after all of them."""

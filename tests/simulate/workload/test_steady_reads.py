@@ -33,6 +33,7 @@ def reads(n_gpus: int, n_storage: int, senders: int | None, **options: object) -
     return steady_reads(network, clients, MODEL, setup, **{"time_s": 20e-3, **options}), network  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_few_clients_fill_their_ports() -> None:
     found, network = reads(4, 40, 2, loaders=4)
     assert found.bytes_s == pytest.approx(4 * RATE, rel=0.005)

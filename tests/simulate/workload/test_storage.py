@@ -116,6 +116,7 @@ def test_a_zone_reads_in_itself(network: Network) -> None:
     assert flows.size_bytes.sum() == pytest.approx(len(clients) * (8 + 2 * 3.5) * SAMPLE)
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes(network: Network) -> None:
     def play(seed: int) -> bytes:
         env, storage, clients = world(network, seed)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
-from helpers.strategies import fabrics
+from helpers.strategies import fabrics, slow_but
 from helpers.twins import twin
 from topo.changes.differences import find_differences
 from topo.changes.matching import Match, _Matcher, find_missing, match_keys, match_nodes
@@ -49,7 +49,7 @@ def with_new_guids(fabric: Fabric, nodes: np.ndarray) -> Fabric:
 
 
 @pytest.mark.parametrize("name", ["ndr-pod", "fdr10-mesh", "zone"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", slow_but(range(4), 0))
 def test_what_was_replaced_is_known_by_its_place(name: str, seed: int) -> None:
     """Switches and adapters at random get new GUIDs while cables elsewhere fail: each is found, and nothing else."""
     whole, rng = twin(name), np.random.default_rng(seed)
@@ -267,7 +267,7 @@ def test_the_only_nameless_adapter_is_the_only_one_missing_wherever_it_hangs(bot
     assert match_nodes(plan, now).node[nodes].tolist() == nodes
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", slow_but(range(30), *range(6)))
 def test_the_first_guess_is_a_switch_whose_cables_fewest_share(seed: int) -> None:
     """Counted anew: of each cable the switches that have one from the same port to the same port of the same kind."""
     rng, whole = np.random.default_rng(seed), draw(seed)

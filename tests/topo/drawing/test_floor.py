@@ -106,7 +106,10 @@ def test_plan_draw_draws_the_room(view: str, tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "no.svg").exists()
 
 
-@pytest.mark.parametrize(("rows", "servers", "units"), [(1, 3, 42), (1, 30, 42), (3, 41, 52), (7, 60, 48)])
+@pytest.mark.parametrize(
+    ("rows", "servers", "units"),
+    [(1, 3, 42), pytest.param(1, 30, 42, marks=pytest.mark.slow), (3, 41, 52), (7, 60, 48)],
+)
 def test_racks_are_on_pages_that_an_a3_holds(rows: int, servers: int, units: int) -> None:
     """Each rack is on one page, racks of a page stand side by side, and A3 is 1,587 x 1,123 pixels at 96 an inch."""
     spec = {

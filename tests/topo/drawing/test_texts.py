@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import routing
 import simulate
 import topo
-from helpers.presets import PRESETS
+from helpers.presets import PRESETS, routed_lab
 from plan.sweeps.summary import front, pictures, sensitivities
 
 pytestmark = [pytest.mark.slow, pytest.mark.peer("chromium")]
@@ -76,7 +75,7 @@ def test_no_text_of_a_room_lies_on_another(name: str, page: Any) -> None:
 
 
 def test_no_text_of_a_chart_lies_on_another(page: Any) -> None:
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     outcome = simulate.play(routed, simulate.allreduce(routed.fabric.ends(role="compute"), "1 MiB"), n_bins=20)
     points = [
         {"point": {"spines": a, "oversubscription": b, "parallel": c}, "figures": {"bisection": a * b, "price": a + c}}

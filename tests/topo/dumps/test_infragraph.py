@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import topo
+from helpers.strategies import slow_but
 from plan.export.infragraph import format_infragraph
 from topo import Fabric, FormatError
 from topo.dumps.infragraph import parse_infragraph
@@ -22,7 +23,10 @@ def cables(fabrics: tuple[Fabric, ...]) -> set[frozenset[tuple[str, int, float]]
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("preset", ["lab-20", "k-ary-tree", "dgx-h100-48", "slow-subtrees", "torus", "direct-zones"])
+@pytest.mark.parametrize(
+    "preset",
+    ["lab-20", *slow_but(["k-ary-tree", "dgx-h100-48", "slow-subtrees", "torus", "direct-zones"])],
+)
 def test_a_plan_comes_back_with_the_same_cables(preset: str, tmp_path: Path) -> None:
     cluster = topo.preset(preset)
     path = tmp_path / "infragraph.json"

@@ -17,7 +17,7 @@ from scipy import sparse
 from helpers.clusters import tree, zoned
 from helpers.random_fabrics import Draft, draw, two_levels
 from helpers.relabel import relabelled
-from helpers.strategies import fabrics
+from helpers.strategies import fabrics, slow_but
 from helpers.trees import HDR, grow_tree
 from helpers.twins import twin
 from topo.builder import FabricBuilder
@@ -70,7 +70,7 @@ def assert_found(fabric: Fabric, truth: Fabric, switches: np.ndarray | None = No
     assert np.array_equal(found.role[fabric.n_switches :], fabric.role[fabric.n_switches :])
 
 
-@pytest.mark.parametrize("name", PLANNED)
+@pytest.mark.parametrize("name", slow_but(PLANNED, *list(PLANNED)[:4]))
 def test_planned_fabrics_are_recognised(name: str) -> None:
     fabric = PLANNED[name]()
     assert_found(fabric, with_one_zone(fabric))
@@ -347,6 +347,7 @@ def stable_colours(fabric: Fabric) -> list[int]:
     return colour
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1 << 30), of=st.sampled_from([draw, lambda seed: crowded_zones(seed)[0]]))
 def test_levels_do_not_depend_on_labels_and_are_equal_where_the_structure_is(seed: int, of: Callable) -> None:
     fabric = without_levels(of(seed))

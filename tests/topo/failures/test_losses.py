@@ -124,7 +124,7 @@ def test_the_worst_switch_is_found_among_all(cluster: Cluster) -> None:
     assert sum(loss.alike for loss in kinds) == len(alike)
 
 
-@pytest.mark.parametrize(("placement", "share"), [("border", 1.0), ("spread", 0.5)])
+@pytest.mark.parametrize(("placement", "share"), [("border", 1.0), pytest.param("spread", 0.5, marks=pytest.mark.slow)])
 def test_on_a_border_leaf_hangs_everything_between_two_zones(placement: str, share: float) -> None:
     spec = topo.preset("fire-flyer-2").spec.model_dump(mode="json", exclude_unset=True)
     spec["network"]["joints"]["placement"] = placement
@@ -166,6 +166,7 @@ def sent(cluster: Cluster, subnet: int, failed: Failed) -> dict[int, float]:
     return {switch: min(down[switch], up[switch]) for switch in down if switch not in gone}
 
 
+@pytest.mark.slow
 @examples(20)
 @given(clusters())
 def test_a_plan_survives_what_takes_nothing_from_servers_that_run(cluster: Cluster) -> None:

@@ -235,6 +235,7 @@ def test_trays_hold_each_cable_once_a_step_of_its_way(n_gpus: int, units: int, p
     assert trays.along.min(initial=0) == trays.across.min(initial=0) == 0
 
 
+@pytest.mark.slow
 def test_a_cut_through_the_room_has_the_cables_between_its_sides() -> None:
     fabric = zoned()
     layout = place_devices([fabric], CATALOG, FloorPlan(racks_per_row=8))

@@ -49,6 +49,7 @@ def check_room(layout: Layout) -> None:
     assert len({layout.rack_name(rack) for rack in range(layout.n_racks)}) == layout.n_racks
 
 
+@pytest.mark.slow
 @given(
     n_gpus=st.integers(1, 200),
     units=st.integers(4, 52),
@@ -66,6 +67,7 @@ def test_any_room_holds_everything_once(n_gpus: int, units: int, power: str | No
     assert (lengths >= 0.4).all()
 
 
+@pytest.mark.slow
 def test_fire_flyer_2_in_racks_of_20_kw() -> None:
     fabric = zoned()
     layout = place_devices([fabric], CATALOG, floor(rack_typical_power="20 kW"))

@@ -141,6 +141,7 @@ def test_a_frame_is_the_same_tree_as_its_boxes():
     assert (frame.peer == boxes.peer).all()
 
 
+@pytest.mark.slow
 @given(k=st.integers(2, 20).map(lambda half: 2 * half))
 def test_two_levels_of_radix_k_hold_half_k_squared(k):
     fabric = build(KaryTree(shape="k-ary-n-tree", switch="QM8700", k=k // 2, n=2), gpus(1))[0]
@@ -209,7 +210,7 @@ def test_bigraph_is_complete_and_bipartite(side, parallel):
     assert between_switches(fabric) == side * side * parallel
 
 
-@pytest.mark.parametrize("q", [3, 4, 5, 7, 8, 9, 11, 13, 16])
+@pytest.mark.parametrize("q", slow_but([3, 4, 5, 7, 8, 9, 11, 13, 16], 3, 4, 5, 7))
 def test_slim_fly_is_a_moore_like_graph(q):
     """2q^2 switches of degree (3q - d)/2 and diameter 2 (Besta and Hoefler, SC'14)."""
     fabric = build(SlimFly(shape="slim-fly", switch="QM8700", q=q, hosts=1), gpus(2 * q * q))[0]

@@ -7,6 +7,7 @@ import pytest
 
 import routing
 import topo
+from helpers.presets import routed_lab
 from helpers.strategies import seeds
 from helpers.zones import random_zones
 from routing.opensm.files import tree_tops
@@ -43,7 +44,7 @@ def test_fire_flyer_holds_from_its_joints_alone() -> None:
 
 
 def test_storage_is_left_static_in_a_comment() -> None:
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     storage = topo.TrafficClass(name="bulk", sl=3, vl=1, weight=64, roles=(Role.STORAGE,))
     files = nvidia_sm_files(replace(routed, fabric=replace(routed.fabric, traffic=(storage,))))
     assert "# ar_sl_mask 0xfff7\n" in files["opensm.conf"]

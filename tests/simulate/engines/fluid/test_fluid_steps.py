@@ -90,6 +90,7 @@ def test_rates_are_max_min_fair_at_every_event(network: Network, seed: int, ties
             assert rate[use[flow][:, link] > 0].max() <= mine * (1 + 1e-11)
 
 
+@pytest.mark.slow
 def test_equals_a_batch_and_grows(network: Network) -> None:
     flows = some_flows(network, 1500, 9, ties=False)
     net = Fluid(network, n_bins=16)

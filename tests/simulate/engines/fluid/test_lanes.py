@@ -117,7 +117,7 @@ def test_one_lane_of_many_is_plain_max_min(star: Fabric) -> None:
     assert play(network, flows).finish_s == pytest.approx(play(plain, flows).finish_s, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", slow_but([*range(10), 90], 0, 1, 90))
+@pytest.mark.parametrize("seed", slow_but([*range(10), 90], 1))
 def test_every_bottleneck_is_full_and_fair_at_every_event(seed: int) -> None:
     """In aggregates of two routes with one seed, in none with the next."""
     rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ import pytest
 import simulate
 from helpers.packets import SLOT_S, line, network
 from helpers.presets import read_preset, routed
+from helpers.strategies import slow_but
 from simulate import Flows, PacketModel, Packets
 from simulate.engines.outcome import Outcome
 from simulate.engines.packets.state import RESOLUTION
@@ -32,7 +33,7 @@ def assert_same(one: Outcome, other: Outcome) -> None:
         assert one.timeline.lane_bytes_s.tobytes() == other.timeline.lane_bytes_s.tobytes()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", slow_but(range(40), *range(10)))
 def test_random_traffic(seed: int) -> None:
     rng = np.random.default_rng(seed)
     weights = [64.0, 128.0][: rng.integers(1, 3)]

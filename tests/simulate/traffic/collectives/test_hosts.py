@@ -2,12 +2,11 @@
 
 import pytest
 
-import routing
 import simulate
-import topo
+from helpers.presets import routed_lab
 from topo.errors import HeddleError
 
-ROUTED = routing.route(topo.preset("lab-20").fabric)
+ROUTED = routed_lab()
 
 
 @pytest.mark.parametrize("hosts", [[4, 4], [0, 4], [4, 10**6], [-1, 4]])

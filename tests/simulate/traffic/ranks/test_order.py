@@ -8,7 +8,7 @@ import pytest
 
 import routing
 import simulate
-import topo
+from helpers.presets import routed_lab
 from helpers.random_fabrics import draw
 from helpers.relabel import relabelled
 from helpers.strategies import nightly
@@ -140,7 +140,7 @@ def test_other_labels_change_nothing() -> None:
 
 
 def test_a_job_of_a_whole_lab() -> None:
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     hosts = routed.fabric.ends(role="compute")
     network = simulate.Network.of(routed, latency_s=0)
     mixed = np.random.default_rng(0).permutation(hosts)
@@ -152,7 +152,7 @@ def test_a_job_of_a_whole_lab() -> None:
 
 
 def test_what_is_best_already_stays_as_it_is() -> None:
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     hosts = routed.fabric.ends(role="compute")
     assert order_ranks(simulate.Network.of(routed, latency_s=0), hosts, "ring").order.tolist() == list(
         range(len(hosts))
@@ -166,6 +166,6 @@ def test_nearest_first_goes_from_leaf_to_leaf() -> None:
 
 
 def test_a_node_twice_is_refused() -> None:
-    routed = routing.route(topo.preset("lab-20").fabric)
+    routed = routed_lab()
     with pytest.raises(HeddleError, match="twice"):
         order_ranks(simulate.Network.of(routed, latency_s=0), [5, 6, 5], "ring")
