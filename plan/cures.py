@@ -3,54 +3,90 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from topo import Cluster, DesignError, Role, expand, find_losses
+import costmodel
+from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, expand, find_losses, percent
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
-    from topo import Loss
+    from topo import Check, Loss
 
 
-def cure(plan: Plan, loss: Loss) -> str:
-    """Return what to change in the spec so that a part of this kind takes less away."""
+def cure(plan: Plan, loss: Loss) -> tuple[Cure, ...]:
+    """Return what to change in the spec so that a part of this kind takes less away: all of it together."""
     kind, network = loss.kind, loss.network
     spec = plan.planned.spec
     if kind == "feed":
         assert plan.layout is not None
         if plan.layout.floor.feeds and plan.layout.floor.feeds.count == 1:
-            return "`floor.feeds.count: 2`"
+            return (Cure("floor.feeds.count", 2),)
         known = {**plan.planned.catalog.switches, **plan.planned.catalog.nodes}
         models = sorted({device.model for device in plan.layout.devices})
         stop = [model for model in models if model in known and known[model].runs_on_one_feed is False]
-        return f"instead of {', '.join(stop)}, devices with two supplies that run on one feed"
+        words = f"instead of {', '.join(stop)}, devices with two supplies that run on one feed"
+        return (Cure("runs_on_one_feed", "yes", words),)
     if kind == "rack":
-        gathered = spec.floor and spec.floor.stand_ins == "together"
-        return "`floor.stand_ins: apart`" if gathered else "`floor.fixed` puts a device elsewhere"
+        assert plan.losses is not None
+        alone = plan.losses.largest
+        if not loss.together and alone is not None and not alone.survived:
+            return cure(plan, alone)  # a switch in it takes as much
+        if spec.floor and spec.floor.stand_ins == "together":
+            return (Cure("floor.stand_ins", "apart"),)
+        return (Cure("floor.fixed", text="`floor.fixed` puts a device elsewhere"),)
     keys, shape = _network(plan, network)
     key, tree = ".".join(keys), ".".join(_tree(keys, shape))
     if kind == "joint":
-        return f"`{key}.joints.count: 2`"
+        return (Cure(f"{key}.joints.count", 2),)
     if kind in ("spine", "core"):
-        return f"`{tree}.{kind}s` gives more of them"
+        return (Cure(f"{tree}.{kind}s", text=f"`{tree}.{kind}s` gives more of them"),)
     if loss.zones == 1.0:
-        return f"`{key}.{'joints' if getattr(shape, 'joints', None) else 'direct'}.placement: spread`"
+        return (Cure(f"{key}.{'joints' if getattr(shape, 'joints', None) else 'direct'}.placement", "spread"),)
     (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == network)
     one_switch = kind != "link" and len(set(fabric.end_switch[fabric.ends()].tolist())) == 1
-    leaves = [f"`{tree}.leaves: 2`"] if one_switch else []
+    found = [Cure(f"{tree}.leaves", 2)] if one_switch else []
     adapters = Counter(fabric.server_of(int(node)) for node in fabric.port_node[fabric.port_of(fabric.ends())])
-    if loss.cut and (not leaves or min(adapters.values()) == 1):
+    if loss.cut and (not found or min(adapters.values()) == 1):
         more = adapters[expand(loss.cut)[0]] + 1
-        where = f"`{'.'.join(keys[:2])}.adapters`: {more}"
+        column = f"{'.'.join(keys[:2])}.adapters"
+        where = f"`{column}`: {more}"
         if keys[0] == "network":  # there, the model of a server has its adapters
             column = "storage_adapters" if keys[1:] else "adapters"
             where = f"a model with `{column}: {more}` in the catalog,"
-        leaves.append(f"{where} for servers such as {loss.cut}")
-    return " and ".join(leaves) or "a further link around it"
+        found.append(Cure(column, more, f"{where} for servers such as {loss.cut}"))
+    return tuple(found) or (Cure("", text="a further link around it"),)
+
+
+def cures_of(plan: Plan, check: Check) -> Check:
+    """Return a check of what a plan survives with its cures, each with its price where the spec alone changes."""
+    worst = None if plan.losses is None else plan.losses.worst_of(check.what.removeprefix("survives "))
+    if worst is None or check.verdict is not Verdict.EXCEEDED:
+        return check
+    return replace(check, cures=tuple(_priced(plan, one) for one in cure(plan, worst)))
+
+
+def _priced(plan: Plan, one: Cure) -> Cure:
+    """Return a cure with what the plan costs more with it: the bill of the changed spec less that of the plan."""
+    document = plan.planned.spec.model_dump(mode="json", exclude_unset=True)
+    *above, last = one.key.split(".")
+    if plan.quote is None or above[:1] not in (["network"], ["networks"], ["floor"]) or one.text:
+        return one
+    try:
+        reduce(lambda at, key: at.setdefault(key, {}), above, document)[last] = one.value
+        spec = type(plan.planned.spec).model_validate(document)
+        bought = costmodel.bill(Cluster(spec, plan.planned.catalog))
+    except (HeddleError, ValueError):
+        return one
+    unit = plan.quote.cost.unit
+    more, less = (a.beyond(b).price(unit).total for a, b in ((bought, plan.quote.bill), (plan.quote.bill, bought)))
+    if more.missing or less.missing or more.known is None or less.known is None:
+        return one
+    return replace(one, price=(more.known.low - less.known.low, more.known.high - less.known.high), currency=unit)
 
 
 def more_spines(plan: Plan, loss: Loss) -> str:
@@ -86,7 +122,7 @@ def more_spines(plan: Plan, loss: Loss) -> str:
             least = max((one.bandwidth for one in found if one.kind == "spine"), default=0.0)
             if least < loss.bandwidth:
                 also = "".join(f" and `parallel: {number}`" for number in fewer.values())
-                return f"; {least:.0%} with `{'.'.join(keys)}.spines: {spines}` (now {now}){also}"
+                return f"; {percent(least)} with `{'.'.join(keys)}.spines: {spines}` (now {now}){also}"
     return ""
 
 

@@ -12,7 +12,7 @@ from plan.cures import more_spines
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
-from topo import Column, Table, Verdict, compress, count, plural, slow_cables, slowed_adapters, uneven_links
+from topo import Column, Table, Verdict, compress, count, percent, plural, slow_cables, slowed_adapters, uneven_links
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -47,22 +47,19 @@ def show_plan(plan: Plan) -> None:
         print_error(f"REFUSED: {plan.advice}")
 
 
-PLACES = {"rack power": ("floor", "rack_power"), "typical rack power": ("floor", "rack_typical_power")}
-"""Where the spec has a limit that does not stand under `budget` by its name."""
-
-
 def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
     """Print the limits that do not hold or cannot be judged, at their places in the spec."""
     for check in checks:
         if check.verdict is Verdict.HOLDS:
             continue
         survives = check.what.startswith("survives ")
-        place = where("survives") if survives else where(*PLACES.get(check.what, ("budget", check.what)))
+        place = where(*check.key.split("."))
         if check.verdict is Verdict.EXCEEDED:
-            words = "REFUSED" if survives else "REFUSED, over budget"
+            words, cure = "REFUSED" if survives else "REFUSED, over budget", check.cure
         else:
+            cure = ""  # the text has what is unknown
             words = "CANNOT TELL whether it does" if survives else "CANNOT TELL whether the budget holds"
-        print_error(f"{place}: {words}: {check.what}: {check.text}")
+        print_error(f"{place}: {words}: {check.what}: {check.text}{cure and f'; {cure}'}")
 
 
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -101,7 +98,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"load{name}",
             f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "
             f"(because {bounds.why}), {quality.balance:.2f} times the mean of those used; effective bisection "
-            f"{quality.ebb:.3f} ± {2 * quality.bisection.error:.3f} in {quality.bisection.phases} random halves, of at "
+            f"{quality.ebb:.3f}{_error(quality, bounds)} in {quality.bisection.phases} random halves, of at "
             f"most {bounds.ebb:.3f} over all",
         )
         if multipath:
@@ -118,6 +115,11 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         rows, pieces = plan.bill.cable_table.texts(), int(sum(plan.bill.cable_table.columns[-1].values))
         said = ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
         yield "cables", said if pieces == plan.counts.links else f"{pieces:,} for {plan.counts.links:,} links: {said}"
+
+
+def _error(quality: Quality, bounds: Bounds) -> str:
+    """Return two standard errors of the effective bisection; nothing where the bound, which has none, is shown."""
+    return f" ± {2 * quality.bisection.error:.3f}" if quality.ebb < bounds.ebb else ""
 
 
 def _racks(layout: Layout) -> str:
@@ -141,7 +143,7 @@ def _networks(plan: Plan) -> Iterator[tuple[str, str]]:
             mine = tuple(row for row in plan.ports.classes if row.network == fabric.name)
             text = "; ".join([text, *(f"{name} {words}" for name, words in _used(replace(plan.ports, classes=mine)))])
         if plan.bisection is not None and fabric.name in plan.bisection.subnets:
-            text += f"; bisection {plan.bisection.subnets[fabric.name]:.1%}"
+            text += f"; bisection {percent(plan.bisection.subnets[fabric.name])}"
         alike.setdefault(text, []).append(fabric.name)
     for text, names in alike.items():
         yield f"network {compress(names)}", f"each {text}" if len(names) > 1 else text
@@ -178,7 +180,8 @@ def _priced(quote: Quote) -> Iterator[tuple[str, str]]:
     """Yield what a plan costs and draws."""
     cost, power = quote.cost, quote.power
     unit = "relative units" if cost.unit == "units" else cost.unit
-    yield "cost", f"network {cost.network}, servers {cost.servers}, total {cost.total: {unit}}"
+    sums = ", ".join(f"{name} {cost.told(name)}" for name in ("network", "servers", "total"))
+    yield "cost", "; ".join(filter(None, (f"{sums} {unit}", cost.coverage)))
     network = f"network {power.network_w * 1e-3:,.1f kW}"
     typical = f"{power.total_w * 1e-3:,.1f kW} typically ({network})"
     if power.servers_w.known is None:  # a sum without any server would be read as that of the cluster

@@ -66,7 +66,7 @@ def test_more_spines_take_what_the_line_says(count: int, spines: int | None, par
         return
     keys = {key: int(value) for key, value in named.items()}
     after = topo.parse(spec(tree | keys)).fabric
-    assert said.startswith(f"; {taken_by_a_spine(after):.0%} with `network.{'tree.' * rail}spines: ")
+    assert said.startswith(f"; {topo.percent(taken_by_a_spine(after))} with `network.{'tree.' * rail}spines: ")
     assert taken_by_a_spine(after) < before
     roles = [Counter(fabric.role.tolist())[topo.Role.LEAF] for fabric in (found.fabrics[0], after)]
     assert roles[0] == roles[1]
