@@ -14,32 +14,31 @@ import costmodel
 from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, expand, find_losses, percent
 
 if TYPE_CHECKING:
-    from plan.pipeline import Plan
-    from topo import Check, Loss
+    from costmodel import Quote
+    from topo import Check, Loss, Losses
 
 
-def cure(plan: Plan, loss: Loss) -> tuple[Cure, ...]:
+def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
     """Return what to change in the spec so that a part of this kind takes less away: all of it together."""
     kind, network = loss.kind, loss.network
-    spec = plan.planned.spec
+    spec, catalog = cluster.spec, cluster.catalog
     if kind == "feed":
-        assert plan.layout is not None
-        if plan.layout.floor.feeds and plan.layout.floor.feeds.count == 1:
+        assert cluster.layout is not None
+        if cluster.layout.floor.feeds and cluster.layout.floor.feeds.count == 1:
             return (Cure("floor.feeds.count", 2),)
-        known = {**plan.planned.catalog.switches, **plan.planned.catalog.nodes}
-        models = sorted({device.model for device in plan.layout.devices})
+        known = {**catalog.switches, **catalog.nodes}
+        models = sorted({device.model for device in cluster.layout.devices})
         stop = [model for model in models if model in known and known[model].runs_on_one_feed is False]
         words = f"instead of {', '.join(stop)}, devices with two supplies that run on one feed"
         return (Cure("runs_on_one_feed", "yes", words),)
     if kind == "rack":
-        assert plan.losses is not None
-        alone = plan.losses.largest
+        alone = losses.largest
         if not loss.together and alone is not None and not alone.survived:
-            return cure(plan, alone)  # a switch in it takes as much
+            return cure(cluster, losses, alone)  # a switch in it takes as much
         if spec.floor and spec.floor.stand_ins == "together":
             return (Cure("floor.stand_ins", "apart"),)
         return (Cure("floor.fixed", text="`floor.fixed` puts a device elsewhere"),)
-    keys, shape = _network(plan, network)
+    keys, shape = _network(cluster, network)
     key, tree = ".".join(keys), ".".join(_tree(keys, shape))
     if kind == "joint":
         return (Cure(f"{key}.joints.count", 2),)
@@ -47,7 +46,7 @@ def cure(plan: Plan, loss: Loss) -> tuple[Cure, ...]:
         return (Cure(f"{tree}.{kind}s", text=f"`{tree}.{kind}s` gives more of them"),)
     if loss.zones == 1.0:
         return (Cure(f"{key}.{'joints' if getattr(shape, 'joints', None) else 'direct'}.placement", "spread"),)
-    (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == network)
+    (fabric,) = (fabric for fabric in cluster.fabrics if fabric.name == network)
     one_switch = kind != "link" and len(set(fabric.end_switch[fabric.ends()].tolist())) == 1
     found = [Cure(f"{tree}.leaves", 2)] if one_switch else []
     adapters = Counter(fabric.server_of(int(node)) for node in fabric.port_node[fabric.port_of(fabric.ends())])
@@ -62,47 +61,46 @@ def cure(plan: Plan, loss: Loss) -> tuple[Cure, ...]:
     return tuple(found) or (Cure("", text="a further link around it"),)
 
 
-def cures_of(plan: Plan, check: Check) -> Check:
-    """Return a check of what a plan survives with its cures, each with its price where the spec alone changes."""
-    worst = None if plan.losses is None else plan.losses.worst_of(check.what.removeprefix("survives "))
+def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check) -> Check:
+    """Return a check of what a cluster survives with its cures, each with its price where the spec alone changes."""
+    worst = losses.worst_of(check.what.removeprefix("survives "))
     if worst is None or check.verdict is not Verdict.EXCEEDED:
         return check
-    return replace(check, cures=tuple(_priced(plan, one) for one in cure(plan, worst)))
+    cures = cure(cluster, losses, worst)
+    return replace(check, cures=tuple(_priced(cluster, quote, one) for one in cures) if quote else cures)
 
 
-def _priced(plan: Plan, one: Cure) -> Cure:
-    """Return a cure with what the plan costs more with it: the bill of the changed spec less that of the plan."""
-    document = plan.planned.spec.model_dump(mode="json", exclude_unset=True)
+def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
+    """Return a cure with what the cluster costs more with it: the bill of the changed spec less its own."""
+    document = cluster.spec.model_dump(mode="json", exclude_unset=True)
     *above, last = one.key.split(".")
-    if plan.quote is None or above[:1] not in (["network"], ["networks"], ["floor"]) or one.text:
+    if above[:1] not in (["network"], ["networks"], ["floor"]) or one.text:
         return one
     try:
         reduce(lambda at, key: at.setdefault(key, {}), above, document)[last] = one.value
-        spec = type(plan.planned.spec).model_validate(document)
-        bought = costmodel.bill(Cluster(spec, plan.planned.catalog))
+        bought = costmodel.bill(Cluster(type(cluster.spec).model_validate(document), cluster.catalog))
     except (HeddleError, ValueError):
         return one
-    unit = plan.quote.cost.unit
-    more, less = (a.beyond(b).price(unit).total for a, b in ((bought, plan.quote.bill), (plan.quote.bill, bought)))
+    unit = quote.cost.unit
+    more, less = (a.beyond(b).price(unit).total for a, b in ((bought, quote.bill), (quote.bill, bought)))
     if more.missing or less.missing or more.known is None or less.known is None:
         return one
     return replace(one, price=(more.known.low - less.known.low, more.known.high - less.known.high), currency=unit)
 
 
-def more_spines(plan: Plan, loss: Loss) -> str:
+def more_spines(cluster: Cluster, loss: Loss) -> str:
     """Return what the failure of a spine takes with more spines, and the key that gives them; empty where none helps.
 
     As few as make it less, and no more than twice as many. The tree with them is built, and must have the same leaves:
     it may have more uplinks, since a leaf of counted spines links all its free ports. A spine that has one link to each
     leaf has the least that it can have, and shapes that have no key ``spines`` are left out.
     """
-    cluster = plan.cluster
-    if cluster is None or loss.kind != "spine" or not loss.bandwidth:
+    if loss.kind != "spine" or not loss.bandwidth:
         return ""
-    keys, shape = _network(plan, loss.network)
+    keys, shape = _network(cluster, loss.network)
     keys, tree = _tree(keys, shape), getattr(shape, "tree", shape)
     document = cluster.spec.model_dump(mode="json", exclude_unset=True)
-    (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == loss.network)
+    (fabric,) = (fabric for fabric in cluster.fabrics if fabric.name == loss.network)
     leaves = np.flatnonzero(fabric.role == Role.LEAF)
     around = fabric.peer_node[fabric.ports_of(int(leaves[0]))] if hasattr(tree, "spines") else leaves[:0]
     links = Counter(node for node in around.tolist() if node >= 0 and fabric.role[node] == Role.SPINE)
@@ -126,14 +124,14 @@ def more_spines(plan: Plan, loss: Loss) -> str:
     return ""
 
 
-def _network(plan: Plan, name: str) -> tuple[list[str], Any]:
+def _network(cluster: Cluster, name: str) -> tuple[list[str], Any]:
     """Return the keys of the network whose fabric has this name, and its shape."""
-    spec = plan.planned.spec
-    of = max((one for one in spec.networks if name.startswith(f"{plan.name}-{one}")), key=len, default=None)
+    spec = cluster.spec
+    of = max((one for one in spec.networks if name.startswith(f"{cluster.name}-{one}")), key=len, default=None)
     if of is not None:
         return ["networks", of, "network"], spec.networks[of].network
     storage = getattr(spec.network, "storage", None)
-    beside = storage is not None and name == f"{plan.name}-storage"
+    beside = storage is not None and name == f"{cluster.name}-storage"
     return (["network", "storage"], storage) if beside else (["network"], spec.network)
 
 

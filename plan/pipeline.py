@@ -128,8 +128,11 @@ class Plan(Shown):
     @cached_property
     def budget(self) -> tuple[Check, ...]:
         """The limits of the spec, each with its verdict and its cures: on what it takes, and on what it survives."""
-        survived = self.losses.survived(self.planned.spec.survives) if self.losses else ()
-        return (*(self.quote.checks if self.quote else ()), *(cures_of(self, check) for check in survived))
+        limits = self.quote.checks if self.quote else ()
+        if self.losses is None:
+            return limits
+        survived = self.losses.survived(self.planned.spec.survives)
+        return (*limits, *(cures_of(self.planned, self.losses, self.quote, check) for check in survived))
 
     @property
     def planned(self) -> Cluster:

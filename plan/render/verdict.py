@@ -56,4 +56,4 @@ def _taken(plan: Plan) -> Iterator[str]:
     for loss in sorted(plan.losses.worst, key=lambda loss: loss.weight, reverse=True):
         # What a switch in a rack takes is named with that switch.
         if loss.effect and (loss.kind != "rack" or loss.together):
-            yield f"{loss.effect} ({' and '.join(map(str, cure(plan, loss)))})"
+            yield f"{loss.effect} ({' and '.join(map(str, cure(plan.planned, plan.losses, loss)))})"

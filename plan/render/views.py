@@ -73,7 +73,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         worst, of_all = plan.losses.worst, plan.losses.largest
         for loss in sorted(worst, key=lambda loss: loss is not of_all):
             name = "largest failure" if loss is of_all else f"failure of a {loss.kind}"
-            yield name, f"{loss}{more_spines(plan, loss)}"
+            yield name, f"{loss}{more_spines(plan.planned, loss)}"
     unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
     unknown += plan.losses.unknown if plan.losses is not None else ()
     if unknown:

@@ -59,7 +59,7 @@ def test_more_spines_take_what_the_line_says(count: int, spines: int | None, par
         return
     assert found.losses is not None
     (loss,) = (loss for loss in found.losses.worst if loss.kind == "spine")
-    before, said = taken_by_a_spine(found.fabrics[0]), more_spines(found, loss)
+    before, said = taken_by_a_spine(found.fabrics[0]), more_spines(found.planned, loss)
     named = dict(re.findall(r"(spines|parallel): (\d+)", said))
     if not named:
         assert said == ""
@@ -79,4 +79,4 @@ def test_no_key_is_named_where_more_spines_take_as_much() -> None:
     gpu = {"model": "dgx-h100", "count": 16}
     found = plan.check(topo.parse({"name": "x", "nodes": {"gpu": gpu}, "network": tree}))
     assert found.losses is not None
-    assert [more_spines(found, loss) for loss in found.losses.worst] == [""] * len(found.losses.worst)
+    assert [more_spines(found.planned, loss) for loss in found.losses.worst] == [""] * len(found.losses.worst)
