@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 import costmodel
-from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, expand, find_losses, percent
+from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, expand, find_losses, percent, plural
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -122,6 +123,34 @@ def more_spines(cluster: Cluster, loss: Loss) -> str:
                 also = "".join(f" and `parallel: {number}`" for number in fewer.values())
                 return f"; {percent(least)} with `{'.'.join(keys)}.spines: {spines}` (now {now}){also}"
     return ""
+
+
+def fewer_switches(cluster: Cluster) -> str:
+    """Return why rails have as many switches as they have, and keys that give fewer; empty where none does.
+
+    A leaf serves one rail of one unit, so that switches with many ports stay half empty. Larger units are built, the
+    largest that its ports hold, and fewer rails, two at least, so that no leaf has all adapters of a server.
+    """
+    spec, catalog, shape = cluster.spec, cluster.catalog, cast(Any, cluster.spec.network)
+    if not hasattr(shape, "unit_nodes"):
+        return ""
+    nodes = [group for group in spec.nodes.values() if (group.role or catalog.node(group.model).role) is Role.COMPUTE]
+    count, now = sum(group.count for group in nodes), cluster.counts.switches
+    units, adapters = -(-count // shape.unit_nodes), catalog.node(nodes[0].model).adapters // shape.planes
+    rails, found = shape.rails or adapters, []
+    for key, values in (
+        ("unit_nodes", [-(-count // fewer) for fewer in range(1, units)]),
+        ("rails", [less for less in range(2, rails) if adapters % less == 0 and rails % less == 0]),
+    ):
+        for value in values:
+            with suppress(DesignError):
+                changed = spec.model_copy(update={"network": shape.model_copy(update={key: value})})
+                switches = Cluster(changed, catalog).counts.switches
+                if switches < now:
+                    found.append(f"{switches:,} with `network.{key}: {value}`")
+                    break
+    why = f": a leaf for each of {rails} rails in {plural(units, 'unit')}"
+    return "; ".join([why, *found]) if found else ""
 
 
 def _network(cluster: Cluster, name: str) -> tuple[list[str], Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plan.cures import more_spines
+from plan.cures import fewer_switches, more_spines
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
@@ -78,7 +78,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     unknown += plan.losses.unknown if plan.losses is not None else ()
     if unknown:
         yield "unknown", "; ".join(unknown)
-    yield from _counted(plan.counts)
+    yield from _counted(plan.counts, fewer_switches(plan.cluster) if plan.cluster else "")
     if plan.cluster is not None and (slowed := slowed_adapters(plan.fabrics, plan.cluster.catalog)):
         yield "slower than the adapter", "; ".join(slowed)
     if len(plan.fabrics) > 1:
@@ -216,9 +216,9 @@ def _tiers(counts: Counts) -> str:
     return f"({tiers or 'no tree'}){zones}"
 
 
-def _counted(counts: Counts) -> Iterator[tuple[str, str]]:
+def _counted(counts: Counts, why: str) -> Iterator[tuple[str, str]]:
     """Yield what there is; every figure that is zero is left out."""
-    yield "switches", f"{counts.switches:,} {_tiers(counts)}"
+    yield "switches", f"{counts.switches:,} {_tiers(counts)}{why}"
     others = {"storage": counts.storage_nodes, "management": counts.management_nodes}
     if counts.gpus:
         computing = f"{counts.gpu_nodes:,} GPU nodes ({counts.gpus:,} GPUs)"
