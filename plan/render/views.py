@@ -68,7 +68,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.quote is not None:
         yield from _priced(plan.quote)
     if plan.layout is not None:
-        yield "racks", _racks(plan.layout)
+        yield "racks", _racks(plan.layout, plan.fabrics)
     if plan.losses is not None:
         worst, of_all = plan.losses.worst, plan.losses.largest
         for loss in sorted(worst, key=lambda loss: loss is not of_all):
@@ -122,14 +122,29 @@ def _error(quality: Quality, bounds: Bounds) -> str:
     return f" ± {2 * quality.bisection.error:.3f}" if quality.ebb < bounds.ebb else ""
 
 
-def _racks(layout: Layout) -> str:
+def _racks(layout: Layout, fabrics: Sequence[Fabric]) -> str:
     """Return how many racks there are, and of which devices it is unknown whether they need one each."""
     alone = layout.alone
     if not alone:
-        return f"{layout.n_racks:,}"
+        return f"{layout.n_racks:,}{_single_switches(layout, fabrics)}"
     models = Counter(layout.devices[device].model for device in alone)
     said = ", ".join(f"{number:,} x {model}" for model, number in models.items())
     return f"at most {layout.n_racks:,}: power of {said} is unknown, so each has a rack of its own"
+
+
+def _single_switches(layout: Layout, fabrics: Sequence[Fabric]) -> str:
+    """Say which racks of switches have a single one, because it stands in for those of another rack."""
+    if layout.floor.switches == "servers" or layout.floor.stand_ins == "together":
+        return ""
+    found = zip(layout.node_device, fabrics, strict=True)
+    switches = {device for ends, fabric in found for device in ends[: fabric.n_switches].tolist()}
+    inside = enumerate(layout.inside)
+    names = [layout.rack_name(rack) for rack, held in inside if len(held) == 1 and held[0] in switches]
+    if not names:
+        return ""
+    return (
+        f"; one switch alone in {', '.join(names)}, apart from those that it stands in for: `floor.stand_ins: together`"
+    )
 
 
 def _networks(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -82,7 +82,10 @@ class Loss(Record):
         return f"one {self.kind} {' and '.join(effects)}" if effects else ""
 
     def __str__(self) -> str:
-        also = f" (each of {self.alike:,})" if self.alike > 1 else ""
+        also = f"each of {self.alike:,}" if self.alike > 1 else ""
+        if self.kind == "rack":  # racks differ: this one says nothing of the others
+            also = f"{f'{self.alike:,} such' if self.alike > 1 else 'one'} of {self.of:,}"
+        also = also and f" ({also})"
         lost = [f"{self.roles} cut off"] if self.servers else []
         if self.apart:
             lost.append(f"{listed(self.apart, 1)} no longer reach one another")
@@ -99,7 +102,10 @@ class Loss(Record):
 
 @dataclass(frozen=True)
 class Losses(Shown):
-    """The worst failure of each kind of part, of switches in each network."""
+    """The worst failure of each kind of part, of switches in each network.
+
+    Of racks also the one that takes most servers, and the one that takes most bandwidth, where these are others.
+    """
 
     worst: tuple[Loss, ...]
     unknown: tuple[str, ...]
@@ -159,8 +165,8 @@ class Losses(Shown):
             ("pairs", "pairs lost"),
             (lambda row: len(row.apart), "separated groups"),
             ("ports", "adapter ports"),
-            (lambda row: None if row.zones is None else percent(row.zones), "between zones"),
-            (lambda row: percent(row.bandwidth), "from a switch"),
+            ("zones", "between zones", "", "share"),
+            ("bandwidth", "from a switch", "", "share"),
         )
 
 
@@ -205,6 +211,7 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     gathered = max(found.get(("rack", ""), ()), key=lambda loss: (loss.together, loss.weight), default=None)
     if gathered and gathered.together and not any(gathered.weight == loss.weight for loss in worst):
         worst.append(replace(gathered, of=len(racks)))
+    _add_racks(worst, found.get(("rack", ""), []))
     worst += [replace(_worst(links, total), alike=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
@@ -264,6 +271,15 @@ def _worst(losses: Sequence[Loss], of: int) -> Loss:
     worst = max(losses, key=lambda loss: loss.weight)
     alike = sum(loss.alike for loss in losses if (loss.weight, loss.roles) == (worst.weight, worst.roles))
     return replace(worst, alike=alike, of=of)
+
+
+def _add_racks(worst: list[Loss], racks: Sequence[Loss]) -> None:
+    """Add the rack that takes most servers, and that which takes most bandwidth, where none of the worst takes it."""
+    for key in ("servers", "bandwidth"):
+        most = max(racks, key=lambda loss: (getattr(loss, key), loss.weight), default=None)
+        known = max((getattr(loss, key) for loss in worst if loss.kind == "rack"), default=0)
+        if most is not None and getattr(most, key) > known:
+            worst.append(replace(most, alike=sum(loss.weight == most.weight for loss in racks), of=len(racks)))
 
 
 def _alike(worst: Iterable[Loss]) -> list[Loss]:
