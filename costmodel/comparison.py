@@ -10,7 +10,7 @@ from costmodel.bills import Bill, bill
 from costmodel.optimise.bisection import Bisection, bisection
 from costmodel.power import Power
 from costmodel.price import Cost
-from topo.amounts import Sum
+from topo.amounts import Sum, percent
 from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import HeddleError, plural
@@ -143,7 +143,7 @@ def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]
     yield "taper", ", ".join(each) or "none"
     yield "free ports", f"{sum(row.free for row in system.ports.classes):,}"
     for name in ("network", "servers", "total"):
-        yield f"{name} ({cost.unit})", str(getattr(cost, name))
+        yield f"{name} ({cost.unit})", cost.told(name)
     per_gpu = system.network_per_gpu
     yield f"network for each GPU ({cost.unit})", "unknown" if per_gpu is None else f"{per_gpu:,.2f}"
     yield f"no price ({cost.unit})", "; ".join(gap.partition(" (")[0] for gap in cost.gaps) or "none"
@@ -152,7 +152,7 @@ def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]
     yield "power, planned (kW)", f"{power.planned_w * 1e-3:,.1f}"
     yield "bisection", str(system.bisection)
     yield "worst cut", system.bisection.reason or "none"
-    total = f"{system.bisection.total:.1%}"
+    total = percent(system.bisection.total)
     yield "total bisection (sum of a half; servers on one switch count in full)", total
     for kind in kinds:
         lost = "; ".join(str(loss) for loss in system.losses.worst if loss.kind == kind)

@@ -10,7 +10,7 @@ from costmodel.bills import Bill, bill
 from costmodel.parts import recalled
 from costmodel.power import Power
 from costmodel.price import Cost
-from topo.amounts import Check, Sum, listed, sums_to_dict
+from topo.amounts import Check, Range, Sum, listed, sums_to_dict
 from topo.cluster import Cluster
 from topo.cluster_spec import ClusterBudget, Owning, parse_money
 from topo.counts import Counts
@@ -164,21 +164,20 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         ("typical_power", budget.typical_power, power.bounded_w, "typically"),
     ):
         if limit is not None:
-            lacking = [part for part in watts.missing if what != "power" or part not in power.by_typical]
-            unknown = f"; unknown: {listed(lacking)}" if lacking else ""
-            unsure = recalled("power", power.lines)
-            text = f"{watts * 1e-3:,.1f kW} {basis}{unknown}{unsure}, {limit / 1e3:,.1f} kW allowed"
-            found.append(Check(what, watts.against(limit), text))
+            silent = [part for part in watts.missing if what != "power" or part not in power.by_typical]
+            unknown = f"; unknown: {listed(silent)}" if silent else ""
+            note = f" {basis}{unknown}{recalled('power', power.lines)}"
+            key, watts = f"budget.{what}", watts * 1e-3
+            found.append(Check.of(what, watts, limit / 1e3, key, unit="kW", decimals=1, note=note))
     if budget.switches is not None:
-        text = f"{switches:,} planned, {budget.switches:,} allowed"
-        found.append(Check("switches", Sum.of([(switches, "")]).against(budget.switches), text))
+        planned = Sum(Range(switches, switches))
+        found.append(Check.of("switches", planned, budget.switches, "budget.switches", note=" planned"))
     if budget.price is not None:
         limit, currency = parse_money(budget.price)
         priced = bought.price(currency)
-        cost = priced.total
-        gaps = f"; no price: {listed(cost.missing)}" if cost.missing else ""
-        text = f"{cost} {currency}{gaps}{recalled('price', priced.lines)}, {limit:,.0f} allowed"
-        found.append(Check("price", cost.against(limit), text))
+        gaps = f"; no price: {listed(priced.total.missing)}" if priced.total.missing else ""
+        note = f"{gaps}{recalled('price', priced.lines)}"
+        found.append(Check.of("price", priced.total, limit, "budget.price", unit=currency, note=note))
     return tuple(found)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
-from costmodel.parts import LINE_COLUMNS, NETWORK, SERVERS, Line, PartKind, cite
+from costmodel.parts import KINDS, LINE_COLUMNS, NETWORK, SERVERS, Line, PartKind, cite
 from topo.amounts import Range, Sum, sums_to_dict
 from topo.catalog.load import Catalog
 from topo.errors import plural
@@ -21,6 +21,9 @@ that of a node its adapters. The paper prints no unit prices; 3 units a switch i
 BARE_SPEED = re.compile(r"\d+x[A-Z]+")
 """Item of a cable of unknown length: its speed."""
 NO_LENGTH = ", since its length is unknown without `floor:` in the spec"
+
+SUMS = {"network": NETWORK, "servers": SERVERS, "total": KINDS}
+"""Kinds of parts of each sum."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,28 @@ class Cost(Shown):
         """Everything."""
         return self.of()
 
+    def priced(self, *kinds: PartKind) -> tuple[int, int]:
+        """Return how many pieces of these kinds have a price, their own or that of what includes them, of how many."""
+        mine = [row for row in self.lines if not kinds or row.line.kind in kinds]
+        return sum(row.line.count for row in mine if not row.is_gap), sum(row.line.count for row in mine)
+
+    def told(self, what: Literal["network", "servers", "total"]) -> str:
+        """Return a sum in words.
+
+        It is "unknown" where half of the switches or of the servers or more have no price, as far as they belong to it:
+        what is known would be read as the price of all.
+        """
+        amount, kinds = self.of(*SUMS[what]), SUMS[what]
+        main = [self.priced(kind) for kind in kinds if kind in ("switch", "node")]
+        return str(amount) if all(2 * priced > pieces for priced, pieces in main if pieces) else "unknown"
+
+    @property
+    def coverage(self) -> str:
+        """How many pieces of each sum have a price, in words; empty where all have."""
+        found = {name: self.priced(*kinds) for name, kinds in SUMS.items()}
+        said = [f"{priced:,} of {pieces:,} ({name})" for name, (priced, pieces) in found.items() if priced < pieces]
+        return f"parts with a price: {', '.join(said)}" if said else ""
+
     @property
     def gaps(self) -> tuple[str, ...]:
         """The parts without a price, each once with its count."""
@@ -104,8 +129,9 @@ class Cost(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sums and the gaps as plain values: ``cost`` of ``plan.json``."""
-        sums = {name: getattr(self, name) for name in ("network", "servers", "total")}
-        return {"unit": self.unit, **sums_to_dict(sums), "gaps": list(self.gaps)}
+        sums = {name: self.of(*kinds) for name, kinds in SUMS.items()}
+        priced = {name: list(self.priced(*kinds)) for name, kinds in SUMS.items()}
+        return {"unit": self.unit, **sums_to_dict(sums), "priced": priced, "gaps": list(self.gaps)}
 
     @property
     def table(self) -> Table:
@@ -119,7 +145,7 @@ class Cost(Shown):
 
         prices = ((each, "each", self.unit), (lambda row: text(row.amount), "all", self.unit))
         lacking = f"; no price for {plural(len(self.gaps), 'part')}" if self.gaps else ""
-        title = f"cost: {self.total} {self.unit}{lacking}"
+        title = f"cost: {self.told('total')} {self.unit}{lacking}"
         return Table.of(title, self.lines, *LINE_COLUMNS, *prices, (lambda row: row.source or None, "source"))
 
 

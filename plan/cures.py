@@ -3,70 +3,105 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from functools import reduce
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from topo import Cluster, DesignError, Role, expand, find_losses
+import costmodel
+from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, expand, find_losses, percent, plural
 
 if TYPE_CHECKING:
-    from plan.pipeline import Plan
-    from topo import Loss
+    from costmodel import Quote
+    from topo import Check, Loss, Losses
 
 
-def cure(plan: Plan, loss: Loss) -> str:
-    """Return what to change in the spec so that a part of this kind takes less away."""
+def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
+    """Return what to change in the spec so that a part of this kind takes less away: all of it together."""
     kind, network = loss.kind, loss.network
-    spec = plan.planned.spec
+    spec, catalog = cluster.spec, cluster.catalog
     if kind == "feed":
-        assert plan.layout is not None
-        if plan.layout.floor.feeds and plan.layout.floor.feeds.count == 1:
-            return "`floor.feeds.count: 2`"
-        known = {**plan.planned.catalog.switches, **plan.planned.catalog.nodes}
-        models = sorted({device.model for device in plan.layout.devices})
+        assert cluster.layout is not None
+        if cluster.layout.floor.feeds and cluster.layout.floor.feeds.count == 1:
+            return (Cure("floor.feeds.count", 2),)
+        known = {**catalog.switches, **catalog.nodes}
+        models = sorted({device.model for device in cluster.layout.devices})
         stop = [model for model in models if model in known and known[model].runs_on_one_feed is False]
-        return f"instead of {', '.join(stop)}, devices with two supplies that run on one feed"
+        words = f"instead of {', '.join(stop)}, devices with two supplies that run on one feed"
+        return (Cure("runs_on_one_feed", "yes", words),)
     if kind == "rack":
-        gathered = spec.floor and spec.floor.stand_ins == "together"
-        return "`floor.stand_ins: apart`" if gathered else "`floor.fixed` puts a device elsewhere"
-    keys, shape = _network(plan, network)
+        alone = losses.largest
+        if not loss.together and alone is not None and not alone.survived:
+            return cure(cluster, losses, alone)  # a switch in it takes as much
+        if spec.floor and spec.floor.stand_ins == "together":
+            return (Cure("floor.stand_ins", "apart"),)
+        return (Cure("floor.fixed", text="`floor.fixed` puts a device elsewhere"),)
+    keys, shape = _network(cluster, network)
     key, tree = ".".join(keys), ".".join(_tree(keys, shape))
     if kind == "joint":
-        return f"`{key}.joints.count: 2`"
+        return (Cure(f"{key}.joints.count", 2),)
     if kind in ("spine", "core"):
-        return f"`{tree}.{kind}s` gives more of them"
+        return (Cure(f"{tree}.{kind}s", text=f"`{tree}.{kind}s` gives more of them"),)
     if loss.zones == 1.0:
-        return f"`{key}.{'joints' if getattr(shape, 'joints', None) else 'direct'}.placement: spread`"
-    (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == network)
+        return (Cure(f"{key}.{'joints' if getattr(shape, 'joints', None) else 'direct'}.placement", "spread"),)
+    (fabric,) = (fabric for fabric in cluster.fabrics if fabric.name == network)
     one_switch = kind != "link" and len(set(fabric.end_switch[fabric.ends()].tolist())) == 1
-    leaves = [f"`{tree}.leaves: 2`"] if one_switch else []
+    found = [Cure(f"{tree}.leaves", 2)] if one_switch else []
     adapters = Counter(fabric.server_of(int(node)) for node in fabric.port_node[fabric.port_of(fabric.ends())])
-    if loss.cut and (not leaves or min(adapters.values()) == 1):
+    if loss.cut and (not found or min(adapters.values()) == 1):
         more = adapters[expand(loss.cut)[0]] + 1
-        where = f"`{'.'.join(keys[:2])}.adapters`: {more}"
+        column = f"{'.'.join(keys[:2])}.adapters"
+        where = f"`{column}`: {more}"
         if keys[0] == "network":  # there, the model of a server has its adapters
             column = "storage_adapters" if keys[1:] else "adapters"
             where = f"a model with `{column}: {more}` in the catalog,"
-        leaves.append(f"{where} for servers such as {loss.cut}")
-    return " and ".join(leaves) or "a further link around it"
+        found.append(Cure(column, more, f"{where} for servers such as {loss.cut}"))
+    return tuple(found) or (Cure("", text="a further link around it"),)
 
 
-def more_spines(plan: Plan, loss: Loss) -> str:
+def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check) -> Check:
+    """Return a check of what a cluster survives with its cures, each with its price where the spec alone changes."""
+    worst = losses.worst_of(check.what.removeprefix("survives "))
+    if worst is None or check.verdict is not Verdict.EXCEEDED:
+        return check
+    cures = cure(cluster, losses, worst)
+    return replace(check, cures=tuple(_priced(cluster, quote, one) for one in cures) if quote else cures)
+
+
+def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
+    """Return a cure with what the cluster costs more with it: the bill of the changed spec less its own."""
+    document = cluster.spec.model_dump(mode="json", exclude_unset=True)
+    *above, last = one.key.split(".")
+    if above[:1] not in (["network"], ["networks"], ["floor"]) or one.text:
+        return one
+    try:
+        reduce(lambda at, key: at.setdefault(key, {}), above, document)[last] = one.value
+        bought = costmodel.bill(Cluster(type(cluster.spec).model_validate(document), cluster.catalog))
+    except (HeddleError, ValueError):
+        return one
+    unit = quote.cost.unit
+    more, less = (a.beyond(b).price(unit).total for a, b in ((bought, quote.bill), (quote.bill, bought)))
+    if more.missing or less.missing or more.known is None or less.known is None:
+        return one
+    return replace(one, price=(more.known.low - less.known.low, more.known.high - less.known.high), currency=unit)
+
+
+def more_spines(cluster: Cluster, loss: Loss) -> str:
     """Return what the failure of a spine takes with more spines, and the key that gives them; empty where none helps.
 
     As few as make it less, and no more than twice as many. The tree with them is built, and must have the same leaves:
     it may have more uplinks, since a leaf of counted spines links all its free ports. A spine that has one link to each
     leaf has the least that it can have, and shapes that have no key ``spines`` are left out.
     """
-    cluster = plan.cluster
-    if cluster is None or loss.kind != "spine" or not loss.bandwidth:
+    if loss.kind != "spine" or not loss.bandwidth:
         return ""
-    keys, shape = _network(plan, loss.network)
+    keys, shape = _network(cluster, loss.network)
     keys, tree = _tree(keys, shape), getattr(shape, "tree", shape)
     document = cluster.spec.model_dump(mode="json", exclude_unset=True)
-    (fabric,) = (fabric for fabric in plan.fabrics if fabric.name == loss.network)
+    (fabric,) = (fabric for fabric in cluster.fabrics if fabric.name == loss.network)
     leaves = np.flatnonzero(fabric.role == Role.LEAF)
     around = fabric.peer_node[fabric.ports_of(int(leaves[0]))] if hasattr(tree, "spines") else leaves[:0]
     links = Counter(node for node in around.tolist() if node >= 0 and fabric.role[node] == Role.SPINE)
@@ -86,18 +121,46 @@ def more_spines(plan: Plan, loss: Loss) -> str:
             least = max((one.bandwidth for one in found if one.kind == "spine"), default=0.0)
             if least < loss.bandwidth:
                 also = "".join(f" and `parallel: {number}`" for number in fewer.values())
-                return f"; {least:.0%} with `{'.'.join(keys)}.spines: {spines}` (now {now}){also}"
+                return f"; {percent(least)} with `{'.'.join(keys)}.spines: {spines}` (now {now}){also}"
     return ""
 
 
-def _network(plan: Plan, name: str) -> tuple[list[str], Any]:
+def fewer_switches(cluster: Cluster) -> str:
+    """Return why rails have as many switches as they have, and keys that give fewer; empty where none does.
+
+    A leaf serves one rail of one unit, so that switches with many ports stay half empty. Larger units are built, the
+    largest that its ports hold, and fewer rails, two at least, so that no leaf has all adapters of a server.
+    """
+    spec, catalog, shape = cluster.spec, cluster.catalog, cast(Any, cluster.spec.network)
+    if not hasattr(shape, "unit_nodes"):
+        return ""
+    nodes = [group for group in spec.nodes.values() if (group.role or catalog.node(group.model).role) is Role.COMPUTE]
+    count, now = sum(group.count for group in nodes), cluster.counts.switches
+    units, adapters = -(-count // shape.unit_nodes), catalog.node(nodes[0].model).adapters // shape.planes
+    rails, found = shape.rails or adapters, []
+    for key, values in (
+        ("unit_nodes", [-(-count // fewer) for fewer in range(1, units)]),
+        ("rails", [less for less in range(2, rails) if adapters % less == 0 and rails % less == 0]),
+    ):
+        for value in values:
+            with suppress(DesignError):
+                changed = spec.model_copy(update={"network": shape.model_copy(update={key: value})})
+                switches = Cluster(changed, catalog).counts.switches
+                if switches < now:
+                    found.append(f"{switches:,} with `network.{key}: {value}`")
+                    break
+    why = f": a leaf for each of {rails} rails in {plural(units, 'unit')}"
+    return "; ".join([why, *found]) if found else ""
+
+
+def _network(cluster: Cluster, name: str) -> tuple[list[str], Any]:
     """Return the keys of the network whose fabric has this name, and its shape."""
-    spec = plan.planned.spec
-    of = max((one for one in spec.networks if name.startswith(f"{plan.name}-{one}")), key=len, default=None)
+    spec = cluster.spec
+    of = max((one for one in spec.networks if name.startswith(f"{cluster.name}-{one}")), key=len, default=None)
     if of is not None:
         return ["networks", of, "network"], spec.networks[of].network
     storage = getattr(spec.network, "storage", None)
-    beside = storage is not None and name == f"{plan.name}-storage"
+    beside = storage is not None and name == f"{cluster.name}-storage"
     return (["network", "storage"], storage) if beside else (["network"], spec.network)
 
 

@@ -17,7 +17,7 @@ import routing
 import simulate
 import topo
 from costmodel import Bisection, Needs, jobs_at_once
-from topo import Check, Cluster, Fabric, HeddleError, RoutingError, Table, Verdict
+from topo import Check, Cluster, Fabric, HeddleError, RoutingError, Table, Verdict, percent
 
 if TYPE_CHECKING:
     from costmodel import Design, WorstCut
@@ -81,9 +81,9 @@ def finalists_table(found: Sequence[Finalist]) -> Table:
         "engine",
         (lambda each: "holds" if each.proven else "FAILS", "proof"),
         (lambda each: f"{each.fullest_link:.2f} x mean", "fullest link"),
-        (lambda each: f"{each.effective_bisection:.1%}", "effective bisection"),
-        (lambda each: "none" if each.worst_halves is None else f"{each.worst_halves:.1%}", "worst halves"),
-        (lambda each: f"{each.jobs:.1%}", "jobs"),
+        (lambda each: percent(each.effective_bisection), "effective bisection"),
+        (lambda each: "none" if each.worst_halves is None else percent(each.worst_halves), "worst halves"),
+        (lambda each: percent(each.jobs), "jobs"),
         ("worst_job", "worst job"),
     )
 
@@ -95,8 +95,8 @@ def judge_tables(needs: Needs, cluster: Cluster) -> list[Check]:
     checks = []
     for fabric in cluster.subnets:
         tables, proof, quality = _routed(fabric)
-        given = f"the tables of `{tables.tables.engine}` give {quality.ebb:.1%} to random halves"
-        text = f"{given}, {needs.tables:.1%} is needed"
+        given, asked = percent(quality.ebb, beside=needs.tables), percent(needs.tables, beside=quality.ebb)
+        text = f"the tables of `{tables.tables.engine}` give {given} to random halves, {asked} is needed"
         checks.append(Check("proof", Verdict.HOLDS if proof.holds else Verdict.EXCEEDED, f"{fabric.name}: {proof}"))
         checks.append(Check("tables", Verdict.HOLDS if quality.ebb >= needs.tables else Verdict.EXCEEDED, text))
     return checks
@@ -217,9 +217,9 @@ def play_worst_halves(tables: Routed, jobs: Sequence[Ends], certified: Bisection
             continue
         if others.tables.engine not in given and routing.prove(others).holds:
             given[others.tables.engine] = _both_ways(others, one, other)[0]
-    listed = ", ".join(f"`{engine}` {each:.1%}" for engine, each in given.items())
+    listed = ", ".join(f"`{engine}` {percent(each)}" for engine, each in given.items())
     return share, (
-        f"the worst halves get {share:.1%} where the cut allows {certified}, because paths collide: "
+        f"the worst halves get {percent(share)} where the cut allows {certified}, because paths collide: "
         f"{fabric.channel_label(fullest)} would have to carry {load:.1f} times its rate, and {mean:.1f} times if all "
         f"links of the cut had the same; by tables: {listed}"
     )

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import costmodel
 import routing
 from costmodel import Bill, Bisection, Quote
+from plan.cures import cures_of
 from topo import (
     Cabling,
     Check,
@@ -123,11 +125,14 @@ class Plan(Shown):
         faults = [Verdict.EXCEEDED for _ in self.refusals]
         return Verdict.all_of([*faults, *(check.verdict for check in self.budget)])
 
-    @property
+    @cached_property
     def budget(self) -> tuple[Check, ...]:
-        """The limits of the spec, each with its verdict: on what it takes, and on what it survives."""
-        survived = self.losses.survived(self.planned.spec.survives) if self.losses else ()
-        return (*(self.quote.checks if self.quote else ()), *survived)
+        """The limits of the spec, each with its verdict and its cures: on what it takes, and on what it survives."""
+        limits = self.quote.checks if self.quote else ()
+        if self.losses is None:
+            return limits
+        survived = self.losses.survived(self.planned.spec.survives)
+        return (*limits, *(cures_of(self.planned, self.losses, self.quote, check) for check in survived))
 
     @property
     def planned(self) -> Cluster:

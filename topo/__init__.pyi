@@ -85,5 +85,12 @@ from .floor.racks import Layout as Layout
 from .spec.base import SpecModel as SpecModel, TrafficClass as TrafficClass
 from .cluster_spec import ClusterSpec as ClusterSpec
 from .spec.validation import validate as validate
-from .amounts import Check as Check, Range as Range, Sum as Sum, Verdict as Verdict
+from .amounts import (
+    Check as Check,
+    Cure as Cure,
+    Range as Range,
+    Sum as Sum,
+    Verdict as Verdict,
+    percent as percent,
+)
 from .table import Column as Column, Shown as Shown, Table as Table, format_seconds as format_seconds

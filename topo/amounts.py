@@ -1,11 +1,15 @@
-"""Sums over what is known, with the items that they lack, and what a limit says of them."""
+"""Sums over what is known, with the items that they lack, what a limit says of them, and how figures are written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from math import ceil, floor
 from typing import Any
+
+DECIMAL_ROUNDING = 1e-9
+"""Parts of the last decimal that are none: 3 kW of 30 devices of 0.1 kW should stay 3.0 kW when it is rounded up."""
 
 
 @dataclass(frozen=True)
@@ -153,18 +157,177 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
+class Cure:
+    """A key to change so that a limit holds, or that a failure takes less.
+
+    Examples
+    --------
+    >>> import topo
+    >>> print(topo.Cure("network.leaves", 2))
+    `network.leaves: 2`
+    """
+
+    key: str
+    """Keys of the spec with dots between, or a column of the catalog."""
+    value: float | str | None = None
+    """What to write there; None where it cannot be told, and `text` says what is asked for."""
+    text: str = ""
+    """The whole in words; made of key and value when left out."""
+    price: tuple[float, float] | None = None
+    """What the plan costs more with it, least and most; None where it was not computed, or a part has no price."""
+    currency: str = ""
+
+    def __str__(self) -> str:
+        return self.text or f"`{self.key}: {self.value}`"
+
+
+@dataclass(frozen=True)
 class Check:
-    """A limit, and whether it holds."""
+    """A limit, and whether it holds.
+
+    Examples
+    --------
+    >>> import topo
+    >>> check = topo.Check.of("power", topo.Sum(topo.Range(7_125, 7_125)), 7_000, "budget.power", unit="W")
+    >>> print(check.verdict, check.reason, sep=": ")
+    exceeded: power 7,125 W, 7,000 W allowed, 125 W too much (`budget.power: 7125 W`)
+    """
 
     what: str
     """What is limited, such as ``power``."""
     verdict: Verdict
     text: str
     """What is planned, what is allowed, and what is unknown."""
+    key: str = ""
+    """Where the spec states the limit, with dots between; empty where that is no single key."""
+    found: str = ""
+    """What is planned, or what a failure takes, in short."""
+    allowed: str = ""
+    """The limit, where it is a figure."""
+    excess: str = ""
+    """By how much the limit is missed; empty where it is not."""
+    cures: tuple[Cure, ...] = ()
+    """What to change so that it holds; all of them together."""
 
-    def to_dict(self) -> dict[str, str]:
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        amount: Sum,
+        limit: float,
+        key: str,
+        *,
+        unit: str = "",
+        decimals: int = 0,
+        note: str = "",
+    ) -> Check:
+        """Compare an amount with an upper limit, and find the least limit that would hold.
+
+        Parameters
+        ----------
+        what : str
+            What is limited.
+        amount : Sum
+            What is planned, in ``unit``.
+        limit : float
+            What is allowed.
+        key : str
+            Where the limit stands in the spec.
+        unit : str
+            Unit of both, as the spec writes it.
+        decimals : int
+            Decimals of the figures; more where the amount and the limit would look equal and are not.
+        note : str
+            What the text says after the amount.
+        """
+        verdict = amount.against(limit)
+        ends = [] if amount.known is None else [amount.known.low, amount.known.high]
+        decimals = max((decimals_apart(end, limit, decimals) for end in ends), default=decimals)
+        wide = f",.{decimals}f {unit}".rstrip()
+        unit = unit and f" {unit}"
+        found, allowed, excess = f"{amount:{wide}}", f"{limit:,.{decimals}f}{unit}", ""
+        cures: tuple[Cure, ...] = ()
+        if verdict is Verdict.EXCEEDED and amount.known is not None:
+            over = Sum(Range(amount.known.low - limit, amount.known.high - limit), amount.missing)
+            excess = f"{over:{wide}}"
+        if verdict is Verdict.CANNOT_TELL and amount.missing:
+            cures = (Cure("catalog", text=f"`catalog` with the {what} of {listed(amount.missing)}"),)
+        elif verdict is Verdict.EXCEEDED and amount.missing:
+            cures = (Cure(key, text=f"`{key}` above {found.removeprefix('at least ')}, how far is unknown"),)
+        elif verdict is not Verdict.HOLDS and amount.known is not None:
+            least = rounded(amount.known.high, decimals, up=True)
+            cures = (Cure(key, f"{least}{unit}" if unit else int(float(least))),)
+        return cls(what, verdict, f"{found}{note}, {allowed} allowed", key, found, allowed, excess, cures)
+
+    @property
+    def reason(self) -> str:
+        """Why it does not hold, in short: what is limited, the figures, and the cure."""
+        over = f", {self.excess} too much" if self.excess else ""
+        said = f" {self.found}, {self.allowed} allowed{over}" if self.allowed else f": {self.found or self.text}"
+        return f"{self.what}{said}{f' ({self.cure})' if self.cures else ''}"
+
+    @property
+    def cure(self) -> str:
+        """What to change, in words; empty where nothing is known."""
+        return " and ".join(map(str, self.cures))
+
+    def to_dict(self) -> dict[str, Any]:
         """Return the check as plain values."""
-        return {"what": self.what, "verdict": str(self.verdict), "text": self.text}
+        return asdict(self) | {"verdict": str(self.verdict), "cures": [asdict(cure) for cure in self.cures]}
+
+
+def decimals_apart(figure: float, other: float, least: int = 0) -> int:
+    """Return with how many decimals two figures that differ look different, ``least`` or more, at most 6.
+
+    >>> [decimals_apart(figure, 700.0, 1) for figure in (708.9, 700.04, 700.0)]
+    [1, 2, 1]
+    """
+    if abs(figure - other) <= DECIMAL_ROUNDING * max(abs(figure), abs(other)):
+        return least
+    return next((n for n in range(least, 6) if f"{figure:.{n}f}" != f"{other:.{n}f}"), 6)
+
+
+def rounded(figure: float, decimals: int, *, up: bool) -> str:
+    """Write a bound with so many decimals, never beyond itself: an upper one is rounded up, a lower one down.
+
+    >>> rounded(708.91, 1, up=True), rounded(708.99, 1, up=False), rounded(3 * 0.1, 1, up=True)
+    ('709.0', '708.9', '0.3')
+    """
+    scaled = figure * 10**decimals
+    spare = DECIMAL_ROUNDING * max(abs(scaled), 1.0)
+    whole = ceil(scaled - spare) if up else floor(scaled + spare)
+    return f"{whole / 10**decimals:.{decimals}f}"
+
+
+def percent(share: float, *, bound: str = "", beside: float | None = None) -> str:
+    """Write a share in per cent with one decimal: the one way in which shares are printed.
+
+    What is not nothing is never "0.0%", and what is less than all never "100.0%".
+
+    Parameters
+    ----------
+    share : float
+        1.0 is all.
+    bound : str
+        ``least`` for a lower bound, which is rounded down, ``most`` for an upper one, which is rounded up.
+    beside : float, optional
+        A share that is shown beside it: more decimals where both would look equal and are not.
+
+    Examples
+    --------
+    >>> import topo
+    >>> [topo.percent(share) for share in (0.125, 1.0, 0.0004, 0.99996)]
+    ['12.5%', '100.0%', 'under 0.1%', 'over 99.9%']
+    >>> topo.percent(0.4999, beside=0.5), topo.percent(0.43218, bound="least"), topo.percent(0.43218, bound="most")
+    ('49.99%', '43.2%', '43.3%')
+    """
+    decimals = 1 if beside is None else decimals_apart(100 * share, 100 * beside, 1)
+    if bound:
+        return f"{rounded(100 * share, decimals, up=bound == 'most')}%"
+    text, step = f"{100 * share:.{decimals}f}", 10.0**-decimals
+    if 0 < share < 1 - DECIMAL_ROUNDING and float(text) in (0.0, 100.0):
+        return f"under {step:.{decimals}f}%" if share < 0.5 else f"over {100 - step:.{decimals}f}%"
+    return f"{text}%"
 
 
 def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:

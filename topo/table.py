@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from topo.amounts import percent
 from topo.errors import HeddleError, plural
 from topo.files.csv import format_csv
 
@@ -74,7 +75,7 @@ class Column(Brief):
     """Unit of the values, such as ``GB/s``; shown behind the heading."""
     digits: str = ""
     """Format of the values for people, as `format` takes it: ``.3f``; by default integers are grouped in thousands.
-    ``time`` shows seconds in the unit that suits each value."""
+    ``time`` shows seconds in the unit that suits each value, ``share`` per cent of 1."""
 
     def _brief(self) -> str:
         return f"{self.heading}: {plural(len(self.values), 'value')}"
@@ -96,6 +97,8 @@ class Column(Brief):
             return ""
         if self.digits == "time":
             return format_seconds(value)
+        if self.digits == "share":
+            return percent(value)
         if self.digits and _is_number(value):
             return format(value, self.digits)
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):

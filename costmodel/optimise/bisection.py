@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import floor
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from costmodel.optimise.cuts import CutSearch, Subnet
 from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, Ints, Sides
 from costmodel.optimise.problem import jobs_at_once
-from topo.amounts import Verdict, listed
+from topo.amounts import Verdict, listed, percent
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.graphs import minimum_cut
@@ -178,20 +177,26 @@ class Bisection(Brief):
             Verdict.EXCEEDED: "does not hold",
             Verdict.CANNOT_TELL: "not refuted",
         }
-        return f"{words[self.against(need)]} ({self}, {need:.1%} needed)"
+        return f"{words[self.against(need)]} ({self.written(need)}, {percent(need, beside=self.share)} needed)"
 
     def _brief(self) -> str:
         return self.text
 
     def __str__(self) -> str:
-        at_most = f"{floor(self.least * 1_000 + ROUNDING) / 1_000:.1%} to " if self.least else "at most "
-        return f"{'' if self.exact else at_most}{self.share:.1%}"
+        return self.written()
+
+    def written(self, need: float | None = None) -> str:
+        """Return the share, or its bounds, with as many decimals as set it apart from a need beside it."""
+        if self.exact:
+            return percent(self.share, beside=need)
+        least = f"{percent(self.least, bound='least', beside=need)} to " if self.least else "at most "
+        return f"{least}{percent(self.share, bound='most', beside=need)}"
 
     @property
     def reason(self) -> str:
         """The worst cut in words, and the shares of the subnets where they differ; empty where nothing limits."""
-        different = len({f"{share:.1%}" for share in self.subnets.values()}) > 1
-        each = ", ".join(f"{name} {share:.1%}" for name, share in self.subnets.items()) if different else ""
+        different = len({percent(share) for share in self.subnets.values()}) > 1
+        each = ", ".join(f"{name} {percent(share)}" for name, share in self.subnets.items()) if different else ""
         return "; ".join(filter(None, (str(self.cut or ""), each and f"the least of {each}")))
 
     @property

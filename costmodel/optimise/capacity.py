@@ -10,7 +10,7 @@ from costmodel.optimise.bisection import Bisection, bisection, servers_of, servi
 from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.needs import Amount
 from costmodel.optimise.problem import SERVING, Problem, job_windows
-from topo.amounts import Check, Verdict
+from topo.amounts import Check, Cure, Verdict, rounded
 from topo.fabric import Fabric, Role
 from topo.failures.losses import find_parting_switch
 from topo.failures.reach import Reach
@@ -72,27 +72,32 @@ def measure_capacity(fabrics: Sequence[Fabric], problem: Problem, installed: flo
 
 def _checks(capacity: Capacity, fabrics: Sequence[Fabric], problem: Problem, installed: float) -> Iterator[Check]:
     needs = problem.needs
-    yield _compare(JOB, f"{needs.job}", capacity.job_bisection, needs.job.bisection)
+    yield _compare(JOB, f"{needs.job}", capacity.job_bisection, needs.job.bisection, "job.bisection")
     for role, wanted in needs.bandwidth.asked.items():
         name, asked = role.name.lower(), Amount(wanted.share, wanted.gbps * installed)
         what = f"bandwidth of {name}"
         if role is Role.COMPUTE:
             whole = capacity.bisection
-            yield _compare(COMPUTE, "the bisection of all compute nodes", whole, asked.share_of(whole.gbps))
+            share = asked.share_of(whole.gbps)
+            yield _compare(COMPUTE, "the bisection of all compute nodes", whole, share, f"bandwidth.{name}")
         elif not asked.gbps:
-            yield _compare(what, f"every server of {name}", serving_share(fabrics, role), asked.share)
+            has = serving_share(fabrics, role)
+            yield _compare(what, f"every server of {name}", has, asked.share, f"bandwidth.{name}")
         else:
             gbps = capacity.serving_gbps[role]
             verdict = Verdict.HOLDS if gbps >= asked.gbps * (1 - ROUNDING) else Verdict.EXCEEDED
-            yield Check(what, verdict, f"{name} sends {Amount(gbps=gbps)}, {asked} is needed")
+            text = f"{name} sends {Amount(gbps=gbps)}, {asked} is needed"
+            yield Check(what, verdict, text, f"bandwidth.{name}")
     if needs.survives_a_switch:
         switch = find_parting_switch(Reach(fabrics))
         lost = f"the loss of {switch} separates servers" if switch else "no failure of a switch separates servers"
-        yield Check("survives a switch", Verdict.EXCEEDED if switch else Verdict.HOLDS, lost)
+        yield Check("survives a switch", Verdict.EXCEEDED if switch else Verdict.HOLDS, lost, "survives_a_switch")
 
 
-def _compare(what: str, who: str, has: Bisection, need: float) -> Check:
-    """Compare a share of their rate that servers get with the one that is needed."""
+def _compare(what: str, who: str, has: Bisection, need: float, key: str) -> Check:
+    """Compare a share of their rate that servers get with the one that is needed; the cure is to ask for less."""
     named = f"{who} ({has.worst})" if has.worst else who
     reason = f": {has.reason}" if has.reason else ""
-    return Check(what, has.against(need), f"{named}: {has.judged(need)}{reason}")
+    verdict, least = has.against(need), float(rounded(has.least, 3, up=False))
+    cures = (Cure(key, least),) if least and verdict is not Verdict.HOLDS else ()
+    return Check(what, verdict, f"{named}: {has.judged(need)}{reason}", key, cures=cures)

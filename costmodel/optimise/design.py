@@ -15,7 +15,7 @@ from costmodel.optimise.stages import Stage, split_in_stages
 from costmodel.owning import check_budget, price_per_watt
 from costmodel.parts import NETWORK
 from costmodel.power import Power
-from topo.amounts import Check, Sum, Verdict, sums_to_dict
+from topo.amounts import Check, Range, Sum, Verdict, sums_to_dict
 from topo.cluster import Cluster
 from topo.cluster_spec import ClusterSpec
 from topo.errors import plural
@@ -199,23 +199,21 @@ def check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
     """Compare a design with the power of racks and the reach of cables on the floor."""
     if cluster.layout is None:
         return
-    for power in cluster.layout.checks:
-        yield replace(power, text=f"{power.what}: {power.text}")
+    yield from map(_named, cluster.layout.checks)
     longest = max(
         (float(each.route_m[each.cable >= 0].max(initial=0.0)) for each in cluster.cablings or ()), default=0.0
     )
     if needs.reach is not None:
-        verdict = Verdict.HOLDS if longest <= needs.reach else Verdict.EXCEEDED
-        yield Check("reach", verdict, f"the longest cable is {longest:.1f} m, {needs.reach:g} m are allowed")
+        check = Check.of("reach", Sum(Range(longest, longest)), needs.reach, "reach", unit="m", decimals=1)
+        yield replace(check, text=f"the longest cable is {check.found}, {check.allowed} are allowed")
 
 
 def check_limits(needs: Needs, cost: Sum, power: Power, switches: int, bill: Bill) -> Iterator[Check]:
     """Compare networks with the limits on price, power and switches, and their parts with what can be had."""
     if needs.network_price is not None:
-        text = f"{PRICE_CHECK}: {cost} {needs.currency}, {needs.network_price:,.0f} allowed"
-        yield Check(PRICE_CHECK, cost.against(needs.network_price), text)
-    for check in check_budget(needs.budget, power, switches, bill):
-        yield replace(check, text=f"{check.what}: {check.text}")
+        check = Check.of(PRICE_CHECK, cost, needs.network_price, "network_price")
+        yield replace(check, text=f"{PRICE_CHECK}: {check.found} {needs.currency}, {check.allowed} allowed")
+    yield from map(_named, check_budget(needs.budget, power, switches, bill))
     for item, supply in needs.supply.items():
         pieces, most = sum(line.count for line in bill.lines if line.item == item), supply.within(needs.weeks)
         if pieces:
@@ -223,3 +221,8 @@ def check_limits(needs: Needs, cost: Sum, power: Power, switches: int, bill: Bil
             asked = "" if needs.weeks is None else f", all needed in {needs.weeks:g}"
             text = f"supply: {pieces:,} x {item}, {supply.stock:,} in stock, {more}{asked}"
             yield Check("supply", Verdict.HOLDS if pieces <= most else Verdict.EXCEEDED, text)
+
+
+def _named(check: Check) -> Check:
+    """Return a check whose text says what is limited, since reasons stand without it."""
+    return replace(check, text=f"{check.what}: {check.text}")

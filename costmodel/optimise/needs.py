@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, PlainValidator
 
 from costmodel.optimise.demand import ROUNDING
-from topo.amounts import listed
+from topo.amounts import listed, percent
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Price, PricePoint, Source
 from topo.catalog.tables import DATE
@@ -65,7 +65,7 @@ class Job(SpecModel):
     def __str__(self) -> str:
         if isinstance(self.nodes, int):
             return f"a job of {plural(self.nodes, 'node')}"
-        return f"jobs of {', '.join(f'{size:,} nodes on {share:.0%}' for size, share in self.sizes.items())}"
+        return f"jobs of {', '.join(f'{size:,} nodes on {percent(share)}' for size, share in self.sizes.items())}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Amount:
         return self.share if not self.gbps else self.gbps / full if full else inf
 
     def __str__(self) -> str:
-        return f"{self.gbps / 8_000:.2f} TB/s" if self.gbps else f"{self.share:.1%}"
+        return f"{self.gbps / 8_000:.2f} TB/s" if self.gbps else percent(self.share)
 
 
 def _amount(value: Any) -> Amount:

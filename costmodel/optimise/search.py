@@ -30,7 +30,7 @@ from costmodel.optimise.needs import Amount, FamilyName, Needs
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import stages_table
 from costmodel.optimise.trees import fat_trees, planes, rails, zones
-from topo.amounts import Check, Sum, Verdict, listed
+from topo.amounts import Check, Sum, Verdict, listed, percent
 from topo.budget import SEARCH_CPU
 from topo.catalog.load import Catalog, load_catalog
 from topo.cluster import Cluster
@@ -312,7 +312,8 @@ def optimise(
         if met and (bound > FINALIST_PRICE * met[0].price or exhausted()):
             break
         if not met and incumbent is not None and bound >= incumbent.price * (1 - gap) - ROUNDING:
-            winner, ended = incumbent, "" if bound >= incumbent.price - ROUNDING else f"the gap of {gap:.0%} is reached"
+            least = bound >= incumbent.price - ROUNDING
+            winner, ended = incumbent, "" if least else f"the gap of {percent(gap)} is reached"
             break
         beyond = bound * problem.least_price_ratio > problem.price_limit * (1 + ROUNDING)
         if beyond and (met or exhausted() or any(design.refused_by(PRICE_CHECKS) for design in tried)):

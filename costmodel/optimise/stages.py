@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from costmodel.optimise.bisection import Bisection
 from costmodel.optimise.capacity import Capacity, measure_capacity
 from costmodel.optimise.problem import Problem
-from topo.amounts import Check, Verdict
+from topo.amounts import Check, Verdict, percent
 from topo.fabric import Fabric, Kind
 from topo.floor.cables import backplane
 from topo.speeds import speed_name
@@ -107,7 +107,7 @@ def _stage(fabrics: Sequence[Fabric], problem: Problem, share: float, known: Cap
                 price += problem.cost([], Counter(_items(part, ports[:count])).items())
                 moved += len(ports[:count])
     open_checks = tuple(
-        replace(check, text=f"at {share:.0%} of the servers {check.text}")
+        replace(check, text=f"at {percent(share)} of the servers {check.text}")
         for check in found.checks
         if check.verdict is not Verdict.HOLDS
     )
@@ -187,7 +187,7 @@ def stages_table(stages: Sequence[Stage], currency: str) -> Table:
     switches, cables, price, moved = 0, 0, 0.0, 0
     for stage in stages:
         more = (stage.switches - switches, stage.cables - cables, moved, stage.price - price)
-        rows.append((f"{stage.share:.0%}", stage.servers, *more, stage.price, str(stage.job_bisection)))
+        rows.append((percent(stage.share), stage.servers, *more, stage.price, str(stage.job_bisection)))
         switches, cables, price, moved = stage.switches, stage.cables, stage.price, stage.moved
     names = ("part", "servers", "switches to buy", "cables to buy", "to move", "price", "price of all", "job bisection")
     places = [name in ("price", "price of all") for name in names]

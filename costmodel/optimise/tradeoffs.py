@@ -11,6 +11,7 @@ import numpy as np
 from costmodel.optimise.needs import Amount, Needs
 from costmodel.optimise.search import Search
 from topo import palette
+from topo.amounts import percent
 from topo.drawing import Drawing
 from topo.drawing.charts import Axes, chart
 from topo.table import Shown, Table
@@ -44,7 +45,7 @@ class Tradeoffs(Shown):
     @property
     def curve_table(self) -> Table:
         """What less bandwidth saves."""
-        curve = [(f"{share:.1%} of its rate for a job", search) for share, search in self.curve]
+        curve = [(f"{percent(share)} of its rate for a job", search) for share, search in self.curve]
         return self._rows("price over bandwidth", "with", curve)
 
     def _rows(self, title: str, heading: str, searches: Any) -> Table:
@@ -76,7 +77,7 @@ class Tradeoffs(Shown):
         for share, price, name in reversed(points):
             colour = palette.SERIES[1 + len(designs) % (len(palette.SERIES) - 1)]
             shade = designs.setdefault((price, name), colour)
-            axes.dot(100 * share, price, shade, f"{share:.1%}: {price:,.0f} {needs.currency}, {name}", 4.5)
+            axes.dot(100 * share, price, shade, f"{percent(share)}: {price:,.0f} {needs.currency}, {name}", 4.5)
         legend = [("dot", shade, f"{price:,.0f}: {name}") for (price, name), shade in designs.items()]
         return chart("price over bandwidth", needs.name, [axes], legend)
 

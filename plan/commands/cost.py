@@ -46,7 +46,8 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
     from plan.render.tables import show_table
 
     show_table(priced.table, cluster.name, hide=("source",))
-    click.echo(f"network {priced.network}, servers {priced.servers}, total {priced.total} {priced.unit}")
+    sums = ", ".join(f"{name} {priced.told(name)}" for name in ("network", "servers", "total"))
+    click.echo("; ".join(filter(None, (f"{sums} {priced.unit}", priced.coverage))))
     for gap in priced.gaps:
         click.echo(f"not in the total: {gap}")
     if owning is not None:

@@ -170,10 +170,10 @@ def show_simulation(played: Simulated) -> None:
         "lane",
         ("used", "links used"),
         ("channels", "links in class"),
-        ("mean", "mean", "", ".1%"),
-        ("max", "hottest", "", ".1%"),
+        ("mean", "mean", "", "share"),
+        ("max", "hottest", "", "share"),
         ("as_hot", "as hot"),
-        ("peak", "peak", "", ".0%"),
+        ("peak", "peak", "", "share"),
         (lambda row: fabric.channel_label(row.hottest), "hottest link"),
     )
     stood = (outcome.congestion.table, played.saturation.table) if outcome.congestion and played.saturation else ()

@@ -68,7 +68,7 @@ def format_bom_xlsx(name: str, catalog: Catalog, cost: Cost, power: Power, layou
     return buffer.getvalue()
 
 
-def _totals(cost: Cost) -> list[tuple[str, Sequence[str], Sum]]:
+def _totals(cost: Cost) -> list[tuple[str, Sequence[Any], Sum]]:
     """Return the sums below a bill: name, kinds of parts (all without any), amount."""
     return [("network", NETWORK, cost.network), ("servers", SERVERS, cost.servers), ("total", (), cost.total)]
 
@@ -80,19 +80,21 @@ def _summary(name: str, cost: Cost, power: Power, layout: Layout | None) -> Tabl
         return Formula(f"={sheet}!{xl_rowcol_to_cell(row, column)}", value)
 
     rows: list[tuple[Any, ...]] = []
-    for row, (what, _, amount) in enumerate(_totals(cost), start=len(cost.lines) + 2):
+    for row, (what, kinds, amount) in enumerate(_totals(cost), start=len(cost.lines) + 2):
         known, least = amount.known, "at least" if amount.missing else ""
+        priced, pieces = cost.priced(*kinds)
+        note = f"{priced:,} of {pieces:,} parts have a price" if amount.missing else ""
         values = ("unknown", "unknown") if known is None else (known.low, known.high)
         ends = [linked("Bill", row, place, value) for place, value in zip(AMOUNTS, values, strict=True)]
-        rows.append((what, cost.unit, linked("Bill", row, LOW, least), *ends, ""))
+        rows.append((what, cost.unit, linked("Bill", row, LOW, least), *ends, note))
     for what, watts, place in (("typical", power.total_w, 0), ("maximum", power.planned_w, 1)):
         row, least = len(power.lines) + 2, "at least" if watts.missing else ""
         drawn = "unknown" if watts.known is None else watts.known.low
         cells = linked("Power", row, (LOW, HIGH)[place], least), linked("Power", row, AMOUNTS[place], drawn)
         rows.append((f"{what} power", "W", *cells, None, ""))
     counts = Counter[str]()
-    for priced in cost.lines:
-        counts[priced.line.kind] += priced.line.count
+    for part in cost.lines:
+        counts[part.line.kind] += part.line.count
     for kind, count in counts.items():
         number = f'=SUMIF(Bill!{_rows(0, len(cost.lines))},"{kind}",Bill!{_rows(COUNT, len(cost.lines))})'
         rows.append((PARTS.get(kind, f"{kind}s"), "", None, Formula(number, count), None, "to order, with spares"))

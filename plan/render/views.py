@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plan.cures import more_spines
+from plan.cures import fewer_switches, more_spines
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
-from topo import Column, Table, Verdict, compress, count, plural, slow_cables, slowed_adapters, uneven_links
+from topo import Column, Table, Verdict, compress, count, percent, plural, slow_cables, slowed_adapters, uneven_links
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -47,22 +47,19 @@ def show_plan(plan: Plan) -> None:
         print_error(f"REFUSED: {plan.advice}")
 
 
-PLACES = {"rack power": ("floor", "rack_power"), "typical rack power": ("floor", "rack_typical_power")}
-"""Where the spec has a limit that does not stand under `budget` by its name."""
-
-
 def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
     """Print the limits that do not hold or cannot be judged, at their places in the spec."""
     for check in checks:
         if check.verdict is Verdict.HOLDS:
             continue
         survives = check.what.startswith("survives ")
-        place = where("survives") if survives else where(*PLACES.get(check.what, ("budget", check.what)))
+        place = where(*check.key.split("."))
         if check.verdict is Verdict.EXCEEDED:
-            words = "REFUSED" if survives else "REFUSED, over budget"
+            words, cure = "REFUSED" if survives else "REFUSED, over budget", check.cure
         else:
+            cure = ""  # the text has what is unknown
             words = "CANNOT TELL whether it does" if survives else "CANNOT TELL whether the budget holds"
-        print_error(f"{place}: {words}: {check.what}: {check.text}")
+        print_error(f"{place}: {words}: {check.what}: {check.text}{cure and f'; {cure}'}")
 
 
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -71,17 +68,17 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.quote is not None:
         yield from _priced(plan.quote)
     if plan.layout is not None:
-        yield "racks", _racks(plan.layout)
+        yield "racks", _racks(plan.layout, plan.fabrics)
     if plan.losses is not None:
         worst, of_all = plan.losses.worst, plan.losses.largest
         for loss in sorted(worst, key=lambda loss: loss is not of_all):
             name = "largest failure" if loss is of_all else f"failure of a {loss.kind}"
-            yield name, f"{loss}{more_spines(plan, loss)}"
+            yield name, f"{loss}{more_spines(plan.planned, loss)}"
     unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
     unknown += plan.losses.unknown if plan.losses is not None else ()
     if unknown:
         yield "unknown", "; ".join(unknown)
-    yield from _counted(plan.counts)
+    yield from _counted(plan.counts, fewer_switches(plan.cluster) if plan.cluster else "")
     if plan.cluster is not None and (slowed := slowed_adapters(plan.fabrics, plan.cluster.catalog)):
         yield "slower than the adapter", "; ".join(slowed)
     if len(plan.fabrics) > 1:
@@ -101,7 +98,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"load{name}",
             f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "
             f"(because {bounds.why}), {quality.balance:.2f} times the mean of those used; effective bisection "
-            f"{quality.ebb:.3f} ± {2 * quality.bisection.error:.3f} in {quality.bisection.phases} random halves, of at "
+            f"{quality.ebb:.3f}{_error(quality, bounds)} in {quality.bisection.phases} random halves, of at "
             f"most {bounds.ebb:.3f} over all",
         )
         if multipath:
@@ -120,14 +117,34 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "cables", said if pieces == plan.counts.links else f"{pieces:,} for {plan.counts.links:,} links: {said}"
 
 
-def _racks(layout: Layout) -> str:
+def _error(quality: Quality, bounds: Bounds) -> str:
+    """Return two standard errors of the effective bisection; nothing where the bound, which has none, is shown."""
+    return f" ± {2 * quality.bisection.error:.3f}" if quality.ebb < bounds.ebb else ""
+
+
+def _racks(layout: Layout, fabrics: Sequence[Fabric]) -> str:
     """Return how many racks there are, and of which devices it is unknown whether they need one each."""
     alone = layout.alone
     if not alone:
-        return f"{layout.n_racks:,}"
+        return f"{layout.n_racks:,}{_single_switches(layout, fabrics)}"
     models = Counter(layout.devices[device].model for device in alone)
     said = ", ".join(f"{number:,} x {model}" for model, number in models.items())
     return f"at most {layout.n_racks:,}: power of {said} is unknown, so each has a rack of its own"
+
+
+def _single_switches(layout: Layout, fabrics: Sequence[Fabric]) -> str:
+    """Say which racks of switches have a single one, because it stands in for those of another rack."""
+    if layout.floor.switches == "servers" or layout.floor.stand_ins == "together":
+        return ""
+    found = zip(layout.node_device, fabrics, strict=True)
+    switches = {device for ends, fabric in found for device in ends[: fabric.n_switches].tolist()}
+    inside = enumerate(layout.inside)
+    names = [layout.rack_name(rack) for rack, held in inside if len(held) == 1 and held[0] in switches]
+    if not names:
+        return ""
+    return (
+        f"; one switch alone in {', '.join(names)}, apart from those that it stands in for: `floor.stand_ins: together`"
+    )
 
 
 def _networks(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -141,7 +158,7 @@ def _networks(plan: Plan) -> Iterator[tuple[str, str]]:
             mine = tuple(row for row in plan.ports.classes if row.network == fabric.name)
             text = "; ".join([text, *(f"{name} {words}" for name, words in _used(replace(plan.ports, classes=mine)))])
         if plan.bisection is not None and fabric.name in plan.bisection.subnets:
-            text += f"; bisection {plan.bisection.subnets[fabric.name]:.1%}"
+            text += f"; bisection {percent(plan.bisection.subnets[fabric.name])}"
         alike.setdefault(text, []).append(fabric.name)
     for text, names in alike.items():
         yield f"network {compress(names)}", f"each {text}" if len(names) > 1 else text
@@ -178,7 +195,8 @@ def _priced(quote: Quote) -> Iterator[tuple[str, str]]:
     """Yield what a plan costs and draws."""
     cost, power = quote.cost, quote.power
     unit = "relative units" if cost.unit == "units" else cost.unit
-    yield "cost", f"network {cost.network}, servers {cost.servers}, total {cost.total: {unit}}"
+    sums = ", ".join(f"{name} {cost.told(name)}" for name in ("network", "servers", "total"))
+    yield "cost", "; ".join(filter(None, (f"{sums} {unit}", cost.coverage)))
     network = f"network {power.network_w * 1e-3:,.1f kW}"
     typical = f"{power.total_w * 1e-3:,.1f kW} typically ({network})"
     if power.servers_w.known is None:  # a sum without any server would be read as that of the cluster
@@ -213,9 +231,9 @@ def _tiers(counts: Counts) -> str:
     return f"({tiers or 'no tree'}){zones}"
 
 
-def _counted(counts: Counts) -> Iterator[tuple[str, str]]:
+def _counted(counts: Counts, why: str) -> Iterator[tuple[str, str]]:
     """Yield what there is; every figure that is zero is left out."""
-    yield "switches", f"{counts.switches:,} {_tiers(counts)}"
+    yield "switches", f"{counts.switches:,} {_tiers(counts)}{why}"
     others = {"storage": counts.storage_nodes, "management": counts.management_nodes}
     if counts.gpus:
         computing = f"{counts.gpu_nodes:,} GPU nodes ({counts.gpus:,} GPUs)"

@@ -26,6 +26,7 @@ from topo import (
     format_seconds,
     lay_out,
     panels,
+    percent,
 )
 
 
@@ -184,7 +185,7 @@ def run_page(run: simulate.cluster.ClusterRun, name: str) -> SimulationPage:
             ("simulated time", f"{run.now_s / 3600:.2f} h"),
             ("jobs that ended", f"{sum(job.end_s is not None for job in jobs):,} of {len(jobs):,}"),
             ("failures that hit a job", f"{sum(job.failures for job in jobs):,}"),
-            ("nodes in use", f"{run.utilisation:.1%} of the time"),
+            ("nodes in use", f"{percent(run.utilisation)} of the time"),
         ],
         tables=[table_text(table) for table in (run.table, run.links) if table is not None],
         charts=[("jobs, waiting and failures over time", simulate.cluster.draw_run(run, bare=True).svg)],

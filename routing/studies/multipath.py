@@ -12,6 +12,7 @@ from routing.order.channel_order import order_channels, switch_levels
 from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import select_endpoints
+from topo.amounts import percent
 from topo.errors import plural
 from topo.table import Brief, Record
 
@@ -41,8 +42,9 @@ class Multipath(Brief, Record):
         """The figures in words."""
         share = self.apart / self.pairs if self.pairs else 1.0
         return (
-            f"{plural(self.lids, 'LID')} a port; of {plural(self.pairs, 'pair')} on different switches {share:.1%} "
-            f"have paths without a cable in common; fullest link by LID {', '.join(f'{n:,}' for n in self.max_load)} "
+            f"{plural(self.lids, 'LID')} a port; of {plural(self.pairs, 'pair')} on different switches "
+            f"{percent(share)} have paths without a cable in common; "
+            f"fullest link by LID {', '.join(f'{n:,}' for n in self.max_load)} "
             f"pairs, {self.max_load_of_all / self.lids:,.0f} if all are used alike"
         )
 

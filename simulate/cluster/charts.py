@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from simulate.cluster.failures import DAY_S, FailureSpec
 from simulate.cluster.year import HOUR_S, draw_course
 from topo import palette
+from topo.amounts import percent
 from topo.drawing import Drawing
 from topo.drawing.charts import Axes, Mark, chart
 from topo.errors import plural
@@ -75,7 +76,7 @@ def draw_run(run: ClusterRun, *, bare: bool = False) -> Drawing:
     edges = np.minimum(np.append(times, end), end) / unit_s
     total = len(run.scheduler.ends)
     nodes = Axes(f"nodes in use, of {total:,}", span, (0, total), 110, x_words=None, digits=",g")
-    nodes.stairs(edges, used, palette.SERIES[0], words=f"on average {run.utilisation:.1%} of the nodes")
+    nodes.stairs(edges, used, palette.SERIES[0], words=f"on average {percent(run.utilisation)} of the nodes")
     most = max(FEW, down.max())
     failed_nodes = Axes("nodes down", span, (0, most), 70, x_words=f"time ({unit})", digits=",g")
     failed_nodes.stairs(edges, down, FAILED, words=f"at most {plural(int(down.max()), 'node')} at once")

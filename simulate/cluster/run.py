@@ -19,6 +19,7 @@ from simulate.engines.simpy_bridge import Process
 from simulate.traffic.network import Network
 from simulate.traffic.servers import ComputeServers
 from simulate.workload.storage import BulkStorage
+from topo.amounts import percent
 from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
 from topo.errors import Finding, HeddleError, SpecError, plural
 from topo.table import Shown, Table
@@ -146,7 +147,7 @@ class ClusterRun(Shown):
             return None if time_s is None else time_s / 3600
 
         return Table.of(
-            f"after {self.now_s / 3600:.2f} h, nodes in use {self.utilisation:.1%} of the time",
+            f"after {self.now_s / 3600:.2f} h, nodes in use {percent(self.utilisation)} of the time",
             self.records,
             (lambda job: f"{job.name} (over zones)" if job.spanned_zones else job.name, "job"),
             "nodes",

@@ -25,6 +25,7 @@ from simulate.diagnosis.measured import Measured
 from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBPS, Network
+from topo.amounts import percent
 from topo.errors import plural
 from topo.fabric import Fabric, Frozen
 from topo.graphs import rows_of
@@ -159,11 +160,11 @@ class Explanation(Diagnosis):
 
     @property
     def _title(self) -> str:
-        return f"{plural(len(self.measured.src), 'pair')}, scatter {self.scatter:.1%}"
+        return f"{plural(len(self.measured.src), 'pair')}, scatter {percent(self.scatter)}"
 
     @property
     def _nothing(self) -> str:
-        return f"nothing explains more than scatter of {self.scatter:.1%}"
+        return f"nothing explains more than scatter of {percent(self.scatter)}"
 
     @property
     def undecided(self) -> bool:

@@ -29,6 +29,7 @@ from simulate.diagnosis.counters import Counters
 from simulate.diagnosis.measured import Measured
 from simulate.diagnosis.slow_links import Diagnosis, Suspect, pairs_between, walk_pairs
 from simulate.traffic.network import Network
+from topo.amounts import percent
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
 
@@ -65,7 +66,7 @@ class Waits(Diagnosis):
 
     @property
     def _title(self) -> str:
-        return f"{int(self.counters.known.sum()):,} ports, the longest wait {self.waited:.0%} of the time"
+        return f"{int(self.counters.known.sum()):,} ports, the longest wait {percent(self.waited)} of the time"
 
     @property
     def _nothing(self) -> str:

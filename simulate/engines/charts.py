@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simulate.engines.outcome import Outcome
 from topo import palette
+from topo.amounts import percent
 from topo.drawing import Drawing
 from topo.drawing.charts import Axes, chart, heat_legend
 from topo.errors import HeddleError, plural
@@ -79,7 +80,7 @@ def draw_timeline(outcome: Outcome, jobs: Sequence[tuple[str, float, float]] = (
             part, peak = load.sum(axis=0) / capacity[channels].sum(), (load / capacity[channels, None]).max(axis=0)
             shade, dashed = palette.SERIES[color % len(palette.SERIES)], not color % 2  # two often lie on each other
             for axes, values in ((mean, part), (most, peak)):
-                words = f"{name}: at most {values.max(initial=0.0):.0%}"
+                words = f"{name}: at most {percent(values.max(initial=0.0))}"
                 axes.stairs(edges, values, shade, words=words, dashed=dashed)
             legend.append(("dashes" if dashed else "line", shade, name))
     fabric = outcome.network.fabric.name or "the fabric"

@@ -365,7 +365,7 @@ class Outcome(Frozen, Shown):
         part = {kind: self.utilisation[numbers] for kind, numbers in of_kind.items()}
         rows = [(kind, len(used), float(used.mean()), float(used.max())) for kind, used in part.items()]
         rows.sort(key=lambda row: -round(row[3], 9))
-        names, digits = ("what", "count", "mean", "fullest"), ("", "", ".1%", ".1%")
+        names, digits = ("what", "count", "mean", "fullest"), ("", "", "share", "share")
         return Table.of_rows("inside servers, fullest first", names, rows, digits)
 
     @cached_property

@@ -96,7 +96,7 @@ class JobResult(Record):
     """Durations of its flows, each from its own begin: the `PERCENTILES`, empty when none crosses the network. Each
     percentile is the duration of one flow, never a mean of two."""
 
-    _derived = ("time_s", "slowdown", "algorithm_gbytes_per_s", "bus_gbytes_per_s")
+    _derived = ("time_s", "slowdown", "algorithm_gbytes_per_s", "bus_gbytes_per_s", "moved_gbytes_per_s")
 
     @property
     def what(self) -> str:
@@ -127,6 +127,14 @@ class JobResult(Record):
         if bandwidth is None or self.collective is None:
             return None
         return bandwidth * bus_factor(self.collective, self.ranks)
+
+    @property
+    def moved_gbytes_per_s(self) -> float | None:
+        """What the flows of a storage job move in the mean, from its begin to its end; None of other jobs.
+
+        Every copy of what is written counts.
+        """
+        return self.bytes / self.time_s * 1e-9 if self.kind == "storage" and self.time_s else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
@@ -166,7 +174,9 @@ class Simulation(Shown):
     def table(self) -> Table:
         """Time and bandwidth of each job."""
         slowdown = [("slowdown", "slowdown", "", ".2f")] if any(job.alone_s is not None for job in self.jobs) else []
-        bandwidths = (("algorithm_gbytes_per_s", "algbw", "GB/s", ".2f"), ("bus_gbytes_per_s", "busbw", "GB/s", ".2f"))
+        rates = {"algorithm_gbytes_per_s": "algbw", "bus_gbytes_per_s": "busbw", "moved_gbytes_per_s": "storage"}
+        last = None if any(job.kind == "storage" for job in self.jobs) else -1
+        bandwidths = [(rate, name, "GB/s", ".2f") for rate, name in [*rates.items()][:last]]
         time = ("time_s", "time", "s", "time")
         tuned = any(job.closed_form_s is not None for job in self.jobs)
         idle = [("closed_form_s", "closed form", "s", "time")] if tuned else []

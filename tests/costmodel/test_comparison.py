@@ -42,7 +42,7 @@ def test_the_figures_beside_one_another_are_those_of_each_cluster(clusters: tupl
         assert said["cables"] == f"{bill.count('cable'):,}"
         assert said["free ports"] == f"{free:,}"
         for name in ("network", "servers", "total"):
-            assert said[f"{name} (USD)"] == str(getattr(cost, name))
+            assert said[f"{name} (USD)"] == cost.told(name)
         assert said["network for each GPU (USD)"] == f"{cost.network * (1 / gpus):,.2f}"
         gaps = said["no price (USD)"].split("; ") if cost.gaps else []
         assert gaps == [gap.partition(" (")[0] for gap in cost.gaps] and (gaps or said["no price (USD)"] == "none")

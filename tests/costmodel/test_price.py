@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 import costmodel
 import topo
 from costmodel.bills import Bill, make_bill
-from costmodel.parts import Line, PartKind
+from costmodel.parts import KINDS, NETWORK, SERVERS, Line, PartKind
 from costmodel.price import UNITS
 from helpers.clusters import tree, zoned
-from helpers.strategies import slow_but
+from helpers.strategies import examples, slow_but
 from topo.amounts import Range
 from topo.catalog.load import Catalog
+from topo.catalog.models import Price, PricePoint, Source
 from topo.errors import HeddleError
 
 
@@ -30,6 +31,8 @@ def test_fire_flyer_2_in_the_units_of_the_paper(catalog: Catalog) -> None:
         "total": 11_166.0,
         "ranges": {"network": [366.0, 366.0], "servers": [10_800.0, 10_800.0], "total": [11_166.0, 11_166.0]},
         "at_least": ["servers", "total"],
+        # 122 switches, 1,600 + 1,600 links; 1,200 nodes and 180 storage servers, each of which has adapters.
+        "priced": {"network": [3_322, 3_322], "servers": [2_760, 2_940], "total": [6_082, 6_262]},
         "gaps": list(cost.gaps),
     }
 
@@ -99,7 +102,7 @@ def test_a_currency_is_a_code_and_a_sum_with_gaps_says_so() -> None:
         bill.price("usd")
     cost = bill.price("USD")
     assert cost.gaps
-    assert cost.table.title.startswith("cost: at least ")
+    assert cost.table.title.startswith("cost: unknown USD")
 
 
 def pod(model: str, count: int, switch: str = "QM9700") -> topo.Cluster:
@@ -136,3 +139,33 @@ def test_a_public_price_sheet_line_by_line() -> None:
         [93_222, 131_077], [118_784, 191_928], [1_237_504, 1_237_504]
     ]  # fmt: skip
     assert links.missing == ("10 x MCA4J80-N003 (cable, leaf - spine)",)
+
+
+@examples(20)
+@given(
+    prices=st.dictionaries(st.sampled_from(["QM9700", "dgx-h100", "4xNDR", "ConnectX-7-400G"]), st.integers(1, 9_999)),
+    units=st.integers(1, 3),
+)
+def test_a_sum_is_told_where_most_switches_and_servers_have_a_price(prices: dict[str, int], units: int) -> None:
+    """Counted line by line of the bill; a sum of cables alone is no price of a network."""
+    cluster = pod("dgx-h100", 16 * units)
+    known = {
+        item: {
+            "USD": Price(
+                "USD", (PricePoint(float(price), float(price), "", Source("a quote", "2026-11-27", "own", "")),)
+            )
+        }
+        for item, price in prices.items()
+    }
+    bill = make_bill(cluster.fabrics, replace(cluster.catalog, prices=MappingProxyType(known)))
+    cost = bill.price("USD")
+    for name, kinds in (("network", NETWORK), ("servers", SERVERS), ("total", KINDS)):
+        mine = [row for row in cost.lines if row.line.kind in kinds]
+        has = [row for row in mine if row.unit_price is not None or row.included]
+        counts = [sum(row.line.count for row in rows) for rows in (has, mine)]
+        assert cost.to_dict()["priced"][name] == counts
+        assert (f"{counts[0]:,} of {counts[1]:,} ({name})" in cost.coverage) == (counts[0] < counts[1])
+        main = {row.line.item for row in mine if row.line.kind in ("switch", "node")}
+        amount = sum(prices[row.line.item] * row.line.count for row in mine if row.unit_price is not None)
+        least = "at least " * (counts[0] < counts[1])
+        assert cost.told(name) == (f"{least}{amount:,}" if main <= set(prices) else "unknown")

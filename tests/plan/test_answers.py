@@ -145,3 +145,22 @@ def test_a_frame_on_top_is_billed_once_for_all_its_chips() -> None:
     frames = sum(line.count for line in found.bill.lines if line.item == "CS8500")
     roles = Counter(found.fabrics[0].role[: found.fabrics[0].n_switches].tolist())
     assert (roles[topo.Role.SPINE], roles[topo.Role.CORE]) == (frames * model.leaf_chips, frames * model.spine_chips)
+
+
+@pytest.mark.parametrize("stand_ins", ["apart", "together"])
+def test_a_rack_for_one_switch_is_said(stand_ins: str) -> None:
+    tree = {"shape": "fat-tree", "switch": "QM9700", "leaves": 9, "spines": 2, "parallel": 4}
+    floor = {"rows": 2, "rack_power": "44 kW", "switches": "middle", "stand_ins": stand_ins}
+    found = checked({"gpu": ("dgx-h100", 16)}, tree, floor=floor)
+    layout = found.layout
+    assert layout is not None
+    (fabric,) = found.fabrics
+    on = Counter(layout.rack.tolist())
+    single = {
+        layout.rack_name(rack)
+        for rack in layout.rack[layout.node_device[0][: fabric.n_switches]].tolist()
+        if on[rack] == 1
+    }
+    said = re.search(r"one switch alone in ([\w-]+), apart", dict(facts(found))["racks"])
+    assert ({said[1]} if said else set()) == single
+    assert bool(single) == (stand_ins == "apart")

@@ -3,13 +3,14 @@
 import re
 from collections import Counter
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 import plan
 import topo
 from helpers.strategies import examples
-from plan.cures import more_spines
+from plan.cures import fewer_switches, more_spines
 
 
 def taken_by_a_spine(fabric: topo.Fabric) -> float:
@@ -59,14 +60,14 @@ def test_more_spines_take_what_the_line_says(count: int, spines: int | None, par
         return
     assert found.losses is not None
     (loss,) = (loss for loss in found.losses.worst if loss.kind == "spine")
-    before, said = taken_by_a_spine(found.fabrics[0]), more_spines(found, loss)
+    before, said = taken_by_a_spine(found.fabrics[0]), more_spines(found.planned, loss)
     named = dict(re.findall(r"(spines|parallel): (\d+)", said))
     if not named:
         assert said == ""
         return
     keys = {key: int(value) for key, value in named.items()}
     after = topo.parse(spec(tree | keys)).fabric
-    assert said.startswith(f"; {taken_by_a_spine(after):.0%} with `network.{'tree.' * rail}spines: ")
+    assert said.startswith(f"; {topo.percent(taken_by_a_spine(after))} with `network.{'tree.' * rail}spines: ")
     assert taken_by_a_spine(after) < before
     roles = [Counter(fabric.role.tolist())[topo.Role.LEAF] for fabric in (found.fabrics[0], after)]
     assert roles[0] == roles[1]
@@ -79,4 +80,39 @@ def test_no_key_is_named_where_more_spines_take_as_much() -> None:
     gpu = {"model": "dgx-h100", "count": 16}
     found = plan.check(topo.parse({"name": "x", "nodes": {"gpu": gpu}, "network": tree}))
     assert found.losses is not None
-    assert [more_spines(found, loss) for loss in found.losses.worst] == [""] * len(found.losses.worst)
+    assert [more_spines(found.planned, loss) for loss in found.losses.worst] == [""] * len(found.losses.worst)
+
+
+@examples(8)
+@given(count=st.integers(4, 70), unit=st.integers(4, 40), switch=st.sampled_from(["Q3400", "QM9700"]))
+def test_fewer_switches_are_those_of_the_spec_with_the_key(count: int, unit: int, switch: str) -> None:
+    """Each key that is named is put in, and the network compiled has so many switches; none names more than stand."""
+    model = "dgx-b300" if switch == "Q3400" else "dgx-h100"
+    own = {"shape": "rail", "unit_nodes": unit, "tree": {"switch": switch}}
+    document = {"name": "x", "nodes": {"gpu": {"model": model, "count": count}}, "network": own}
+    try:
+        cluster = topo.parse(document)
+        now = sum(fabric.n_switches for fabric in cluster.fabrics)
+    except topo.DesignError:
+        return
+    said = fewer_switches(cluster)
+    named = re.findall(r"(\d+) with `network\.(\w+): (\d+)`", said)
+    assert bool(named) == bool(said)
+    for switches, key, value in named:
+        fabric = topo.parse({**document, "network": own | {key: int(value)}}).fabric
+        assert fabric.n_switches == int(switches) < now
+        on: dict[int, set[int]] = {}
+        for end, leaf in zip(fabric.ends().tolist(), fabric.end_switch[fabric.ends()].tolist(), strict=True):
+            on.setdefault(fabric.server_of(int(fabric.port_node[fabric.port_of(np.array([end]))[0]])), set()).add(leaf)
+        assert min(map(len, on.values())) > 1, "no leaf has all adapters of a server"
+
+
+def test_a_pod_that_fills_its_leaves_names_no_fewer_switches() -> None:
+    cluster = topo.parse(
+        {
+            "name": "x",
+            "nodes": {"gpu": {"model": "dgx-h100", "count": 64}},
+            "network": {"shape": "rail", "unit_nodes": 32, "tree": {"switch": "QM9700"}},
+        }
+    )
+    assert fewer_switches(cluster) == ""

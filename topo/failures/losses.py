@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topo.amounts import Check, Verdict, listed
+from topo.amounts import Check, Verdict, listed, percent
 from topo.catalog.load import Catalog
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role
@@ -69,17 +69,32 @@ class Loss(Record):
         """Whether all servers still run and reach one another, but for those in a rack that fails."""
         return not self.beyond and not (self.servers and self.kind != "rack")
 
+    @property
+    def effect(self) -> str:
+        """What it takes away, in short, but for the servers in a rack; empty where all servers left reach others."""
+        effects = []
+        inside = self.kind == "rack"  # it takes its own servers with it, which no network can cure
+        if not self.survived:
+            pairs = f"parts {plural(self.beyond, 'pair')} of {'other ' * inside}servers"
+            effects.append(f"cuts off {plural(self.servers, 'server')}" if self.servers and not inside else pairs)
+        if self.zones == 1.0:
+            effects.append("takes all bandwidth between zones")
+        return f"one {self.kind} {' and '.join(effects)}" if effects else ""
+
     def __str__(self) -> str:
-        also = f" (each of {self.alike:,})" if self.alike > 1 else ""
+        also = f"each of {self.alike:,}" if self.alike > 1 else ""
+        if self.kind == "rack":  # racks differ: this one says nothing of the others
+            also = f"{f'{self.alike:,} such' if self.alike > 1 else 'one'} of {self.of:,}"
+        also = also and f" ({also})"
         lost = [f"{self.roles} cut off"] if self.servers else []
         if self.apart:
             lost.append(f"{listed(self.apart, 1)} no longer reach one another")
         if self.pairs:
             lost.append(f"{plural(self.pairs, 'pair')} of servers lost")
         if self.zones:
-            lost.append(f"{self.zones:.0%} of the bandwidth between zones lost")
+            lost.append(f"{percent(self.zones)} of the bandwidth between zones lost")
         if self.bandwidth:
-            lost.append(f"{self.bandwidth:.0%} of a switch's bandwidth to the others lost")
+            lost.append(f"{percent(self.bandwidth)} of a switch's bandwidth to the others lost")
         if self.ports:
             lost.append(f"{plural(self.ports, 'adapter port')} without a link")
         return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'no pair of servers lost'}"
@@ -87,7 +102,10 @@ class Loss(Record):
 
 @dataclass(frozen=True)
 class Losses(Shown):
-    """The worst failure of each kind of part, of switches in each network."""
+    """The worst failure of each kind of part, of switches in each network.
+
+    Of racks also the one that takes most servers, and the one that takes most bandwidth, where these are others.
+    """
 
     worst: tuple[Loss, ...]
     unknown: tuple[str, ...]
@@ -99,8 +117,7 @@ class Losses(Shown):
     @property
     def largest(self) -> Loss | None:
         """The worst failure of a switch; None without switches."""
-        switches = [loss for loss in self.worst if loss.kind not in APART]
-        return max(switches, key=lambda loss: loss.weight, default=None)
+        return self.worst_of("switch")
 
     def survived(self, kinds: Iterable[str]) -> tuple[Check, ...]:
         """Check that all servers run and reach one another after the failure of any one part of these kinds.
@@ -122,13 +139,18 @@ class Losses(Shown):
         """
         return tuple(self._survived(kind) for kind in kinds)
 
-    def _survived(self, kind: str) -> Check:
+    def worst_of(self, kind: str) -> Loss | None:
+        """The worst failure of a ``switch``, ``link``, ``rack`` or ``feed``; None where there is none."""
         mine = [loss for loss in self.worst if (loss.kind if loss.kind in APART else "switch") == kind]
-        what, worst = f"survives {kind}", max(mine, key=lambda loss: loss.weight, default=None)
+        return max(mine, key=lambda loss: loss.weight, default=None)
+
+    def _survived(self, kind: str) -> Check:
+        what, worst = f"survives {kind}", self.worst_of(kind)
         if worst is None:
             why = next((words for words in self.unknown if kind in words.partition(":")[0]), f"there is no {kind}")
-            return Check(what, Verdict.CANNOT_TELL, why)
-        return Check(what, Verdict.HOLDS if worst.survived else Verdict.EXCEEDED, str(worst))
+            return Check(what, Verdict.CANNOT_TELL, why, "survives")
+        verdict = Verdict.HOLDS if worst.survived else Verdict.EXCEEDED
+        return Check(what, verdict, str(worst), "survives", worst.effect)
 
     @property
     def table(self) -> Table:
@@ -143,8 +165,8 @@ class Losses(Shown):
             ("pairs", "pairs lost"),
             (lambda row: len(row.apart), "separated groups"),
             ("ports", "adapter ports"),
-            ("zones", "between zones", "", ".0%"),
-            ("bandwidth", "from a switch", "", ".0%"),
+            ("zones", "between zones", "", "share"),
+            ("bandwidth", "from a switch", "", "share"),
         )
 
 
@@ -189,6 +211,7 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     gathered = max(found.get(("rack", ""), ()), key=lambda loss: (loss.together, loss.weight), default=None)
     if gathered and gathered.together and not any(gathered.weight == loss.weight for loss in worst):
         worst.append(replace(gathered, of=len(racks)))
+    _add_racks(worst, found.get(("rack", ""), []))
     worst += [replace(_worst(links, total), alike=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
@@ -248,6 +271,15 @@ def _worst(losses: Sequence[Loss], of: int) -> Loss:
     worst = max(losses, key=lambda loss: loss.weight)
     alike = sum(loss.alike for loss in losses if (loss.weight, loss.roles) == (worst.weight, worst.roles))
     return replace(worst, alike=alike, of=of)
+
+
+def _add_racks(worst: list[Loss], racks: Sequence[Loss]) -> None:
+    """Add the rack that takes most servers, and that which takes most bandwidth, where none of the worst takes it."""
+    for key in ("servers", "bandwidth"):
+        most = max(racks, key=lambda loss: (getattr(loss, key), loss.weight), default=None)
+        known = max((getattr(loss, key) for loss in worst if loss.kind == "rack"), default=0)
+        if most is not None and getattr(most, key) > known:
+            worst.append(replace(most, alike=sum(loss.weight == most.weight for loss in racks), of=len(racks)))
 
 
 def _alike(worst: Iterable[Loss]) -> list[Loss]:

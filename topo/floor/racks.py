@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -181,15 +181,21 @@ class Layout(Shown):
         unknown = sorted(name for name, one in models.items() if one.planned_w is None)
         basis = f", typical power where the maximum is unknown: {listed(typical)}" if typical else ""
         lacking = f"; power of {listed(unknown)} unknown" if unknown else ""
+        fed = self.floor.rack_power is None or self.floor.most_power != self.floor.rack_power
         found = []
-        for what, limit, racks, how in (
-            ("rack power", self.floor.most_power, self.power_by_rack(), f"at maximum power{basis}"),
-            ("typical rack power", self.floor.rack_typical_power, self.typical_by_rack(), "typically"),
-        ):
+        for what, key, limit, racks, how in (
+            ("rack power", "feeds.power" if fed else "rack_power", self.floor.most_power, self.power_by_rack(),
+             f"at maximum power{basis}"),
+            ("typical rack power", "rack_typical_power", self.floor.rack_typical_power, self.typical_by_rack(),
+             "typically"),
+        ):  # fmt: skip
             if limit is not None:
                 fullest = max(racks, key=lambda rack: rack.known.high if rack.known else 0.0, default=Sum())
-                text = f"{fullest} W in the fullest rack {how}{lacking}, {limit:,.0f} W allowed"
-                found.append(Check(what, Verdict.all_of(rack.against(limit) for rack in racks), text))
+                if any(rack.missing for rack in racks):
+                    fullest = Sum(fullest.known, (*(typical if what == "rack power" else ()), *unknown))
+                note = f" in the fullest rack {how}{lacking}"
+                check = Check.of(what, fullest, limit, f"floor.{key}", unit="W", note=note)
+                found.append(replace(check, verdict=Verdict.all_of(rack.against(limit) for rack in racks)))
         return tuple(found)
 
     @property

@@ -82,8 +82,8 @@ class FatTree(ShapeModel):
     """Links between each leaf and each spine of its pod; with neither this nor `spines`, as many as the nodes of the
     fullest leaf need. With one of them, all ports of a leaf that are not for nodes are uplinks."""
     leaves_per_pod: Count | None = None
-    """Leaves that share their spines, on three levels; as many as a spine has ports for when left out, but no more than
-    there are."""
+    """Leaves that share their spines, on three levels; when left out, equal parts of all leaves in as few pods as the
+    ports of a spine allow."""
     cores: Count | None = None
     """Cores, on three levels; as few as carry all uplinks of the spines when left out."""
     oversubscription: Ratio = 1.0
@@ -337,7 +337,8 @@ def _size_three(tree: FatTree, leaves: int, up: int, down: int, radix: tuple[int
     if spines * parallel != up:
         raise DesignError(f"{up} uplinks of a leaf do not divide over {spines} spines with {parallel} links to each")
     most = spine_down // parallel
-    per_pod = tree.leaves_per_pod or max(min(most, leaves), 1)
+    # As few pods as hold the leaves, and all alike: a spine of a full pod beside one of few leaves has idle uplinks.
+    per_pod = tree.leaves_per_pod or -(-leaves // -(-leaves // max(most, 1)))
     require_ports(
         per_pod * parallel,
         spine_down,

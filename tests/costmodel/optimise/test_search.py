@@ -578,7 +578,7 @@ def test_a_search_ends_when_its_gap_is_reached() -> None:
     found = optimise(needs(60, families=["fat-tree"]), CATALOG, gap=Gap(0.9))
     assert found.winner is not None
     assert found.winner.price * (1 - 0.9) <= found.bound + 1e-9
-    assert found.ended == "the gap of 90% is reached"
+    assert found.ended == "the gap of 90.0% is reached"
 
 
 def test_a_share_is_no_more_than_the_whole() -> None:

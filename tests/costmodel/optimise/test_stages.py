@@ -83,7 +83,7 @@ def test_the_room_decides_too() -> None:
     assert layout.n_racks > 1
     assert winner.in_room == winner.cost  # units have no prices of cables
     short, weak = found(reach="3 m"), found(floor={**room, "rack_typical_power": "2 kW"})
-    assert "3 m are allowed" in short.tried[0].reasons[0]
+    assert "3.0 m are allowed" in short.tried[0].reasons[0]
     assert (short.winner, short.verdict) == (None, Verdict.CANNOT_TELL)
     assert short.ended == "40 designs meet all other needs but do not fit the floor"  # no bound considers the floor
     assert "gpu (pcie-a100) draws" in weak.refused[0] and "a rack may draw 2,000 W" in weak.refused[0]

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -131,3 +132,84 @@ def test_what_must_survive_is_a_limit(leaves: int, status: topo.Verdict) -> None
     assert [check.what for check in found.budget] == ["survives switch", "survives link"]
     undecided = plan.check(topo.Cluster(cluster.spec.model_copy(update={"survives": ("rack",)}), cluster.catalog))
     assert undecided.verdict is topo.Verdict.CANNOT_TELL, "there is no floor"
+
+
+LIMITS = {"power": ("kW", 1e3), "typical_power": ("kW", 1e3), "switches": ("", 1), "price": ("units", 1)}
+
+
+@examples(20)
+@given(
+    count=st.integers(9, 20),
+    limits=st.dictionaries(st.sampled_from(sorted(LIMITS)), st.integers(1, 400)),
+    model=st.sampled_from(["pcie-a100", "storage-3fs"]),
+)
+def test_the_line_names_each_limit_that_is_missed_by_how_much_and_a_cure(
+    count: int, limits: dict[str, int], model: str
+) -> None:
+    """All cures of a missed limit are put into the spec: then it holds; without a value a part is unknown."""
+    tree = {"shape": "fat-tree", "switch": "QM8700", "leaves": 2}
+    document: dict[str, Any] = {
+        "name": "x",
+        "nodes": {"n": {"model": model, "count": count, "role": "compute"}},
+        "network": tree,
+        "budget": {name: f"{limit} {LIMITS[name][0]}" if LIMITS[name][0] else limit for name, limit in limits.items()},
+    }
+    found = plan.check(topo.parse(document))
+    line, power = verdict_line(found), found.quote and found.quote.power
+    assert power is not None and found.counts is not None and found.quote is not None
+    amounts = {
+        "power": power.planned_w,
+        "typical_power": power.bounded_w,
+        "switches": topo.Sum(topo.Range(found.counts.switches, found.counts.switches)),
+        "price": found.quote.bill.price("units").total,
+    }
+    missed = {name for name, limit in limits.items() if (amounts[name].bounds or [0])[0] > limit * LIMITS[name][1]}
+    starts = {topo.Verdict.HOLDS: "x holds", topo.Verdict.EXCEEDED: "x does not hold: "}
+    assert line.startswith(starts.get(found.verdict, "x cannot be judged: "))
+    for check in found.budget:
+        decided = found.verdict if check.what in missed else None
+        assert (check.reason in line) == (check.verdict is found.verdict is not topo.Verdict.HOLDS)
+        if decided is not None:
+            assert check.verdict is topo.Verdict.EXCEEDED and " too much" in check.reason
+        for cure in check.cures:
+            if cure.value is not None:
+                document["budget"][cure.key.removeprefix("budget.")] = cure.value
+    again = {check.what: check.verdict for check in plan.check(topo.parse(document)).budget}
+    for check in found.budget:
+        cured = all(cure.value is not None for cure in check.cures)
+        assert (again[check.what] is topo.Verdict.HOLDS) == cured
+
+
+@examples(10)
+@given(stores=st.integers(2, 12), adapters=st.integers(1, 2), leaves=st.integers(1, 2))
+def test_the_price_of_a_cure_is_the_difference_of_two_bills(stores: int, adapters: int, leaves: int) -> None:
+    """Where cures are keys of the spec, the changed spec survives; its bill less that of the plan is the price."""
+    tree = {"shape": "fat-tree", "switch": "QM9700", **({"leaves": leaves} if leaves > 1 else {})}
+    document: dict[str, Any] = {
+        "name": "x",
+        "nodes": {"store": {"model": "storage-ndr", "count": stores}, "gpu": {"model": "dgx-h100", "count": 4}},
+        "network": {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9700"}},
+        "networks": {"side": {"network": tree, "adapters": {"store": adapters, "gpu": adapters}}},
+        "survives": ["switch"],
+    }
+    found = plan.check(topo.parse(document))
+    (check,) = found.budget
+    assert (check.verdict is topo.Verdict.HOLDS) == (adapters == 2 and leaves == 2) == (check.cures == ())
+    line = verdict_line(found)
+    for cure in check.cures:
+        assert str(cure) in line and check.found in line
+        at: Any = document
+        *above, last = cure.key.split(".")
+        for key in above:
+            at = at[key]
+        if last == "adapters":
+            at["adapters"] = {"store": cure.value, "gpu": cure.value}  # in words: for servers such as these
+        else:
+            at[last] = cure.value
+    changed = plan.check(topo.parse(document))
+    assert changed.budget[0].verdict is topo.Verdict.HOLDS
+    for cure in check.cures:
+        if cure.price is not None:
+            assert len(check.cures) == 1
+            both = [one.quote.cost.total.bounds or [] for one in (found, changed) if one.quote]
+            assert cure.price == (both[1][0] - both[0][0], both[1][1] - both[0][1])

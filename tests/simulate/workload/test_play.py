@@ -51,6 +51,7 @@ def test_every_flow_has_its_job() -> None:
     reads, writes, total = job_results(workload, outcome)
 
     assert reads.bytes == 4 * 3 * 8 * 2**20
+    assert reads.moved_gbytes_per_s == pytest.approx(reads.bytes / (reads.finish_s - reads.start_s) / 1e9)
     assert writes.bytes == 4 * 2 * 2 * 5 * 2**20  # twice, and each on two servers
     assert total.bytes == pytest.approx(2 * 2 * 3 * 20e6)
     assert reads.start_s >= 1e-3

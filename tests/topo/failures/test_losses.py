@@ -276,3 +276,23 @@ def test_switches_that_are_tried_once_take_the_same(seed: int) -> None:
         assert named(loss) == {pair for pair in gone if not pair & {*topo.expand(loss.cut)}}
         assert twin is None or twins.setdefault(twin, loss.weight) == pytest.approx(loss.weight)
         assert twin is None or twins.setdefault((twin, "roles"), loss.roles) == loss.roles
+
+
+@examples(15)
+@given(clusters())
+@pytest.mark.slow
+def test_racks_that_take_most_of_anything_have_a_row_that_says_of_how_many(cluster: Cluster) -> None:
+    """Rack by rack: most pairs of others, most servers and most bandwidth are each what a row shows."""
+    if cluster.layout is None:
+        return
+    reach = Reach(cluster.fabrics)
+    parts = list_parts("rack", reach, catalog=cluster.catalog, layout=cluster.layout)
+    each = [lose(reach, failed, "rack", name) for name, failed in parts.items()]
+    rows = [loss for loss in find_losses(cluster.fabrics, cluster.catalog, cluster.layout).worst if loss.kind == "rack"]
+    assert max(row.weight for row in rows) == max(loss.weight for loss in each)
+    for figure in ("servers", "bandwidth"):
+        assert max(getattr(row, figure) for row in rows) == max(getattr(loss, figure) for loss in each)
+    assert len({row.name for row in rows}) == len(rows)
+    for row in rows:
+        assert f"{row.of:,})" in str(row) and row.of == len(parts)
+        assert 1 <= row.alike <= sum(loss.weight == row.weight for loss in each)

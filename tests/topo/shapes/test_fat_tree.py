@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers.clusters import CATALOG, gpus, storage, tree
 from topo.errors import DesignError
 from topo.fabric import Role
-from topo.shapes.fat_tree import FatTree
+from topo.shapes.fat_tree import FatTree, TreeSize, _size_three
 
 ratios = st.one_of(st.floats(1.0, 12.0), st.sampled_from([1.5, 2.0, 7 / 3, 3.0, 3.5, 39.0]))
 SWITCHES = {"SB7800": 36, "QM8700": 40, "QM9700": 64}
@@ -154,3 +154,36 @@ def test_a_leaf_outlives_any_one_spine(count: int, leaves: int, levels: int, rat
     spines = {leaf: set(between[(between == leaf).any(1)].ravel().tolist()) - {leaf} for leaf in range(leaves)}
     alone = [leaf for leaf in spines if len(spines[leaf]) == 1]
     assert not alone or ratio >= 40 - 2, "two uplinks would leave as many ports for servers as the taper asks"
+
+
+@given(half=st.integers(2, 5), ratio=st.sampled_from([1.0, 2.0]), leaves=st.integers(1, 40))
+def test_no_pods_and_no_cores_are_fewer_than_the_default(half: int, ratio: float, leaves: int) -> None:
+    """By trying each size of pod with each number of cores: what a spec may state takes no fewer switches or links."""
+    radix, tree = 2 * half, FatTree(switch="small", levels=3, spine_oversubscription=ratio)
+
+    def sized(**stated: int) -> TreeSize | None:
+        try:
+            return _size_three(tree.model_copy(update=stated), leaves, half, half, (radix, radix, radix))
+        except DesignError:
+            return None
+
+    found = sized()
+    spines = found.spines_per_pod if found else half
+    stated = [
+        next((size for cores in range(1, 2 * leaves * half) if (size := sized(**keys, cores=cores))), None)
+        for keys in (
+            {"leaves_per_pod": pod, "spines": spines, "parallel": half // spines} for pod in range(1, leaves + 1)
+        )
+    ]
+    figures = [(size.switches, size.switch_links) for size in stated if size]
+    assert (found is None) == (not figures)
+    if found:
+        assert (found.switches, found.switch_links) == min(figures)
+        # A core has a link from each port up of a spine, and no idle core is left.
+        assert found.cores == -(-found.spines * found.spine_up // radix)
+
+
+def test_pods_are_even() -> None:
+    """81 leaves of 20 hosts: five pods of 17 leaves need 1,700 uplinks, 43 cores; four of 20 and one of 1 took 50."""
+    size = FatTree(switch="QM8700", levels=3).size(1_620, CATALOG)
+    assert (size.leaves, size.pods, size.leaves_per_pod, size.cores) == (81, 5, 17, 43)

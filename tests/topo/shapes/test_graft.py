@@ -136,7 +136,7 @@ def test_any_graft_is_connected_by_climbing_and_descending_or_is_refused(leaves,
 
 def test_three_levels_take_grafts_in_the_pods_with_room():
     """The last of three pods has 4 leaves less, so each of its spines has 4 free ports."""
-    shape = grafted({"uplinks": 20}, levels=3, leaves=56)
+    shape = grafted({"uplinks": 20}, levels=3, leaves=56, leaves_per_pod=20)
     fabric = build(shape, gpus(56 * 20), old(40))
     slow = switches(fabric, "graft0-leaf")
     pods = {int(fabric.peer_node[port]) for leaf in slow for port in uplinks(fabric, leaf)}
