@@ -18,6 +18,7 @@ What they could hold
     ``compare_shares``  what flows get by static ports and by groups
     ``Shares``  what it found
     ``Share``  the same for one pattern of flows
+    ``beside_adaptive``  what groups are worth beside engines
     ``Spread``  flows over all channels that they may take: split evenly, at worst, at best
     ``study_adaptive``  groups of ports that tables allow, beside the tables
     ``AdaptiveStudy``  what it found

@@ -14,3 +14,4 @@ from .study import (
     updown_tables as updown_tables,
 )
 from .tables import AdaptiveTables as AdaptiveTables, LidState as LidState
+from .worth import beside_adaptive as beside_adaptive
