@@ -84,24 +84,22 @@ class AdaptiveTables(Frozen, Brief):
             allowed[known, first:last] = may
         return allowed & (fabric.peer >= 0)
 
-    def groups(self, fabric: Fabric, *, told: bool = False) -> PortGroups:
+    def groups(self, fabric: Fabric) -> PortGroups:
         """Return the ports that packets to each adapter port may take, by the first private table.
 
-        Switches have them as they are, whatever became of the cables since: of a fabric with failures, groups have lost
-        the ports whose cables are down, and nothing else has changed.
+        Switches have them as they are, whatever became of the cables since: on a fabric with failures, groups have lost
+        the ports whose cables are down, and no table is loaded anew. Ports to a neighbour from which no choice leads to
+        the destination are left out, as by switches whose neighbours notify them (NVIDIA's SHIELD); `at_risk` says what
+        is lost where they do not.
 
         Parameters
         ----------
         fabric : Fabric
             The fabric of the tables, or what is left of it.
-        told : bool
-            Whether switches also avoid neighbours from which no choice of ports leads to the destination, as they do
-            where these notify them (NVIDIA's SHIELD).
         """
         allowed, home, row = self._rows(fabric)
-        if told:
-            inner = frozen(np.maximum(fabric.peer_node[: allowed.shape[1]], 0))
-            allowed &= leads_to(fabric, allowed, home[:, None] == np.arange(fabric.n_switches))[:, inner]
+        inner = np.clip(fabric.peer_node[: allowed.shape[1]], 0, fabric.n_switches - 1)
+        allowed &= leads_to(fabric, allowed, home[:, None] == np.arange(fabric.n_switches))[:, inner]
         group, offset, port = number_sets(allowed, fabric.port_offset[: fabric.n_switches + 1])
         return PortGroups(row, frozen(group), frozen(offset), frozen(port.astype(np.int32)))
 
