@@ -43,7 +43,7 @@ PHASES = 10
 NO_MORE = 1e-6
 """Relative difference below which a share is as good as its bound: that of the solver's tolerances."""
 
-LARGE = 20_000
+MOST_VARIABLES = 20_000
 """Variables up to which the linear program is solved unless more are asked for: half a second (35,000 take one)."""
 
 
@@ -92,7 +92,7 @@ class Shares(Shown):
         return {row.pop("pattern"): row for row in rows}
 
 
-def compare_shares(routed: Routed, groups: AdaptiveTables, *, limit: int = LARGE) -> Shares:
+def compare_shares(routed: Routed, groups: AdaptiveTables, *, limit: int = MOST_VARIABLES) -> Shares:
     """Compare what flows get by static ports and by groups of ports: in random halves, permutations, shifts, strides.
 
     Hosts are ranked along the tree. A stride is a shift among every eighth host, as of jobs of one rail or one rank a
@@ -225,7 +225,7 @@ class Spread:
         """Return (P,) the most that may go over each channel if all flows get what they want, whatever is chosen."""
         return _summed(self.channel, wanted[self.flow], self.fabric.n_ports)
 
-    def best(self, wanted: NDArray[np.float64], known: float = 0.0, limit: int = LARGE) -> float:
+    def best(self, wanted: NDArray[np.float64], known: float = 0.0, limit: int = MOST_VARIABLES) -> float:
         """Return the largest share of what they want that all flows can get at once, infinite if none leaves a switch.
 
         Their own links are not counted.

@@ -24,7 +24,7 @@ from routing.studies.adaptive.tables import AdaptiveTables
 from routing.studies.hashing import hashed_rates
 from topo.errors import RoutingError
 
-LARGE = 60_000
+JOB_VARIABLES = 60_000
 """Variables up to which the linear program of a job is solved (two seconds); above it the bound is that of cuts."""
 
 
@@ -117,5 +117,5 @@ def _rates_of(job: _Job, hashed: Hashed) -> tuple[float, float, float]:
     even, worst = (float((load * slow).max(initial=0.0)) for load in (spread.even(job.flow), spread.worst(job.flow)))
     if not even:
         return 1.0, 1.0, 1.0
-    best = 1 / spread.best(job.flow * fastest, 1 / even, LARGE)
+    best = 1 / spread.best(job.flow * fastest, 1 / even, JOB_VARIABLES)
     return job.alone / max(job.alone, even), job.alone / max(job.alone, best), job.alone / max(job.alone, worst)

@@ -18,7 +18,7 @@ from routing.hashed import SPRAY, Hashed
 from routing.quality.figures import shifts
 from routing.studies import hashed_rates
 from routing.studies.adaptive import AdaptiveTables, Spread, compare_shares, legal_tables
-from routing.studies.adaptive.shares import LARGE, PHASES, _play
+from routing.studies.adaptive.shares import MOST_VARIABLES, PHASES, _play
 from topo.fabric import Fabric
 
 
@@ -118,7 +118,7 @@ def test_bounds_hold_for_every_choice_and_the_best_is_that_of_a_program_over_all
     if not len(sends):
         return
     hashed = Hashed(fabric, SPRAY, groups=groups.groups(fabric))
-    phase = _play(hashed, ranks, partners, LARGE)
+    phase = _play(hashed, ranks, partners, MOST_VARIABLES)
     source, dest = ranks[sends], ranks[partners[sends]]
     own = np.minimum(fabric.rate_gbps[fabric.port_of(source)], fabric.rate_gbps[fabric.port_of(dest)])
     ways = [ways_of(fabric, groups, int(a), int(b)) for a, b in zip(source, dest, strict=True)]
