@@ -79,6 +79,8 @@ class Options:
     """Links that fail at random in a study of failures."""
     traffic: Callable[[Routed], Demand] | None = None
     """Finds the demand for which paths are moved."""
+    adaptive: bool = False
+    """Whether the figures of adaptive routing stand beside those of engines."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,6 +324,9 @@ def route_subnets(plan: Plan, step: Progress) -> Plan:
         elif options.endpoints != "hca":
             with suppress(RoutingError):  # on several lanes, or with credit loops, tables stay as they are
                 routed = routing.fit_traffic(routed, options.endpoints)
+        if options.adaptive:
+            step(f"comparing adaptive routing{plan.of(fabric)}")
+            routed = routing.studies.adaptive.beside_adaptive(routed)
         found.append(routed)
     return replace(plan, routed=tuple(found))
 

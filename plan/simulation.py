@@ -15,10 +15,18 @@ import numpy as np
 
 from plan.files import check_writable, write_file
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import Hashing, RoutingFiles, catalog_of, check_servers, find_preset, read_paths_argument
+from plan.inputs import (
+    Hashing,
+    RoutingFiles,
+    catalog_of,
+    check_servers,
+    find_preset,
+    read_paths_argument,
+    read_routed_argument,
+)
 from plan.pipeline import Progress, silent
 from plan.staging import Content
-from routing import Hashed
+from routing import Hashed, find_ports
 from simulate import (
     Network,
     Outcome,
@@ -39,13 +47,14 @@ from simulate.workload import (
     format_flows_csv,
     format_trace_csv,
     format_trace_parquet,
+    play_beside_adaptive,
     read_flows_csv,
 )
 from topo import HeddleError, Shown, Table, format_csv
 
 if TYPE_CHECKING:
     from simulate import PacketModel
-    from simulate.workload import Bottlenecks, Draws
+    from simulate.workload import BesideAdaptive, Bottlenecks, Draws
 
 LINKS = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation")
 """Columns of ``links.csv``."""
@@ -64,6 +73,8 @@ class Simulated(Shown):
     """What was skipped in what was read."""
     draws: Draws | None = None
     """Of hashed paths, figures over several seeds, of which the simulation is the median one; None for one path."""
+    beside: BesideAdaptive | None = None
+    """The jobs on static tables and on groups of ports, if asked for."""
 
     @cached_property
     def saturation(self) -> Saturation | None:
@@ -82,6 +93,7 @@ class Simulated(Shown):
             "inputs": dict(self.inputs),
             "versions": {name: version(name) for name in ("heddle-fabric", "numba", "numpy")},
             **({"draws": self.draws.to_dict()} if self.draws else {}),
+            **({"adaptive": self.beside.to_dict()} if self.beside else {}),
             **({"why": self.bottlenecks.to_dict()} if self.bottlenecks else {}),
         }
 
@@ -100,6 +112,7 @@ def simulate(
     host_gbps: float | None = None,
     alone: bool = False,
     why: bool = False,
+    adaptive: bool = False,
     seed: int = 0,
     trace: str | Path | None = None,
     goal: str | Path | None = None,
@@ -130,6 +143,9 @@ def simulate(
         Highest rate at which a port of a host can send.
     alone, why : bool
         Whether to play each job alone too, and whether to find the bottleneck of each.
+    adaptive : bool
+        Whether to play fluid flows also on groups of ports, as managers of adaptive routing make them, and with what
+        ``hashing`` says is down.
     seed : int
         Of random mappings, and the first of the hash.
     trace, goal : str or Path, optional
@@ -169,7 +185,11 @@ def simulate(
     if trace is not None and Path(trace).suffix == ".parquet":
         check_parquet()
     path = Path(flows) if flows is not None else find_preset("workloads", workload or "", "--workload")
-    routed = read_paths_argument(source, given, hashing or Hashing(), step)
+    hashing = hashing or Hashing()
+    if adaptive and (replace(hashing, down=()).applies or engine != "fluid"):
+        raise HeddleError(f"{source}: found hashes or packets beside adaptive; expected fluid flows on tables")
+    routed = (read_routed_argument(source, given, step) if adaptive else
+              read_paths_argument(source, given, hashing, step))  # fmt: skip
     network = Network.of(
         routed,
         latency_s=None if latency_ns is None else latency_ns * 1e-9,
@@ -193,7 +213,7 @@ def simulate(
     if isinstance(routed, Hashed):
         drawn = play_draws(network, traffic, draws=draws or DRAWS, seed=seed, engine=engine, step=step)
         network = replace(network, tables=routed.drawn(drawn.median))
-    elif draws is not None:
+    elif draws is not None and not adaptive:
         raise HeddleError(f"{source}: found draws of a hash; expected none where tables give every pair one path")
     try:
         simulation = play(network, traffic, engine=engine, alone=alone, step=step)
@@ -205,7 +225,11 @@ def simulate(
               "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed,
               **({"paths": routed.to_dict()} if isinstance(routed, Hashed) else {})}  # fmt: skip
     bottlenecks = find_bottlenecks(simulation, step=step) if why else None
-    played = Simulated(simulation, inputs, bottlenecks, routed.fabric.notes, drawn)
+    beside = None
+    if adaptive:
+        down = find_ports(routed.fabric, hashing.down) if hashing.down else None
+        beside = play_beside_adaptive(network, traffic, down=down, draws=draws or DRAWS, seed=seed, step=step)
+    played = Simulated(simulation, inputs, bottlenecks, routed.fabric.notes, drawn, beside)
     step("writing")
     if trace is not None:
         form = format_trace_parquet if Path(trace).suffix == ".parquet" else format_trace_csv

@@ -28,11 +28,12 @@ class Candidate:
     """J of `routing.search`: the lower, the less full are links; a difference of .01 is about one per cent."""
     parts: dict[str, float] = field(default_factory=dict)
     """What each class of traffic adds to it."""
-    fullest: float = 0.0
-    """Pairs of hosts over the fullest link, counted by its rate: twice on a link of half the rate."""
-    bisection: float = 0.0
+    fullest: float | None = 0.0
+    """Pairs of hosts over the fullest link, counted by its rate: twice on a link of half the rate. None, as in what
+    follows, where nobody knows."""
+    bisection: float | None = 0.0
     """Rate of a flow from one random half of the hosts to the other, mean, as a share of the hosts' links."""
-    shifts: float = 0.0
+    shifts: float | None = 0.0
     """The same in shifts among the hosts of one role, in the mean over all hosts."""
     jobs: float | None = None
     """Rate of an all-to-all, mean over jobs as schedulers place them, as a share of the hosts' links; None where the

@@ -4,7 +4,7 @@ A switch forwards to the neighbours that are one hop nearer to the destination, 
 takes, a hash of the flow's addresses and ports says, so that the packets of a queue pair stay in order. A message that
 is divided over k queue pairs takes k such paths, a k-th of it on each: all go at the pace of the slowest, since a
 sender has few messages under way. With spraying each packet takes a port of its own, and every switch divides a flow
-evenly.
+evenly. InfiniBand switches with adaptive routing do either over groups of ports that their manager gives them.
 """
 
 from __future__ import annotations
@@ -65,6 +65,21 @@ class Bonds(NamedTuple):
     """Beside it: the row of the port's switch in `Hashed.hops`."""
 
 
+class PortGroups(NamedTuple):
+    """Which ports switches choose from, in place of all shortest next hops: groups of ports, each once."""
+
+    row: Int32s
+    """(E,) row of each end port in ``group``, -1 where nothing leads to it; empty for all shortest next hops."""
+    group: Int32s
+    """(T, S) group of a switch towards a row, -1 where no port leads there; numbered from switch to switch."""
+    offset: Int32s
+    """(G + 1,) group g is ``port[offset[g]:offset[g + 1]]``."""
+    port: Int32s
+
+
+ALL_SHORTEST = PortGroups(*(frozen(np.zeros(shape, np.int32)) for shape in (0, (0, 0), 1, 0)))
+
+
 @dataclass(frozen=True, eq=False)
 class Hashed(Shown):
     """A fabric whose switches choose among all shortest next hops: what `routing.Routed` is to forwarding tables.
@@ -93,17 +108,19 @@ class Hashed(Shown):
     """Adapter ports of a server, one after another, that are one port to flows: two for a bond to two leaves."""
     hops: NDArray[np.int16] = field(default_factory=lambda: np.zeros((0, 0), np.int16))
     """(T, S) hops from each switch to each switch with hosts, `UNREACHED` for none; found when left out."""
+    groups: PortGroups = ALL_SHORTEST
+    """Ports to choose from, as InfiniBand's managers of adaptive routing give them: then ``hops`` do not count."""
     lanes: LanePlan = ONE_LANE
-    """One for all: classes of service are not in it."""
+    """One for all where no tables give others: Ethernet's classes of service are not in it."""
     policy: QosPolicy = field(default_factory=QosPolicy)
 
     def __post_init__(self) -> None:
         if not SPRAY <= self.queue_pairs <= MAX_QUEUE_PAIRS:
             expected = f"{SPRAY} for spraying, or 1 to {MAX_QUEUE_PAIRS}"
             raise HeddleError(f"found {self.queue_pairs} queue pairs; expected {expected}")
-        if self.bond < 1:
-            raise HeddleError(f"found bonds of {self.bond} ports; expected 1 or more")
-        if not self.hops.size:
+        if self.bond < 1 or (self.bond > 1 and self.is_grouped):
+            raise HeddleError(f"found bonds of {self.bond} ports; expected 1, or more where no groups are given")
+        if not self.hops.size and not self.is_grouped:
             object.__setattr__(self, "hops", frozen(count_hops(*switch_graph(self.fabric), self._homes)))
 
     @cached_property
@@ -142,6 +159,8 @@ class Hashed(Shown):
     @property
     def engine(self) -> str:
         """What chooses the paths, as results call it."""
+        if self.is_grouped:
+            return "adaptive routing" if self.queue_pairs == SPRAY else "hashes over groups of ports"
         if self.queue_pairs == SPRAY:
             return "spraying" if self.bond == 1 else f"spraying, bonds of {self.bond} ports"
         said = f"ECMP, {plural(self.queue_pairs, 'queue pair')} a connection"
@@ -149,6 +168,11 @@ class Hashed(Shown):
         return f"{said}, one hash on all switches" if self.one_hash else said
 
     maker = engine
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether ports are chosen from groups."""
+        return len(self.groups.row) > 0
 
     @property
     def is_random(self) -> bool:
@@ -202,7 +226,7 @@ class Hashed(Shown):
         salt = rng.integers(2**32, size=fabric.n_switches + 1)  # the last is that of all adapters
         salt[:-1] *= not self.one_hash
         found = hash_paths(
-            fabric.port_offset, fabric.peer, fabric.peer_node, self.hops, self._bonds,
+            fabric.port_offset, fabric.peer, fabric.peer_node, self.hops, self.groups, self._bonds,
             frozen(src.astype(np.int32)), frozen(dst.astype(np.int32)),
             self.queue_pairs, key, frozen(salt), PATH_LINKS.limit,
         )  # fmt: skip
@@ -274,19 +298,19 @@ def _add(
 
 @kernel
 def hash_paths(
-    port_offset: Int32s, peer: Int32s, peer_node: Int32s, hops: NDArray[np.int16], bonds: Bonds, src: Int32s,
-    dst: Int32s, queue_pairs: int, key: int, salt: NDArray[np.int64], most: int,
+    port_offset: Int32s, peer: Int32s, peer_node: Int32s, hops: NDArray[np.int16], groups: PortGroups, bonds: Bonds,
+    src: Int32s, dst: Int32s, queue_pairs: int, key: int, salt: NDArray[np.int64], most: int,
 ) -> tuple[NDArray[np.int64], Int32s, NDArray[np.float64]]:  # fmt: skip
-    """Follow shortest next hops from end port to end port, at each switch by a hash, or over all of them evenly.
+    """Follow next hops from end port to end port, at each switch by a hash, or over all of them evenly.
 
-    All shortest paths of a pair have one length, so the switches at each distance from the destination are left before
-    those that are nearer: a flow that is divided need not be followed twice.
+    All parts of a flow go on by one link at a time. Shortest paths of a pair have one length, so that parts which meet
+    again have come equally far, and each switch is left once. Over groups a part may come later, and goes on then.
 
     Parameters
     ----------
     port_offset, peer, peer_node
         As in `topo.fabric.Fabric`.
-    hops, bonds
+    hops, groups, bonds
         As in `Hashed`.
     src, dst : (n,) int32
         End ports.
@@ -323,6 +347,8 @@ def hash_paths(
         distance = UNREACHED
         for member in range(bonds.offset[source], bonds.offset[source + 1]):
             distance = min(distance, _near(peer_node[bonds.port[member]], bonds, dest, hops))
+        if len(groups.row) and groups.row[dest] >= 0 and bonds.offset[source] < bonds.offset[source + 1]:
+            distance = n_switches  # at most: without a circle no switch is passed twice
         if distance == UNREACHED:
             return offset[: at + 1], channel[:n], shares[:n]
         known = 0
@@ -331,16 +357,23 @@ def hash_paths(
             own = _mix(flow ^ path)
             part[n_switches] = 1.0 / max(queue_pairs, 1)
             current[0], count = n_switches, 1
-            for left in range(distance + 1, -1, -1):  # links to go beyond the one that is taken
+            for left in range(distance + 1, -1, -1):  # links to go beyond the one that is taken, at most
                 then = 0
+                if not count:
+                    break
                 for place_of in range(count):
                     here = current[place_of]
                     if seen[here] != at + 1:
                         seen[here], begin[here] = at + 1, known
-                        known = _choose(
-                            here, left, source, dest, port_offset, peer, peer_node, hops, bonds, choices, known
-                        )
+                        if len(groups.row):
+                            known = _choose_of_group(here, source, dest, peer, peer_node, groups, bonds, choices, known)
+                        else:
+                            known = _choose(
+                                here, left, source, dest, port_offset, peer, peer_node, hops, bonds, choices, known
+                            )
                         width[here] = known - begin[here]
+                        if not width[here]:
+                            return offset[: at + 1], channel[:first], shares[:first]
                     share, low, high = part[here], begin[here], begin[here] + width[here]
                     part[here] = 0.0
                     if queue_pairs != SPRAY:
@@ -365,6 +398,8 @@ def hash_paths(
                             part[there] += moved
                 current, following = following, current
                 count = then
+            if count:
+                return offset[: at + 1], channel[:first], shares[:first]
         offset[at + 1] = n
     return offset, channel[:n], shares[:n]
 
@@ -389,5 +424,26 @@ def _choose(
                 leads = leads or peer[port] == bonds.port[member]
         if leads:
             choices[n] = port
+            n += 1
+    return n
+
+
+@inner
+def _choose_of_group(
+    here: int, source: int, dest: int, peer: Int32s, peer_node: Int32s, groups: PortGroups, bonds: Bonds,
+    choices: Int32s, n: int,
+) -> int:  # fmt: skip
+    """Append to `choices` the ports of a node's group, or the one that hands over; return their number."""
+    own, last = bonds.port[bonds.offset[source]], bonds.port[bonds.offset[dest]]
+    if here == groups.group.shape[1]:
+        choices[n] = own
+        return n + 1
+    if here == peer_node[last]:
+        choices[n] = peer[last]
+        return n + 1
+    group = groups.group[groups.row[dest], here]
+    if group >= 0:
+        for place in range(groups.offset[group], groups.offset[group + 1]):
+            choices[n] = groups.port[place]
             n += 1
     return n

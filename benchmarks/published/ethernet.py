@@ -59,9 +59,8 @@ def same_cables(names: list[str]) -> None:
         routed = routing.route(fabric, lanes=1)
         mean, least = fair_rates(routed, ends, phases)
         rows = [("InfiniBand, static tables", mean.tolist(), least.tolist())]
-        _, proof = adaptive.choose_roots(routed)
-        groups = proof.tables if proof.holds else adaptive.legal_tables(routed)
-        spread = [adaptive.spread_rates(fabric, groups, ends, partners) for partners in phases]
+        groups = adaptive.manager_groups(routed)[0].groups(fabric)
+        spread = [hashed_rates(routing.Hashed(fabric, 0, groups=groups), ends, partners) for partners in phases]
         rows.append(("InfiniBand, adaptive (even split)", [r.mean() for r in spread], [r.min() for r in spread]))
         for queue_pairs in QUEUE_PAIRS:
             said = routing.Hashed(fabric, queue_pairs).engine

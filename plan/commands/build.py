@@ -78,7 +78,10 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
     "or a workload). All kinds when left out.",
 )
 @click.option(
-    "--compare", type=click.Choice(["opensm"]), help="Run the engines of a real OpenSM beside it, over ibsim."
+    "--compare",
+    type=click.Choice(["opensm", "adaptive"]),
+    multiple=True,
+    help="Show beside it the engines of a real OpenSM over ibsim, or adaptive routing; repeatable.",
 )
 @click.option(
     "--rehearse", is_flag=True, help="Load the tables into a real OpenSM over ibsim, and let ibdmchk judge them."
@@ -96,7 +99,7 @@ def route(
     output: Path,
     hosts: RoleFiles,
     purpose: str | None,
-    compare: str | None,
+    compare: tuple[str, ...],
     rehearse: bool,
     failures: int | None,
     subnet: str | None,
@@ -117,20 +120,22 @@ def route(
         from plan.opensm_lab.trials import rehearse as rehearse_subnet
         from plan.pipeline import Options
 
-        if compare or rehearse:
+        if "opensm" in compare or rehearse:
             check_tools()
-        options = Options(**wanted, failures=failures or 0)
+        options = Options(**wanted, failures=failures or 0, adaptive="adaptive" in compare)
         plan = building.route(fabric, output, subnet=subnet, hosts=hosts, purpose=purpose, options=options, step=step)
         document, known = plan.to_dict(), plan.fabrics[0]
         rehearsal = rehearse_subnet(plan.routed[0], plan.proofs[0], step) if rehearse else None
         contenders = []
-        if compare:
+        if "opensm" in compare:
             ours = plan.routed[0], plan.proofs[0], plan.qualities[0]
             contenders = compare_with_opensm(*ours, endpoints=options.endpoints, seed=options.seed, step=step)
     print_notes(known.notes)
     if as_json:
-        judged = {"rehearsal": rehearsal.to_dict()} if rehearsal else {}
-        print_json(document | judged | ({"opensm": [row.to_dict() for row in contenders]} if compare else {}))
+        judged: dict[str, Any] = {"rehearsal": rehearsal.to_dict()} if rehearsal else {}
+        print_json(
+            document | judged | ({"opensm": [row.to_dict() for row in contenders]} if "opensm" in compare else {})
+        )
     else:
         from plan.render.views import show_comparison, show_failures, show_faults, show_plan, show_rehearsal
 

@@ -76,7 +76,12 @@ SHOWN_CLASSES = 12
     type=click.IntRange(0),
     help="Packets: how many of a message may be on their way; 0 for no limit [as many as fill its path].",
 )
-@click.option("--adaptive", is_flag=True, default=None, help="Packets: take the least loaded of the legal ports.")
+@click.option(
+    "--adaptive",
+    is_flag=True,
+    help="Show static tables and adaptive routing side by side, with what is --down before and after repair. With "
+    "packets: take the least loaded of the legal ports.",
+)
 @click.option("--alone", is_flag=True, help="Also simulate each job alone, and show how much the others slow it down.")
 @click.option(
     "--why",
@@ -112,9 +117,10 @@ def simulate(
     ibnetdiscover with its --tables. Fluid flows have exact fair rates and no queues; --engine packets also simulates
     queues and head-of-line blocking. Exit status 1: deadlock.
     """
-    model = {name: options.pop(name) for name in ("inputs", "buffer_bytes", "packet_bytes", "window_packets",
-                                                  "adaptive")}  # fmt: skip
+    model = {name: options.pop(name) for name in ("inputs", "buffer_bytes", "packet_bytes", "window_packets")}
     model = {name: value for name, value in model.items() if value is not None}
+    if engine == "packets":
+        model["adaptive"] = options.pop("adaptive")
     if engine == "fluid" and model:
         raise click.UsageError(f"--{next(iter(model)).replace('_', '-')} applies to packets; add --engine packets")
     if why and engine != "fluid":
@@ -157,7 +163,8 @@ def show_simulation(played: Simulated) -> None:
     from topo import Table, format_seconds
 
     simulation, outcome = played.simulation, played.simulation.outcome
-    drawn = (played.draws.table,) if played.draws and len(played.draws.seeds) > 1 else ()
+    first = [played.draws.table] if played.draws and len(played.draws.seeds) > 1 else []
+    first += [played.beside.table] if played.beside else []
     fabric, tables = outcome.network.fabric, outcome.network.tables.engine
     engine = {"": "", "file": ", on the tables that were read"}.get(tables, f", routed by {tables}")
     ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
@@ -178,7 +185,7 @@ def show_simulation(played: Simulated) -> None:
     )
     stood = (outcome.congestion.table, played.saturation.table) if outcome.congestion and played.saturation else ()
     inside = (outcome.inside,) if outcome.network.devices.names else ()
-    for table in (*drawn, simulation.table, simulation.flow_table, links, *stood, *inside):
+    for table in (*first, simulation.table, simulation.flow_table, links, *stood, *inside):
         show_table(table)
     print_text(
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "

@@ -1,14 +1,17 @@
-"""``fabric.json``, ``fabric.ibnetdiscover`` and ``opensm/``: each routed subnet, for Heddle, tools and OpenSM."""
+"""``fabric.json``, ``fabric.ibnetdiscover``, ``opensm/`` and more: each subnet, for Heddle, tools and OpenSM."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from plan.export.base import Export
 from plan.pipeline import COMPILE, PLACE, Plan, route_subnets
 from routing.opensm import opensm_files
+from routing.studies import plan_trees
 from routing.studies.adaptive import nvidia_sm_files
-from topo import format_fabric, format_ibnetdiscover
+from topo import Role, format_fabric, format_ibnetdiscover
 
 
 def _fabric(plan: Plan, subnet: int) -> str:
@@ -19,6 +22,17 @@ def _fabric(plan: Plan, subnet: int) -> str:
 def _ibnetdiscover(plan: Plan, subnet: int) -> str:
     tables = plan.routed[subnet].tables
     return format_ibnetdiscover(replace(plan.fabrics[subnet], lmc=tables.lmc), tables.lid)
+
+
+def _multicast(plan: Plan, subnet: int) -> str:
+    """Return multicast trees for all hosts, for those of each role, and for those of each zone."""
+    fabric = plan.fabrics[subnet]
+    ends = fabric.ends()[fabric.end_switch[fabric.ends()] >= 0]
+    role, zone = fabric.role[fabric.end_node[ends]], fabric.zone[fabric.end_node[ends]]
+    groups = {Role(one).name.lower(): ends[role == one] for one in np.unique(role).tolist()}
+    groups |= {f"zone {one}": ends[zone == one] for one in np.unique(zone[zone >= 0]).tolist()}
+    parts = {name: members for name, members in groups.items() if len(members) < len(ends)}
+    return plan_trees(fabric, {"all": ends, **parts}).text
 
 
 FABRIC = Export("fabric", "the fabric with all that is known of it, to be read back",
@@ -34,3 +48,6 @@ NVIDIA_SM = Export("nvidia-sm", "adaptive routing by NVIDIA's subnet manager: op
                    "NVIDIA's subnet manager of UFM 6.15 to 6.22", (*COMPILE, route_subnets),
                    {"nvidia-sm/": lambda plan, subnet: nvidia_sm_files(plan.routed[subnet])},
                    each_subnet=True, built=False)  # fmt: skip
+MULTICAST = Export("multicast", "multicast trees: all hosts, each role, each zone",
+                   "people, and `plan verify --multicast`: no subnet manager loads multicast tables", COMPILE,
+                   {"multicast.mcfdbs": _multicast}, each_subnet=True, built=False)  # fmt: skip

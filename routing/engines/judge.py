@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,7 +32,7 @@ class Judge:
     """
 
     def __init__(self, fabric: Fabric, lids: NDArray[np.uint16]) -> None:
-        self.fabric = fabric
+        self.fabric, self.lids = fabric, lids
         self.search, _ = search_of(fabric, lids)
 
     def judge(self, tables: RoutingTables, *, switches: bool = True) -> Candidate:
@@ -52,9 +54,7 @@ class Judge:
         worth = self.search.worth(taken_channels(self.search.order, tables.lft))
         alone = np.flatnonzero(problem.alone)
         rates = problem.alone[alone] / np.maximum(problem.alone[alone], worth.fullest[alone])
-        ranks = tree_order(fabric, select_endpoints(fabric, tables, "hca"))
-        phases = int(np.clip(FLOWS // max(len(ranks), 1), LEAST_PHASES, MOST_PHASES))
-        halves = bisections(len(ranks), phases, np.random.default_rng(0))
+        bisection, of_shifts = mean_rates(fabric, tables, lambda ranks, phases: fair_rates(routed, ranks, phases)[0])
         return Candidate(
             engine=tables.engine,
             missing=missing,
@@ -64,20 +64,33 @@ class Judge:
             score=worth.score,
             parts=worth.parts,
             fullest=float(worth.fullest[:1].sum()),
-            bisection=float(fair_rates(routed, ranks, halves)[0].mean()),
-            shifts=_of_shifts(routed, ranks, phases),
+            bisection=bisection,
+            shifts=of_shifts,
             jobs=float(rates.mean()) if len(rates) else None,
             slowest_job=float(rates.min()) if len(rates) else None,
         )
 
 
-def _of_shifts(routed: Routed, ranks: NDArray[np.int32], phases: int) -> float:
-    """Return the mean rate of shifts among the hosts of one role, in the mean over all hosts that have another."""
-    role = routed.fabric.role[routed.fabric.end_node[ranks]]
+def mean_rates(
+    fabric: Fabric, tables: RoutingTables, rates: Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[np.float64]]
+) -> tuple[float, float]:
+    """Return the mean rate in random halves of the hosts, and in shifts among the hosts of one role.
+
+    Parameters
+    ----------
+    tables : RoutingTables
+        For LIDs.
+    rates : callable
+        Returns (K,) the mean rate of the flows of each phase, of (n,) end ports and (K, n) partners.
+    """
+    ranks = tree_order(fabric, select_endpoints(fabric, tables, "hca"))
+    phases = int(np.clip(FLOWS // max(len(ranks), 1), LEAST_PHASES, MOST_PHASES))
+    halves = float(rates(ranks, bisections(len(ranks), phases, np.random.default_rng(0))).mean())
+    role = fabric.role[fabric.end_node[ranks]]
     total, hosts = 0.0, 0
     for each in np.unique(role):
         mine = frozen(ranks[role == each])
         if len(mine) > 1:
-            total += len(mine) * fair_rates(routed, mine, shifts(len(mine), phases))[0].mean()
+            total += len(mine) * rates(mine, shifts(len(mine), phases)).mean()
             hosts += len(mine)
-    return float(total / hosts) if hosts else 0.0
+    return halves, float(total / hosts) if hosts else 0.0

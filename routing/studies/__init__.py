@@ -25,6 +25,8 @@ Multicast
     ``parse_mcfdbs``  the same from its text
     ``MulticastStudy``  what it found
     ``MulticastGroup``  what the entries of one multicast LID give
+    ``plan_trees``  a tree for each of some groups of hosts, flat, and spread over the cables
+    ``MulticastPlan``  its result
 
 What no tables can beat
     ``bound``  what no tables can beat on the same cables

@@ -11,8 +11,10 @@ from .loss import (
 )
 from .multicast import (
     MulticastGroup as MulticastGroup,
+    MulticastPlan as MulticastPlan,
     MulticastStudy as MulticastStudy,
     parse_mcfdbs as parse_mcfdbs,
+    plan_trees as plan_trees,
     read_mcfdbs as read_mcfdbs,
 )
 from .multipath import Multipath as Multipath, measure_lids as measure_lids

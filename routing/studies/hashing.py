@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from routing.hashed import DRAWS, Hashed, percentiles
 from routing.quality.figures import bisections, permutations, shifts
-from routing.studies.adaptive.shares import fill
 from routing.tables import tree_order
 from topo.errors import HeddleError
 from topo.table import Shown, Table
+
+TIE = 1e-12
+"""Relative difference below which two levels are one."""
 
 
 @dataclass(frozen=True)
@@ -126,10 +128,50 @@ def hashed_rates(hashed: Hashed, ranks: NDArray[np.int32], partners: NDArray[np.
     fabric = hashed.fabric
     sends = np.flatnonzero(partners >= 0)
     source, dest = ranks[sends], ranks[partners[sends]]
-    offset, channel, share = hashed.paths(source, dest)
-    if len(offset) <= len(sends):
-        raise HeddleError(hashed.why_not(source[len(offset) - 1], dest[len(offset) - 1]))
-    flow = np.repeat(np.arange(len(sends)), np.diff(offset))
+    flow, channel, share = hashed_shares(hashed, source, dest)
     limit = np.minimum(fabric.rate_gbps[fabric.port_of(source)], fabric.rate_gbps[fabric.port_of(dest)])
     rate: NDArray[np.float64] = fill(flow, channel, share, fabric.rate_gbps, len(sends)) / (limit * hashed.bond)
+    return rate
+
+
+def hashed_shares(
+    hashed: Hashed, source: NDArray[np.integer], dest: NDArray[np.integer]
+) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.float64]]:
+    """Return flows, the channels that each takes, and beside them the part of it that does.
+
+    Raises
+    ------
+    HeddleError
+        When there is no path from a source to its destination.
+    """
+    offset, channel, share = hashed.paths(source, dest)
+    if len(offset) <= len(source):
+        raise HeddleError(hashed.why_not(source[len(offset) - 1], dest[len(offset) - 1]))
+    return np.repeat(np.arange(len(source)), np.diff(offset)), channel, share
+
+
+def fill(
+    flow: NDArray[np.integer], channel: NDArray[np.integer], share: NDArray[np.float64], capacity: NDArray[np.float64],
+    n: int,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Return the max-min fair rates of n flows that put shares of them on channels, by water-filling.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from routing.studies.hashing import fill
+    >>> fill(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([0.5, 0.5, 1.0]), np.array([3.0, 1.0]), 2)
+    array([2., 2.])
+    """
+    used, channel = np.unique(channel, return_inverse=True)
+    left, rate, stops, level = capacity[used].astype(np.float64), np.zeros(n), np.zeros(n, bool), 0.0
+    while len(flow):
+        load = np.bincount(channel, share, len(left))
+        at = np.divide(left, load, out=np.full(len(left), np.inf), where=load > 0)
+        level = max(level, float(at.min()))
+        stops[flow[at[channel] <= level * (1 + TIE)]] = True
+        stay = ~stops[flow]
+        rate[flow[~stay]] = level
+        left = np.maximum(left - level * np.bincount(channel[~stay], share[~stay], len(left)), 0)
+        flow, channel, share = flow[stay], channel[stay], share[stay]
     return rate

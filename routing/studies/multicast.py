@@ -10,12 +10,14 @@ form as far as public readers tell::
     Switch 0x0c42a103004b7000
     LID    : Out Port(s)
     0xC001 : 0x001  0x010
+
+`plan_trees` makes trees for a plan: each as flat as can be, all together such that cables carry few of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.names import find_ends
+from routing.order.channel_order import hops_from
 from routing.studies.adaptive.far import SWITCH, switch_numbers
-from topo.errors import FormatError, plural
+from routing.tables import switch_graph
+from topo.errors import FormatError, HeddleError, plural
 from topo.fabric import Fabric
 from topo.files.text import lines_of, read_lines
 from topo.graphs import components
@@ -234,3 +239,173 @@ def _depth(fabric: Fabric, cables: NDArray[np.int64], members: NDArray[np.int64]
                     waiting.append(there)
         depth, start = max((far[home], home) for home in homes)
     return depth
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """The tree of a planned multicast group."""
+
+    name: str
+    mlid: int
+    root: int
+    """The switch at its top."""
+    height: int
+    """Most cables between that and a switch with members: no switch has fewer."""
+    ports: frozenset[int]
+    """Ports out of which switches send: both ends of each cable between them, and one to each member."""
+
+
+@dataclass(frozen=True, eq=False)
+class MulticastPlan(Shown):
+    """Trees for groups of hosts."""
+
+    fabric: Fabric
+    trees: tuple[Tree, ...]
+
+    def _brief(self) -> str:
+        return f"{plural(len(self.trees), 'tree')}, {self.fullest} over the fullest cable, at least {self.least}"
+
+    @property
+    def fullest(self) -> int:
+        """Trees over the cable between switches that carries most."""
+        return int(_carried(self.fabric, self.trees).max(initial=0))
+
+    @property
+    def least(self) -> int:
+        """What some cable carries in any plan: the groups that leave a switch with members, over its cables."""
+        fabric, leaving = self.fabric, np.zeros(self.fabric.n_switches, np.int64)
+        cables = np.bincount(fabric.port_node[fabric.inner], minlength=fabric.n_switches)
+        for tree in self.trees:
+            homes = np.unique(fabric.port_node[_to_members(fabric, tree)])
+            leaving[homes] += len(homes) > 1
+        some = leaving > 0
+        return int(np.ceil(leaving[some] / cables[some]).max(initial=0))
+
+    @property
+    def study(self) -> MulticastStudy:
+        """The proof that every member of each group is reached once, of the file as it is read back."""
+        return parse_mcfdbs(self.text, self.fabric)
+
+    @property
+    def table(self) -> Table:
+        """The trees."""
+        depth = {group.mlid: group for group in self.study.groups}
+        name = self.fabric.label
+        return Table.of(
+            f"multicast trees: {self._brief()}",
+            self.trees,
+            ("name", "group"),
+            (lambda tree: f"0x{tree.mlid:04x}", "LID"),
+            (lambda tree: name(tree.root), "root"),
+            (lambda tree: depth[tree.mlid].switches, "switches"),
+            (lambda tree: depth[tree.mlid].members, "members"),
+            (lambda tree: depth[tree.mlid].depth, "depth"),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trees as plain values, ready for JSON."""
+        trees = [{"group": tree.name, "mlid": tree.mlid, "root": self.fabric.label(tree.root)} for tree in self.trees]
+        return {"fullest": self.fullest, "least": self.least, "trees": trees, "study": self.study.to_dict()}
+
+    @property
+    def text(self) -> str:
+        """The trees in the form of ``opensm.mcfdbs``, with the names of switches and groups."""
+        fabric, by_switch = self.fabric, dict[int, dict[int, list[int]]]()
+        for tree in self.trees:
+            for port in sorted(tree.ports):
+                mine = by_switch.setdefault(int(fabric.port_node[port]), {})
+                mine.setdefault(tree.mlid, []).append(int(fabric.port_number[port]))
+        lines = ["# Trees for people and for plan verify --multicast: no subnet manager loads multicast tables."]
+        lines += [f"# 0x{tree.mlid:04X} {tree.name}: root {fabric.label(tree.root)}" for tree in self.trees]
+        for switch, entries in sorted(by_switch.items()):
+            lines += [f"# {fabric.label(switch)}", f"Switch 0x{int(fabric.node_guid[switch]):016x}"]
+            lines.append("LID    : Out Port(s)")
+            lines += [
+                f"0x{mlid:04X} : {'  '.join(f'0x{number:03x}' for number in numbers)}"
+                for mlid, numbers in entries.items()
+            ]
+        return "\n".join(lines) + "\n"
+
+
+def plan_trees(fabric: Fabric, groups: Mapping[str, Sequence[int | str] | NDArray[np.integer]]) -> MulticastPlan:
+    """Plan a tree for each of some groups of hosts.
+
+    Each has its root where it is flattest, at the switch from which the farthest member's is nearest. Of such roots,
+    and of the cables towards them, those are taken that carry fewest trees so far; large groups choose first.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    groups : mapping
+        End ports of each group by its name, by index or as `routing.find_end` takes names.
+
+    Raises
+    ------
+    HeddleError
+        When there is no such end port, or no cables lead to one from the others of its group.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> plan = routing.studies.plan_trees(fabric, {"all": fabric.ends(), "two": ["gpu00", "gpu08"]})
+    >>> plan.study.holds, plan.fullest, [fabric.label(tree.root) for tree in plan.trees]
+    (True, 1, ['spine0', 'spine1'])
+    """
+    members = {name: find_ends(fabric, ends) for name, ends in groups.items()}
+    mlid = {name: FIRST_LID + number for number, name in enumerate(members)}
+    if len(mlid) > LAST_LID - FIRST_LID:
+        raise HeddleError(f"found {len(mlid):,} groups; expected at most {LAST_LID - FIRST_LID:,}, one for each LID")
+    graph = switch_graph(fabric)
+    hops = np.stack([hops_from(root, *graph) for root in range(fabric.n_switches)])
+    carried, trees = np.zeros(fabric.n_ports, np.int64), list[Tree]()
+    for name in sorted(members, key=lambda name: (-len(members[name]), name)):
+        homes = np.unique(fabric.end_switch[members[name]])
+        height = hops[:, homes].max(axis=1, initial=0)
+        if (homes < 0).any() or (hops[:, homes].min(axis=1) < 0).all():
+            raise HeddleError(f"group {name}: found no cables between some of its members; expected one network")
+        height[hops[:, homes].min(axis=1) < 0] = fabric.n_switches
+        flat = np.flatnonzero(height == height.min()).tolist()
+        grown = {root: _grow(fabric, hops[root], homes, carried) for root in flat}
+        busy = {root: carried[fabric.port_node == root].sum() for root in flat}
+        full = {root: carried[cables] for root, cables in grown.items()}
+        root = min(flat, key=lambda root: (full[root].max(initial=0), len(full[root]), full[root].sum(), busy[root]))
+        cables = np.array(grown[root], np.int64)
+        carried[cables] += 1
+        carried[fabric.peer[cables]] += 1
+        ends = fabric.peer[fabric.port_of(members[name])]
+        ports = frozenset([*cables.tolist(), *fabric.peer[cables].tolist(), *ends.tolist()])
+        trees.append(Tree(name, mlid[name], root, int(height.min()), ports))
+    return MulticastPlan(fabric, tuple(sorted(trees, key=lambda tree: tree.mlid)))
+
+
+def _grow(fabric: Fabric, hops: NDArray[np.int32], homes: NDArray[np.int32], carried: NDArray[np.int64]) -> list[int]:
+    """Return the ports, one for each cable, by which switches hang on those that are a hop nearer to a root."""
+    inside, cables = set(homes.tolist()), []
+    waiting = sorted(inside, key=lambda switch: -hops[switch])
+    for here in waiting:  # it grows by switches that are nearer than those before
+        if not hops[here]:
+            continue
+        nearer = [port for port in fabric.ports_of(here) if fabric.peer[port] >= 0 and (
+            there := fabric.peer_node[port]) < fabric.n_switches and hops[there] == hops[here] - 1]  # fmt: skip
+        port = min(nearer, key=lambda port: (carried[port], int(fabric.peer_node[port]) not in inside, port))
+        cables.append(port)
+        there = int(fabric.peer_node[port])
+        if there not in inside:
+            inside.add(there)
+            place = next((at for at, other in enumerate(waiting) if hops[other] < hops[there]), len(waiting))
+            waiting.insert(place, there)
+    return cables
+
+
+def _carried(fabric: Fabric, trees: Sequence[Tree]) -> NDArray[np.int64]:
+    """Return (P,) how many trees go over each channel between switches."""
+    carried = np.zeros(fabric.n_ports, np.int64)
+    for tree in trees:
+        carried[sorted(tree.ports)] += 1
+    return carried[fabric.inner]
+
+
+def _to_members(fabric: Fabric, tree: Tree) -> NDArray[np.int64]:
+    ports = np.array(sorted(tree.ports), np.int64)
+    return ports[fabric.peer_node[ports] >= fabric.n_switches]

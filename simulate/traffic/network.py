@@ -201,8 +201,9 @@ class Network(Brief):
         if not host_gbps > 0:
             raise HeddleError(f"found host_gbps {host_gbps}; expected Gb/s above 0")
         weight = np.atleast_1d(np.asarray(lane_weights, np.float64))
-        if isinstance(routed, Hashed) and len(weight) > 1:
-            raise HeddleError(f"found {len(weight)} lane weights; expected one: hashed paths have one lane")
+        if isinstance(routed, Hashed) and len(weight) > routed.lanes.lanes:
+            expected = f"{routed.lanes.lanes}, for the lanes that hashed paths have"
+            raise HeddleError(f"found {len(weight)} lane weights; expected {expected}")
         if not (np.all(np.isfinite(weight) & (weight > 0)) and 1 <= len(weight) <= 15):
             raise HeddleError(f"found lane weights {weight.tolist()}; expected 1 to 15 numbers above 0")
         channel = fabric.rate_gbps * GBPS
@@ -405,9 +406,9 @@ class Network(Brief):
     def _lanes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> NDArray[np.uint8]:
         if len(self.lane_weight) == 1:
             return np.zeros(len(src), np.uint8)
-        assert isinstance(self.tables, RoutingTables)  # hashed paths have one lane
         level = self.levels(src, dst, sl)
-        lane = np.asarray(self.tables.sl2vl, np.uint8)[level]
+        sl2vl = self.tables.lanes.sl2vl if isinstance(self.tables, Hashed) else self.tables.sl2vl
+        lane = np.asarray(sl2vl, np.uint8)[level]
         if len(lane) and lane.max() >= len(self.lane_weight):
             flow = int(np.argmax(lane >= len(self.lane_weight)))
             raise FlowError(

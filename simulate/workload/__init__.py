@@ -7,6 +7,8 @@ Jobs
     ``DRAWS``  seeds of a hash by default
     ``Draws``  the result of `simulate.play_draws`
     ``percentiles``  median, fifth and 95th percentile of draws
+    ``play_beside_adaptive``  a workload on static tables and on groups of ports, whole and after failures
+    ``BesideAdaptive``  its result
     ``bare_flows``  flows as a workload of one job
 
 Storage

@@ -1,3 +1,4 @@
+from .adaptive import BesideAdaptive as BesideAdaptive, play_beside_adaptive as play_beside_adaptive
 from .bottlenecks import Bottlenecks as Bottlenecks
 from .calibration import (
     Calibration as Calibration,

@@ -17,7 +17,6 @@ import topo
 from helpers.random_fabrics import draw
 from helpers.strategies import examples, fabrics
 from routing.hashed import SPRAY, Hashed
-from routing.studies.adaptive.shares import split_flows
 from routing.studies.side_by_side import join_fabrics
 from simulate.traffic.placement import rails_of_hosts
 from topo.errors import HeddleError
@@ -94,21 +93,19 @@ def test_spraying_divides_as_a_split_over_groups_of_all_shortest_next_hops(seed:
         if src[i] != dst[i] and nx.has_path(graph, int(fabric.end_switch[src[i]]), int(fabric.end_switch[dst[i]]))
     ]
     src, dst = src[keep], dst[keep]
-    allowed = np.zeros((len(src), fabric.n_ports), bool)
-    for f, end in enumerate(dst):
-        hops = nx.single_source_shortest_path_length(graph, int(fabric.end_switch[end]))
-        for p in fabric.inner.tolist():
-            here, there = int(fabric.port_node[p]), int(fabric.peer_node[p])
-            allowed[f, p] = here in hops and there in hops and hops[there] == hops[here] - 1
-    flow, channel, share = np.empty(9999, np.int32), np.empty(9999, np.int32), np.empty(9999)
-    n = split_flows(fabric.port_offset, fabric.peer_node, allowed, fabric.end_switch[src], fabric.end_switch[dst],
-                    flow, channel, share)  # fmt: skip
-    expected: list[dict[int, float]] = [{} for _ in src]
-    for f, c, s in zip(flow[:n].tolist(), channel[:n].tolist(), share[:n].tolist(), strict=True):
-        expected[f][c] = s
     inner = set(fabric.inner.tolist())
-    for used, wanted in zip(by_pair(Hashed(fabric, SPRAY), src, dst), expected, strict=True):
-        assert {c: s for c, s in used.items() if c in inner} == pytest.approx(wanted)
+    for a, b, used in zip(src, dst, by_pair(Hashed(fabric, SPRAY), src, dst), strict=True):
+        hops = nx.single_source_shortest_path_length(graph, int(fabric.end_switch[b]))
+        expected: dict[int, float] = defaultdict(float)
+
+        def go(here: int, part: float, hops: dict[int, int] = hops, expected: dict[int, float] = expected) -> None:
+            ports = [p for p in fabric.ports_of(here) if p in inner and hops[int(fabric.peer_node[p])] < hops[here]]
+            for port in ports:
+                expected[port] += part / len(ports)
+                go(int(fabric.peer_node[port]), part / len(ports))
+
+        go(int(fabric.end_switch[a]), 1.0)
+        assert {c: s for c, s in used.items() if c in inner} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("fabric", [tree(16, 4, 4), tree(24, 4, 2, cores=2)], ids=["two levels", "three levels"])

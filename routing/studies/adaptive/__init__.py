@@ -13,11 +13,13 @@ What they could hold
     ``legal_tables``  groups of all ports that tables without loops make safe
     ``updown_tables``  groups of all ports on shortest paths up towards roots and then down
     ``choose_roots``  roots that lose fewest pairs
+    ``manager_groups``  the groups of those roots, or legal ones where these lose pairs
     ``nvidia_sm_files``  options of NVIDIA's subnet manager
     ``compare_shares``  what flows get by static ports and by groups
     ``Shares``  what it found
     ``Share``  the same for one pattern of flows
-    ``spread_rates``  the rate of each flow of a phase
+    ``beside_adaptive``  what groups are worth beside engines
+    ``Spread``  flows over all channels that they may take: split evenly, at worst, at best
     ``study_adaptive``  groups of ports that tables allow, beside the tables
     ``AdaptiveStudy``  what it found
     ``Groups``  what groups of ports of one kind are worth

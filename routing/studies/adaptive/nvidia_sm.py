@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from routing.opensm.files import DIRECTORY, tree_tops
 from routing.routed import Routed
 from routing.studies.adaptive.proof import AdaptiveProof, prove_adaptive
-from routing.studies.adaptive.study import updown_tables
+from routing.studies.adaptive.study import legal_tables, updown_tables
+from routing.studies.adaptive.tables import AdaptiveTables
 from topo.dumps.roles import format_guid_list
 from topo.errors import plural
 from topo.fabric import Role
@@ -54,6 +55,26 @@ def choose_roots(routed: Routed) -> tuple[NDArray[np.intp], AdaptiveProof]:
         if any(proof.holds for _, proof in found):
             break
     return min(found, key=lambda one: (one[1].count("lost"), one[1].max_load))
+
+
+def manager_groups(routed: Routed) -> tuple[AdaptiveTables, str]:
+    """Return the groups that a manager such as ``ar_updn`` makes, and in words which.
+
+    They are those of `choose_roots`, where these lose no pair; else those that the tables make legal.
+
+    Raises
+    ------
+    RoutingError
+        When neither are to be had, as `legal_tables`.
+
+    Examples
+    --------
+    >>> import topo, routing
+    >>> routing.studies.adaptive.manager_groups(routing.route(topo.preset("lab-20").fabric))[1]
+    '2 roots'
+    """
+    roots, proof = choose_roots(routed)
+    return (proof.tables, plural(len(roots), "root")) if proof.holds else (legal_tables(routed), "legal")
 
 
 def nvidia_sm_files(routed: Routed) -> dict[str, str]:

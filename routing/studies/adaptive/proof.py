@@ -65,6 +65,8 @@ class AdaptiveProof(Shown):
     """Most switches that a packet which arrives may pass."""
     max_load: float
     """Pairs over the fullest channel between switches, where each switch splits its flows evenly over its choices."""
+    fullest: float
+    """The same with each link counted by its rate: twice where it has half that of the fastest."""
     static_loops: int
     """Channels in credit loops of the static ports alone."""
 
@@ -176,7 +178,7 @@ def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSe
         *_entries(asked, tables),
         *compared,
     ]
-    inner = fabric.inner
+    inner, rate = fabric.inner, fabric.rate_gbps[fabric.inner]
     return AdaptiveProof(
         tables=tables,
         pairs=len(asked.lid) * (int(asked.sources.sum()) - 1),
@@ -185,6 +187,7 @@ def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSe
         ports=ports,
         max_hops=int(np.flatnonzero(found.hops).max(initial=0)),
         max_load=float(found.load[inner].max(initial=0)),
+        fullest=float((found.load[inner] * (rate.max(initial=0) / rate)).max(initial=0)),
         static_loops=int(judge_dependencies(fabric, static.depends)[0].sum()),
     )
 

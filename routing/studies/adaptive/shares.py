@@ -3,23 +3,34 @@
 A switch that chooses the least busy port for each packet tends to split a flow evenly over the ports of a group, where
 these are equally busy. Then flow f puts the share w[f, c] of its rate on channel c, and rates r are max-min fair where
 the sum of w[f, c] r[f] over all f is at most the capacity of each c: they rise together until a channel is full, those
-on it stop, and the others go on. An even split is neither the best nor the worst that may happen. What no choice of
-ports gives is bounded by cuts: the flows that leave a switch, or come to it, share all its cables to other switches.
+on it stop, and the others go on. An even split is neither the best nor the worst that may happen:
+
+at most
+    The best split gives all flows a common share t of what they want: flows x[d, c] to each destination d over its
+    channels c, as much out of each switch as into it and t times what begins there, and on no channel more than its
+    capacity; the largest t is that of a linear program (maximum concurrent flow: Shahrokhi and Matula, Journal of the
+    ACM 37(2), 1990). Where the even split is as good as cuts allow, or the program is too large, it is that of cuts:
+    the flows that leave a switch, or come to it, share all its cables to other switches.
+at least
+    The worst choice sends all flows that may take a channel over it. Of max-min fair rates none is below the capacity
+    of its worst channel divided by these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
 
-from routing.machine_code import kernel
+from routing.hashed import SPRAY, Hashed, PortGroups
 from routing.quality.figures import bisections, fair_rates, permutations, shifts
 from routing.routed import Routed
 from routing.studies.adaptive.tables import AdaptiveTables
+from routing.studies.hashing import hashed_rates, hashed_shares
 from routing.tables import select_endpoints, tree_order
 from topo.errors import RoutingError
 from topo.fabric import Fabric, frozen
@@ -28,8 +39,12 @@ from topo.table import Shown, Table
 PHASES = 10
 """Phases of each pattern. Rates of flows deviate by about .3 of a link, so of 100 flows the mean is known to 1 %."""
 
-TIE = 1e-12
-"""Relative difference below which two levels are one."""
+
+NO_MORE = 1e-6
+"""Relative difference below which a share is as good as its bound: that of the solver's tolerances."""
+
+MOST_VARIABLES = 20_000
+"""Variables up to which the linear program is solved unless more are asked for: half a second (35,000 take one)."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +57,12 @@ class Share:
     spread: float
     """Mean, where every switch splits each flow evenly over its group."""
     static_least: float
-    """Of the slowest flow, in the mean over phases."""
+    """Of the slowest flow, in the mean over phases, as what follows."""
+    at_least: float
+    """What it gets whatever ports of their groups switches choose."""
     spread_least: float
     at_most: float
-    """What no choice of ports, and no tables, give the slowest flow, in the mean over phases."""
+    """What no choice of ports of the groups gives it; where the bound is that of cuts, no tables either."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,7 @@ class Shares(Shown):
             "static": "static",
             "spread": "spread",
             "static_least": "slowest, static",
+            "at_least": "slowest at least",
             "spread_least": "slowest, spread",
             "at_most": "slowest at most",
         }
@@ -74,7 +92,7 @@ class Shares(Shown):
         return {row.pop("pattern"): row for row in rows}
 
 
-def compare_shares(routed: Routed, groups: AdaptiveTables) -> Shares:
+def compare_shares(routed: Routed, groups: AdaptiveTables, *, limit: int = MOST_VARIABLES) -> Shares:
     """Compare what flows get by static ports and by groups of ports: in random halves, permutations, shifts, strides.
 
     Hosts are ranked along the tree. A stride is a shift among every eighth host, as of jobs of one rail or one rank a
@@ -86,6 +104,8 @@ def compare_shares(routed: Routed, groups: AdaptiveTables) -> Shares:
         The static ports.
     groups : AdaptiveTables
         Of the same fabric and LIDs, by which every packet arrives; of several private tables the first counts.
+    limit : int
+        Variables up to which the linear program of a phase is solved; above it the bound is that of cuts.
 
     Raises
     ------
@@ -111,172 +131,148 @@ def compare_shares(routed: Routed, groups: AdaptiveTables) -> Shares:
         "random permutations": lambda n: permutations(n, PHASES, np.random.default_rng(0)),
         "shifts": lambda n: shifts(n, PHASES),
     }
-    rows = [_row(pattern, routed, groups, ranks, phases(len(ranks))) for pattern, phases in draw.items()]
+    ports = groups.groups(fabric)
+    rows = [_row(pattern, routed, ports, ranks, phases(len(ranks)), limit) for pattern, phases in draw.items()]
     every = ranks[::8]
     if len(every) > 2:
-        rows.append(_row("shifts of every 8th host", routed, groups, every, shifts(len(every), PHASES)))
+        rows.append(_row("shifts of every 8th host", routed, ports, every, shifts(len(every), PHASES), limit))
     return Shares(tuple(rows))
 
 
 def _row(
-    pattern: str, routed: Routed, groups: AdaptiveTables, ranks: NDArray[np.int32], phases: NDArray[np.int32]
+    pattern: str,
+    routed: Routed,
+    groups: PortGroups,
+    ranks: NDArray[np.int32],
+    phases: NDArray[np.int32],
+    limit: int,
 ) -> Share:
     phases = phases[(phases >= 0).any(axis=1)]
     mean, least = fair_rates(routed, ranks, frozen(phases))
-    spread = [spread_rates(routed.fabric, groups, ranks, partners) for partners in phases]
-    most = [_most(routed.fabric, ranks, partners) for partners in phases]
+    hashed = Hashed(routed.fabric, SPRAY, groups=groups)
+    found = [_play(hashed, ranks, partners, limit) for partners in phases]
     return Share(
         pattern,
         static=float(mean.mean()),
-        spread=float(np.mean([rates.mean() for rates in spread])),
+        spread=float(np.mean([phase.rates.mean() for phase in found])),
         static_least=float(least.mean()),
-        spread_least=float(np.mean([rates.min() for rates in spread])),
-        at_most=float(np.mean(most)),
+        at_least=float(np.mean([phase.at_least for phase in found])),
+        spread_least=float(np.mean([phase.rates.min() for phase in found])),
+        at_most=float(np.mean([phase.at_most for phase in found])),
     )
 
 
-def spread_rates(
-    fabric: Fabric, groups: AdaptiveTables, ranks: NDArray[np.int32], partners: NDArray[np.int32]
-) -> NDArray[np.float64]:
-    """Return the max-min fair rate of each flow where switches split it evenly, as a share of its own two links.
+class _Phase(NamedTuple):
+    """Rates of a phase, as shares of what the flows' own two links allow; the bounds are those of the slowest flow."""
 
-    Parameters
-    ----------
-    fabric : Fabric
-    groups : AdaptiveTables
-        By which every packet arrives.
-    ranks : (n,) int32
-        End ports.
-    partners : (n,) int32
-        The rank that each sends to; -1 nobody. Its flow is left out.
-    """
-    sends = np.flatnonzero(partners >= 0)
-    source, dest = ranks[sends], ranks[partners[sends]]
-    allowed = groups.allowed(fabric, 0, groups.lid[dest].astype(np.int64))
-    own, last = fabric.port_of(source), fabric.port_of(dest)
-    room = 64 * len(sends)
-    while True:
-        flow, channel, share = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)
-        used = split_flows(
-            fabric.port_offset, fabric.peer_node, frozen(allowed), frozen(fabric.end_switch[source]),
-            frozen(fabric.end_switch[dest]), flow, channel, share,
-        )  # fmt: skip
-        if used <= room:
-            break
-        room = used
-    flow, channel, share = flow[:used], channel[:used], share[:used]
-    limit = np.minimum(fabric.rate_gbps[own], fabric.rate_gbps[last])
-    flow = np.concatenate([flow, np.arange(len(sends)), np.arange(len(sends))])
-    channel = np.concatenate([channel, own, fabric.peer[last]])
-    share = np.concatenate([share, np.ones(2 * len(sends))])
-    return fill(flow, channel, share, fabric.rate_gbps, len(sends)) / limit
+    rates: NDArray[np.float64]
+    at_least: float
+    at_most: float
 
 
-def fill(
-    flow: NDArray[np.integer], channel: NDArray[np.integer], share: NDArray[np.float64], capacity: NDArray[np.float64],
-    n: int,
-) -> NDArray[np.float64]:  # fmt: skip
-    """Return the max-min fair rates of n flows that put shares of them on channels, by water-filling.
+def _play(hashed: Hashed, ranks: NDArray[np.int32], partners: NDArray[np.int32], limit: int) -> _Phase:
+    fabric, sends = hashed.fabric, np.flatnonzero(partners >= 0)
+    rates = hashed_rates(hashed, ranks, partners)
+    spread = Spread.of(hashed, ranks[sends], ranks[partners[sends]])
+    own = np.minimum(fabric.rate_gbps[fabric.port_of(spread.source)], fabric.rate_gbps[fabric.port_of(spread.dest)])
+    least = own.copy()
+    np.minimum.at(least, spread.flow, (fabric.rate_gbps / spread.worst(np.ones(len(own))).clip(1))[spread.channel])
+    most = spread.best(own, float(rates.min()), limit)
+    return _Phase(rates, float((least / own).min()), min(1.0, most))
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Flows between end ports, and the channels between switches that they may take.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from routing.studies.adaptive.shares import fill
-    >>> fill(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([0.5, 0.5, 1.0]), np.array([3.0, 1.0]), 2)
-    array([2., 2.])
+    >>> import numpy as np, topo, routing
+    >>> from routing.studies import adaptive
+    >>> fabric = topo.preset("lab-20").fabric
+    >>> groups = adaptive.legal_tables(routing.route(fabric)).groups(fabric)
+    >>> hosts = fabric.ends(role="compute")
+    >>> spread = adaptive.Spread.of(routing.Hashed(fabric, 0, groups=groups), hosts[:8], hosts[8:])
+    >>> float(spread.best(np.full(8, 200.0)))  # of 8 x 200 Gb/s over 20 cables of 200 Gb/s
+    2.5
     """
-    used, channel = np.unique(channel, return_inverse=True)
-    left, rate, stops, level = capacity[used].astype(np.float64), np.zeros(n), np.zeros(n, bool), 0.0
-    while len(flow):
-        load = np.bincount(channel, share, len(left))
-        at = np.divide(left, load, out=np.full(len(left), np.inf), where=load > 0)
-        level = max(level, float(at.min()))
-        stops[flow[at[channel] <= level * (1 + TIE)]] = True
-        stay = ~stops[flow]
-        rate[flow[~stay]] = level
-        left = np.maximum(left - level * np.bincount(channel[~stay], share[~stay], len(left)), 0)
-        flow, channel, share = flow[stay], channel[stay], share[stay]
-    return rate
+
+    fabric: Fabric
+    source: NDArray[np.int32]
+    """(n,) end ports."""
+    dest: NDArray[np.int32]
+    row: NDArray[np.int32]
+    """(n,) flows of one row may take the same ports."""
+    flow: NDArray[np.intp]
+    """Of each entry: its flow."""
+    channel: NDArray[np.int32]
+    share: NDArray[np.float64]
+    """The part of the flow that takes the channel, where every switch splits it evenly."""
+
+    @classmethod
+    def of(cls, hashed: Hashed, source: NDArray[np.int32], dest: NDArray[np.int32]) -> Spread:
+        """Return the flows of a fabric whose switches spread packets over groups; HeddleError where one has no path."""
+        flow, channel, share = hashed_shares(hashed, source, dest)
+        kept = hashed.fabric.is_inner[channel]
+        row = hashed.groups.row[dest]
+        return cls(hashed.fabric, source, dest, row, flow[kept], channel[kept], share[kept])
+
+    def even(self, wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (P,) what goes over each channel if all flows get what they want, (n,), split evenly."""
+        return _summed(self.channel, self.share * wanted[self.flow], self.fabric.n_ports)
+
+    def worst(self, wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (P,) the most that may go over each channel if all flows get what they want, whatever is chosen."""
+        return _summed(self.channel, wanted[self.flow], self.fabric.n_ports)
+
+    def best(self, wanted: NDArray[np.float64], known: float = 0.0, limit: int = MOST_VARIABLES) -> float:
+        """Return the largest share of what they want that all flows can get at once, infinite if none leaves a switch.
+
+        Their own links are not counted.
+
+        Parameters
+        ----------
+        wanted : (n,) float
+            In Gb/s.
+        known : float
+            A share that some choice gives: where cuts allow no more, there is no linear program to solve.
+        limit : int
+            Variables above which it is not solved either.
+        """
+        fabric, n = self.fabric, self.fabric.n_switches
+        near, home = fabric.end_switch[self.source], fabric.end_switch[self.dest]
+        leaves = near != home
+        most = np.inf
+        width = np.bincount(fabric.port_node[fabric.inner], fabric.rate_gbps[fabric.inner], n)
+        for end in (near, home):
+            through = np.bincount(end[leaves], wanted[leaves], n)
+            most = min(most, float((width[through > 0] / through[through > 0]).min(initial=np.inf)))
+        key = np.unique(self.row[self.flow].astype(np.int64) * fabric.n_ports + self.channel)
+        if known >= most * (1 - NO_MORE) or len(key) > limit or not len(key):
+            return most
+        from scipy.optimize import linprog  # it takes a tenth of a second, and few ask
+
+        row, channel = np.divmod(key, fabric.n_ports)
+        used, place = np.unique(channel, return_inverse=True)
+        tail, head = row * n + fabric.port_node[channel], row * n + fabric.peer_node[channel]
+        start = self.row[leaves].astype(np.int64) * n + near[leaves]
+        inside = np.unique(tail)  # packets end at the one switch of a row that they never leave
+        into = np.isin(head, inside)
+        each, one = np.arange(len(key)), np.ones(len(key))
+        shape, scale = (len(inside), len(key)), wanted.max()
+        out = csr_array((one, (np.searchsorted(inside, tail), each)), shape=shape)
+        back = csr_array((one[into], (np.searchsorted(inside, head[into]), each[into])), shape=shape)
+        sent = np.bincount(np.searchsorted(inside, start), wanted[leaves] / scale, len(inside))
+        solved = linprog(
+            np.append(np.zeros(len(key)), -1.0),
+            A_ub=csr_array((one, (place.ravel(), each)), shape=(len(used), len(key) + 1)),
+            b_ub=fabric.rate_gbps[used] / scale,
+            A_eq=hstack([out - back, -csr_array(sent[:, None])], format="csr"),
+            b_eq=np.zeros(len(inside)),
+            method="highs-ipm",
+        )
+        return most if solved.status else min(most, -float(solved.fun))
 
 
-def _most(fabric: Fabric, ranks: NDArray[np.int32], partners: NDArray[np.int32]) -> float:
-    """Return what no paths give the slowest flow of a phase: its share of the cables of the switch that has fewest."""
-    n = fabric.n_switches
-    sends = np.flatnonzero(partners >= 0)
-    source, dest = ranks[sends], ranks[partners[sends]]
-    limit = np.minimum(fabric.rate_gbps[fabric.port_of(source)], fabric.rate_gbps[fabric.port_of(dest)])
-    outside = fabric.end_switch[source] != fabric.end_switch[dest]
-    width = np.bincount(fabric.port_node[fabric.inner], fabric.rate_gbps[fabric.inner], n)
-    most = 1.0
-    for end in (source, dest):
-        wanted = np.bincount(fabric.end_switch[end][outside], limit[outside], n)
-        most = min(most, float((width[wanted > 0] / wanted[wanted > 0]).min(initial=1.0)))
-    return most
-
-
-@kernel
-def split_flows(
-    port_offset: NDArray[np.int32], peer_node: NDArray[np.int32], allowed: NDArray[np.bool_], first: NDArray[np.int32],
-    home: NDArray[np.int32], flow: NDArray[np.int32], channel: NDArray[np.int32], share: NDArray[np.float64],
-) -> int:  # fmt: skip
-    """Split flows over all channels that they may take, at each switch evenly.
-
-    Parameters
-    ----------
-    port_offset, peer_node
-        As in `topo.fabric.Fabric`.
-    allowed : (n, P) bool
-        Channels that each flow may take; they have no cycle.
-    first, home : (n,) int32
-        The switch where each begins, and that of its destination.
-    flow, channel, share : (room,), out
-        Flows, channels between switches, and the parts that take them.
-
-    Returns
-    -------
-    int
-        Entries that there are; where it is more than room, the others were not written.
-    """
-    n = len(port_offset) - 1
-    part, waits, seen = np.zeros(n), np.zeros(n, np.int32), np.zeros(n, np.bool_)
-    stack, count = np.empty(n, np.int32), 0
-    for f in range(len(first)):
-        seen[:], waits[:], part[:] = False, 0, 0.0
-        stack[0], size = first[f], 1
-        seen[first[f]] = True
-        while size:  # how many channels lead to each switch
-            size -= 1
-            here = stack[size]
-            if here == home[f]:
-                continue
-            for port in range(port_offset[here], port_offset[here + 1]):
-                there = peer_node[port]
-                if allowed[f, port]:
-                    waits[there] += 1
-                    if not seen[there]:
-                        seen[there] = True
-                        stack[size] = there
-                        size += 1
-        stack[0], size = first[f], 1
-        part[first[f]] = 1.0
-        while size:
-            size -= 1
-            here = stack[size]
-            if here == home[f]:
-                continue
-            width = 0
-            for port in range(port_offset[here], port_offset[here + 1]):
-                width += int(allowed[f, port])
-            for port in range(port_offset[here], port_offset[here + 1]):
-                if not allowed[f, port]:
-                    continue
-                there = peer_node[port]
-                if count < len(flow):
-                    flow[count], channel[count], share[count] = f, port, part[here] / width
-                count += 1
-                part[there] += part[here] / width
-                waits[there] -= 1
-                if waits[there] == 0:
-                    stack[size] = there
-                    size += 1
-    return count
+def _summed(at: NDArray[np.integer], amount: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    return np.asarray(np.bincount(at, amount, n), np.float64)

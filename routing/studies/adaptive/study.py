@@ -21,7 +21,7 @@ from routing.order.channel_order import order_channels, switch_levels
 from routing.order.legal import ChannelOrder
 from routing.proof import judge_dependencies, prove
 from routing.routed import Routed
-from routing.studies.adaptive.groups import Choices, follow, port_groups
+from routing.studies.adaptive.groups import Choices, follow, number_sets, port_groups
 from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
@@ -71,21 +71,10 @@ class AdaptiveStudy(Shown):
         return {row.kind: {name: value for name, value in vars(row).items() if name != "kind"} for row in self.rows}
 
 
-@dataclass(frozen=True, eq=False)
-class LegalPorts:
-    """Groups of ports on shortest legal paths to T target switches, on a fabric with S switches, each group once."""
+def legal_tables(routed: Routed) -> AdaptiveTables:
+    """Return adaptive tables in which packets to hosts may take any port on a shortest legal path.
 
-    row_of: NDArray[np.int32]
-    """(S,) number of a switch among the targets, -1 for none."""
-    group: NDArray[np.int32]
-    """(T, S) group of a switch for a target, -1 where no port leads there; numbered from switch to switch."""
-    offset: NDArray[np.int32]
-    """(G + 1,) group g is ``port[offset[g]:offset[g + 1]]``."""
-    port: NDArray[np.int32]
-
-
-def legal_ports(routed: Routed) -> LegalPorts:
-    """Return the ports that switches may choose from, to switches with hosts: whichever they take, nothing deadlocks.
+    Whichever ports switches choose, nothing deadlocks. What is not to a host is static, as in the tables.
 
     Raises
     ------
@@ -95,11 +84,8 @@ def legal_ports(routed: Routed) -> LegalPorts:
     Examples
     --------
     >>> import topo, routing
-    >>> from routing.studies.adaptive.study import legal_ports
-    >>> ports = legal_ports(routing.route(topo.preset("lab-20").fabric))
-    >>> group = ports.group[ports.row_of[0], 1]  # from leaf 1 to leaf 0, over spines
-    >>> len(ports.port[ports.offset[group] : ports.offset[group + 1]])
-    20
+    >>> routing.studies.adaptive.legal_tables(routing.route(topo.preset("lab-20").fabric))
+    <AdaptiveTables 6 groups of ports, 1 table for each switch>
     """
     fabric, proof = routed.fabric, prove(routed)
     if proof.credit_loops or len(proof.depends) > 1:
@@ -109,50 +95,7 @@ def legal_ports(routed: Routed) -> LegalPorts:
             "no loops, to know which ports are safe for adaptive routing"
         )
     escape = prove(routed, "all")
-    order = legal_order(fabric, proof if escape.credit_loops else escape)
-    return _ports_in_order(fabric, order)
-
-
-def _ports_in_order(fabric: Fabric, order: ChannelOrder) -> LegalPorts:
-    """Return the ports on shortest paths whose channels rise in an order, to switches with hosts."""
-    n, home = fabric.n_switches, fabric.end_switch[fabric.ends()]
-    targets = np.unique(home[home >= 0]).astype(np.int32)
-    legal = port_groups(order, frozen(targets), True)
-    group = np.full((len(targets), n), -1, np.int32)
-    size, channel = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
-    n_groups = 0
-    for switch in range(n):
-        first = order.indptr[switch]
-        sets, which = np.unique(legal[:, first : order.indptr[switch + 1]], axis=0, return_inverse=True)
-        filled = sets.any(axis=1)
-        group[:, switch] = np.where(filled, n_groups + np.cumsum(filled) - 1, -1)[which.ravel()]
-        n_groups += int(filled.sum())
-        size.append(sets[filled].sum(axis=1))
-        channel.append(first + np.nonzero(sets)[1])
-    port = (fabric.port_offset[order.sender] + order.number - 1)[np.concatenate(channel)].astype(np.int32)
-    row_of = np.full(n, -1, np.int32)
-    row_of[targets] = np.arange(len(targets))
-    offset = np.cumsum(np.concatenate(size), dtype=np.int32)
-    return LegalPorts(frozen(row_of), frozen(group), frozen(offset), frozen(port))
-
-
-def legal_tables(routed: Routed) -> AdaptiveTables:
-    """Return adaptive tables in which packets to hosts may take any port on a shortest legal path, as `legal_ports`.
-
-    What is not to a host is static, as in the tables.
-
-    Raises
-    ------
-    RoutingError
-        As `legal_ports`.
-
-    Examples
-    --------
-    >>> import topo, routing
-    >>> routing.studies.adaptive.legal_tables(routing.route(topo.preset("lab-20").fabric))
-    <AdaptiveTables 6 groups of ports, 1 table for each switch>
-    """
-    return _grouped(routed.fabric, routed.tables, legal_ports(routed))
+    return _grouped(fabric, routed.tables, legal_order(fabric, proof if escape.credit_loops else escape))
 
 
 def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integer]) -> AdaptiveTables:
@@ -190,7 +133,7 @@ def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integ
         rank[near] = distance
     height = np.empty(n, np.int64)
     height[np.lexsort((fabric.node_guid[:n], -rank))] = np.arange(n)
-    made = _grouped(fabric, tables, _ports_in_order(fabric, order_channels(fabric, height, join_peaks=False)))
+    made = _grouped(fabric, tables, order_channels(fabric, height, join_peaks=False))
     # Where no group leads to a host elsewhere, nothing does.
     ends, lid = tables.lids_of(fabric.ends())
     lost = (made.group[0][:, lid] < 0) & (np.arange(n)[:, None] != fabric.end_switch[ends])
@@ -200,21 +143,25 @@ def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integ
     return replace(made, lft=lft, state=state)
 
 
-def _grouped(fabric: Fabric, tables: RoutingTables, legal: LegalPorts) -> AdaptiveTables:
-    """Return tables with a group for each set of legal ports of a switch."""
+def _grouped(fabric: Fabric, tables: RoutingTables, order: ChannelOrder) -> AdaptiveTables:
+    """Return tables with groups of the ports on shortest paths whose channels rise in an order, towards hosts."""
+    ends, lid = tables.lids_of(fabric.ends())
+    home = fabric.end_switch[ends]
+    targets = np.unique(home[home >= 0]).astype(np.int32)
+    found, offset, channel = number_sets(port_groups(order, frozen(targets), True), order.indptr)
+    members = np.zeros((len(offset) - 1, 1 + fabric.most_ports), bool)
+    members[np.repeat(np.arange(len(members)), np.diff(offset)), order.number[channel]] = True
     lft = tables.lft[None].copy()
     state = np.where(lft == NO_PATH, np.uint8(LidState.ABSENT), np.uint8(LidState.STATIC))
     group = np.full(lft.shape, -1, np.int32)
-    members = np.zeros((len(legal.offset) - 1, 1 + fabric.most_ports), bool)
-    members[np.repeat(np.arange(len(members)), np.diff(legal.offset)), fabric.port_number[legal.port]] = True
-    ends, lid = tables.lids_of(fabric.ends())
-    group[0][:, lid] = legal.group[legal.row_of[fabric.end_switch[ends]]].T
+    plugged = home >= 0
+    group[0][:, lid[plugged]] = found[np.searchsorted(targets, home[plugged])].T
     at = np.nonzero(group >= 0)
     state[at] = LidState.FREE
     # A static port by which a path is longer is not of the group: with both, packets could go round about.
     inside = members[group[at], np.minimum(lft[at], members.shape[1] - 1)]
     lft[at] = np.where(inside, lft[at], members.argmax(axis=1)[group[at]])
-    switch = fabric.port_node[legal.port[legal.offset[:-1]]]
+    switch = order.sender[channel[offset[:-1]]]
     number = 1 + np.arange(len(members)) - np.searchsorted(switch, switch)
     return AdaptiveTables(tables.lid, lft, state, group, members, number.astype(np.int32), tables.lmc)
 

@@ -8,9 +8,11 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.tables import RoutingTables
+from routing.hashed import PortGroups
+from routing.studies.adaptive.groups import leads_to, number_sets
+from routing.tables import NO_PATH, RoutingTables
 from topo.errors import plural
-from topo.fabric import Fabric, Frozen
+from topo.fabric import Fabric, Frozen, frozen
 from topo.table import Brief
 
 
@@ -81,3 +83,59 @@ class AdaptiveTables(Frozen, Brief):
             may[static, entry[static].astype(np.int64) - 1] = True
             allowed[known, first:last] = may
         return allowed & (fabric.peer >= 0)
+
+    def groups(self, fabric: Fabric) -> PortGroups:
+        """Return the ports that packets to each adapter port may take, by the first private table.
+
+        Switches have them as they are, whatever became of the cables since: on a fabric with failures, groups have lost
+        the ports whose cables are down, and no table is loaded anew. Ports to a neighbour from which no choice leads to
+        the destination are left out, as by switches whose neighbours notify them (NVIDIA's SHIELD); `at_risk` says what
+        is lost where they do not.
+
+        Parameters
+        ----------
+        fabric : Fabric
+            The fabric of the tables, or what is left of it.
+        """
+        allowed, home, row = self._rows(fabric)
+        inner = np.clip(fabric.peer_node[: allowed.shape[1]], 0, fabric.n_switches - 1)
+        allowed &= leads_to(fabric, allowed, home[:, None] == np.arange(fabric.n_switches))[:, inner]
+        group, offset, port = number_sets(allowed, fabric.port_offset[: fabric.n_switches + 1])
+        return PortGroups(row, frozen(group), frozen(offset), frozen(port.astype(np.int32)))
+
+    def at_risk(self, fabric: Fabric, source: NDArray[np.integer], dest: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Return (n,) whether some choice of ports loses packets between end ports, where no switch notifies another.
+
+        Parameters
+        ----------
+        fabric : Fabric
+            What is left of the fabric of the tables.
+        source, dest : (n,) int
+            End ports.
+        """
+        allowed, home, row = self._rows(fabric)
+        group, _, _ = number_sets(allowed, fabric.port_offset[: fabric.n_switches + 1])
+        dead = leads_to(fabric, allowed, (group < 0) & (home[:, None] != np.arange(fabric.n_switches)))
+        near = fabric.end_switch[source]
+        risk: NDArray[np.bool_] = (row[dest] < 0) | (near < 0) | dead[row[dest], near]
+        return risk
+
+    def _rows(self, fabric: Fabric) -> tuple[NDArray[np.bool_], NDArray[np.int32], NDArray[np.int32]]:
+        """Return (T, P) channels between switches that packets may take, (T,) where they go, and (E,) the row of each.
+
+        Adapter ports on one switch to which all others may take the same ports have one row; -1: without LID or cable.
+        """
+        ends = np.arange(fabric.n_switches, fabric.n_end_ports)
+        ends = ends[(fabric.end_switch[ends] >= 0) & (self.lid[ends] > 0) & (self.lid[ends] < self.lft.shape[2])]
+        home, lid = fabric.end_switch[ends], self.lid[ends].astype(np.int64)
+        entry, group = self.lft[0][:, lid].astype(np.int64), self.group[0][:, lid]
+        if len(self.members):  # a static port of the group adds none
+            entry[(group >= 0) & self.members[group, np.minimum(entry, self.members.shape[1] - 1)]] = NO_PATH
+        elsewhere = np.arange(fabric.n_switches)[:, None] != home
+        key = np.concatenate([home[None], np.where(elsewhere, group * 256 + entry, 0)])
+        _, first, which = np.unique(key.T, axis=0, return_index=True, return_inverse=True)
+        row = np.full(fabric.n_end_ports, -1, np.int32)
+        row[ends] = which.ravel()
+        allowed = (self.allowed(fabric, 0, lid[first]) & fabric.is_inner)[:, : fabric.first_adapter_port]
+        allowed &= fabric.port_node[: fabric.first_adapter_port] != home[first][:, None]
+        return allowed, home[first], frozen(row)

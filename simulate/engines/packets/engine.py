@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.hashed import Hashed
+from routing.hashed import ALL_SHORTEST, Hashed
 from routing.routed import Routed
-from routing.studies.adaptive.study import legal_ports
+from routing.studies.adaptive.study import legal_tables
 from simulate.engines.base import CONNECTION, FIRST_BIN_S, UNUSED, WAIT, Finished, FlowBook, Progress
 from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
 from simulate.engines.outcome import Outcome, Timeline
@@ -260,9 +260,11 @@ class Packets(FlowBook):
         wheel = 1 << min(16, max(11, (2 * longest).bit_length()))
         now = np.zeros(1, CLOCK)
         now["free"], now["random"], now["n_kept"] = -1, model.seed, -1
-        legal = None
+        groups, row_of = ALL_SHORTEST, np.full(fabric.n_switches, -1, np.int32)
         if model.adaptive:
-            legal = legal_ports(Routed(fabric, tables))
+            groups = legal_tables(Routed(fabric, tables)).groups(fabric)
+            known = fabric.ends()[groups.row[fabric.ends()] >= 0]
+            row_of[fabric.end_switch[known]] = groups.row[known]
         self._rules = Rules(
             packet_bytes=model.packet_bytes,
             n_lanes=n_lanes,
@@ -309,10 +311,10 @@ class Packets(FlowBook):
             route_use=np.zeros(0),
             low=weights[0],
             high=weights[1],
-            row_of=legal.row_of.copy() if legal else np.zeros(0, np.int32),
-            group_of=legal.group.copy() if legal else np.zeros((0, 0), np.int32),
-            group_offset=legal.offset.copy() if legal else np.zeros(1, np.int32),
-            group_port=legal.port.copy() if legal else np.zeros(0, np.int32),
+            row_of=row_of,
+            group_of=groups.group.copy(),
+            group_offset=groups.offset.copy(),
+            group_port=groups.port.copy(),
             load=np.zeros(n_links, np.int32),
             queue_of=queue_of[:-1].astype(np.int32),
             port_number=port_number,
@@ -663,7 +665,8 @@ class Packets(FlowBook):
         into, out = table.resource[place[first]], table.resource[place[last]]
         ends = (fabric.port_node[into] >= fabric.n_switches) & (fabric.peer_node[out] >= fabric.n_switches)
         crosses, last, near, home = crosses[ends], last[ends], fabric.peer_node[into[ends]], fabric.port_node[out[ends]]
-        may = (near != home) & (self._state.group_of[self._state.row_of[home], near] >= 0)
+        row = self._state.row_of[home]
+        may = (near != home) & (row >= 0) & (self._state.group_of[row, near] >= 0)
         chosen = crosses[may]
         rows["exit"][chosen] = rows["first"][chosen] + place[last[may]] - table.offset[:-1][chosen]
         rows["home"][chosen] = home[may]

@@ -236,6 +236,17 @@ def test_a_multicast_group_that_is_no_tree_fails(lab: Path, tmp_path: Path, caps
         assert ("which does not answer" in group["example"]) == bool(status)
 
 
+def test_planned_multicast_trees_are_proven_as_those_of_a_dump(
+    lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trees = tmp_path / "trees.mcfdbs"
+    assert run(["export", str(lab), "multicast", "-o", str(trees)]) == 0
+    capsys.readouterr()
+    assert run(["verify", str(lab), "--multicast", str(trees), "--json"]) == 0
+    groups = json.loads(capsys.readouterr().out)["multicast"]["groups"]
+    assert [(group["members"], group["holds"]) for group in groups] == [(22, True), (16, True), (4, True), (2, True)]
+
+
 def test_the_page_on_adaptive_routing_prints_what_the_command_prints(
     lab: Path, tmp_path: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,12 +2,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 import routing
 import topo
+from helpers.strategies import examples
 from routing.hashed import SPRAY, Hashed
 from routing.quality.figures import fair_rates, permutations
 from routing.studies import hashed_rates, measure_hashed
+from routing.studies.hashing import fill
 from topo.errors import HeddleError
 
 
@@ -45,3 +50,26 @@ def test_hosts_without_a_path_or_a_cable_are_told() -> None:
         measure_hashed(Hashed(cut))
     with pytest.raises(HeddleError, match="expected at least two"):
         measure_hashed(Hashed(fabric.without(fabric.port_of(ends[1:]))))
+
+
+@st.composite
+def water(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """Shares of flows on channels, each flow on one at least, and capacities."""
+    n, m = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    parts = np.array(draw(st.lists(st.lists(st.sampled_from([0, 0, 1, 2, 3]), min_size=m, max_size=m), min_size=n,
+                                   max_size=n)), float)  # fmt: skip
+    parts[parts.sum(axis=1) == 0, 0] = 1
+    return parts, np.array(draw(st.lists(st.integers(1, 9), min_size=m, max_size=m)), float)
+
+
+@examples(60)
+@given(case=water())
+def test_rates_are_max_min_fair_by_a_linear_program(case: tuple[np.ndarray, np.ndarray]) -> None:  # type: ignore[type-arg]
+    parts, capacity = case
+    flow, channel = np.nonzero(parts)
+    rates = fill(flow, channel, parts[flow, channel], capacity, len(parts))
+    assert (parts.T @ rates <= capacity * (1 + 1e-9)).all()
+    for one in range(len(parts)):  # no flow can have more unless one that has no more than it has less
+        kept = [(rate if rate <= rates[one] and other != one else 0, None) for other, rate in enumerate(rates)]
+        best = linprog(-np.eye(len(parts))[one], parts.T, capacity, bounds=kept)
+        assert -best.fun == pytest.approx(rates[one], rel=1e-6)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from helpers.strategies import examples, fabrics
 from helpers.trees import grow_tree
-from routing.studies import MulticastStudy, parse_mcfdbs
-from topo.errors import FormatError
+from routing.studies import MulticastStudy, parse_mcfdbs, plan_trees
+from topo.errors import FormatError, HeddleError
 from topo.fabric import Fabric
 
 
@@ -111,3 +111,41 @@ def test_a_study_says_what_is_wrong_first() -> None:
     assert str(study).startswith("<MulticastStudy 2 multicast groups, 2 of them no tree")
     assert study.groups[1].loops == len(ports) // 2 - (fabric.n_switches - 1)
     assert study.groups[0].one_sided == 1
+
+
+@examples(60)
+@given(fabric=fabrics(connected=True, ports=1).filter(lambda one: (one.end_switch[one.ends()] >= 0).sum() > 1),
+       seed=st.integers(0, 99))  # fmt: skip
+def test_planned_trees_serve_every_member_once_from_the_flattest_root(fabric: Fabric, seed: int) -> None:
+    rng, ends = np.random.default_rng(seed), fabric.ends()[fabric.end_switch[fabric.ends()] >= 0]
+    groups = {f"group {k}": rng.choice(ends, int(rng.integers(2, len(ends) + 1)), replace=False) for k in range(4)}
+    plan = plan_trees(fabric, groups)
+    assert plan.study.holds and plan.study == parse_mcfdbs(plan.text, fabric)
+    graph = nx.Graph(fabric.to_networkx().subgraph(range(fabric.n_switches)))
+    carried: Counter[int] = Counter()
+    for tree, members in zip(plan.trees, groups.values(), strict=True):
+        own = {int(fabric.port_of(np.array([end]))[0]) for end in members}
+        homes = {int(fabric.end_switch[end]) for end in members}
+        for port in own:  # what one sends comes to each of the others once, and to nobody else
+            assert heard(fabric, set(tree.ports), port) == Counter(own - {port})
+        far = {root: max(nx.shortest_path_length(graph, root, home) for home in homes) for root in graph}
+        assert far[tree.root] == min(far.values()) == tree.height
+        carried.update(port for port in tree.ports if fabric.peer_node[port] < fabric.n_switches)
+        assert all(int(fabric.peer[port]) in tree.ports for port in tree.ports & set(fabric.inner.tolist()))
+    assert plan.fullest == max(carried.values(), default=0) >= plan.least
+
+
+def test_groups_are_spread_over_the_roots_of_a_tree_until_no_cable_carries_two() -> None:
+    fabric = grow_tree((4, 4), (1, 4), (1, 1))
+    plan = plan_trees(fabric, {f"job {k}": fabric.ends() for k in range(4)})
+    assert len({tree.root for tree in plan.trees}) == 4 and (plan.fullest, plan.least) == (1, 1)
+    assert plan_trees(fabric, {f"job {k}": fabric.ends() for k in range(9)}).fullest == 3
+    assert [row[0] for row in plan.table.rows()] == [f"job {k}" for k in range(4)]
+    assert plan.to_dict()["trees"][0]["mlid"] == 0xC000
+
+
+def test_members_without_cables_between_them_are_refused() -> None:
+    fabric = grow_tree((2, 2), (1, 1), (1, 1))
+    cut = fabric.without(fabric.inner[:1])
+    with pytest.raises(HeddleError, match="group all: found no cables between some of its members"):
+        plan_trees(cut, {"all": fabric.ends()})

@@ -11,7 +11,7 @@ import topo
 from helpers.strategies import examples
 from routing.hashed import SPRAY, Hashed
 from routing.quality.figures import permutations
-from routing.studies.adaptive.shares import fill
+from routing.studies.hashing import fill
 from simulate.workload import DRAWS, percentiles
 from topo.errors import HeddleError
 from topo.fabric import Fabric

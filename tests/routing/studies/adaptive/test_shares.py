@@ -14,33 +14,12 @@ import routing
 from helpers.random_fabrics import draw
 from helpers.strategies import examples, fabrics, seeds
 from helpers.trees import grow_tree
+from routing.hashed import SPRAY, Hashed
 from routing.quality.figures import shifts
-from routing.studies.adaptive import AdaptiveTables, compare_shares, legal_tables, spread_rates
-from routing.studies.adaptive.shares import PHASES, fill
+from routing.studies import hashed_rates
+from routing.studies.adaptive import AdaptiveTables, Spread, compare_shares, legal_tables
+from routing.studies.adaptive.shares import MOST_VARIABLES, PHASES, _play
 from topo.fabric import Fabric
-
-
-@st.composite
-def water(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
-    """Shares of flows on channels, each flow on one at least, and capacities."""
-    n, m = draw(st.integers(1, 5)), draw(st.integers(1, 5))
-    parts = np.array(draw(st.lists(st.lists(st.sampled_from([0, 0, 1, 2, 3]), min_size=m, max_size=m), min_size=n,
-                                   max_size=n)), float)  # fmt: skip
-    parts[parts.sum(axis=1) == 0, 0] = 1
-    return parts, np.array(draw(st.lists(st.integers(1, 9), min_size=m, max_size=m)), float)
-
-
-@examples(60)
-@given(case=water())
-def test_rates_are_max_min_fair_by_a_linear_program(case: tuple[np.ndarray, np.ndarray]) -> None:  # type: ignore[type-arg]
-    parts, capacity = case
-    flow, channel = np.nonzero(parts)
-    rates = fill(flow, channel, parts[flow, channel], capacity, len(parts))
-    assert (parts.T @ rates <= capacity * (1 + 1e-9)).all()
-    for one in range(len(parts)):  # no flow can have more unless one that has no more than it has less
-        kept = [(rate if rate <= rates[one] and other != one else 0, None) for other, rate in enumerate(rates)]
-        best = linprog(-np.eye(len(parts))[one], parts.T, capacity, bounds=kept)
-        assert -best.fun == pytest.approx(rates[one], rel=1e-6)
 
 
 def parts_of(fabric: Fabric, groups: AdaptiveTables, source: int, dest: int) -> dict[int, Fraction]:
@@ -68,7 +47,7 @@ def test_no_channel_carries_more_than_it_can_and_each_flow_meets_a_full_one(fabr
     groups = legal_tables(routing.route(fabric, "balanced", lanes=1))
     ranks = fabric.ends()[fabric.end_switch[fabric.ends()] >= 0]
     partners = np.roll(np.arange(len(ranks)), seed % (len(ranks) - 1) + 1).astype(np.int32)
-    rates = spread_rates(fabric, groups, ranks, partners)
+    rates = hashed_rates(Hashed(fabric, SPRAY, groups=groups.groups(fabric)), ranks, partners)
     gbps = fabric.rate_gbps[fabric.port_of(ranks)].min()
     load, uses = defaultdict(float), []
     for rank, to in enumerate(partners.tolist()):
@@ -108,3 +87,77 @@ def test_half_the_cables_give_half_whatever_is_chosen() -> None:
     row = compare_shares(routed, legal_tables(routed)).rows[2]
     leaving = [min(shift, 64 - shift, 8) for shift in shifts(64, PHASES)[:, 0].tolist()]
     assert row.spread_least == pytest.approx(row.at_most) == np.mean([min(1, 4 / out) for out in leaving])
+
+
+def ways_of(fabric: Fabric, groups: AdaptiveTables, source: int, dest: int) -> list[list[int]]:
+    """All ways of a packet between switches, as lists of channels."""
+    lid, home = int(groups.lid[dest]), int(fabric.end_switch[dest])
+    allowed = groups.allowed(fabric, 0, np.array([lid]))[0]
+
+    def go(here: int) -> list[list[int]]:
+        if here == home:
+            return [[]]
+        ports = [port for port in fabric.ports_of(here) if allowed[port]]
+        return [[port, *rest] for port in ports for rest in go(int(fabric.peer_node[port]))]
+
+    return go(int(fabric.end_switch[source]))
+
+
+@pytest.mark.slow
+@examples(40)
+@given(fabric=fabrics(connected=True, ports=1).filter(lambda one: (one.end_switch[one.ends()] >= 0).sum() > 2),
+       seed=st.integers(0, 99))  # fmt: skip
+def test_bounds_hold_for_every_choice_and_the_best_is_that_of_a_program_over_all_ways(
+    fabric: Fabric, seed: int
+) -> None:
+    groups = legal_tables(routing.route(fabric, "balanced", lanes=1))
+    ranks, rng = fabric.ends()[fabric.end_switch[fabric.ends()] >= 0], np.random.default_rng(seed)
+    partners = rng.permutation(len(ranks)).astype(np.int32)
+    partners[partners == np.arange(len(ranks))] = -1
+    sends = np.flatnonzero(partners >= 0)
+    if not len(sends):
+        return
+    hashed = Hashed(fabric, SPRAY, groups=groups.groups(fabric))
+    phase = _play(hashed, ranks, partners, MOST_VARIABLES)
+    source, dest = ranks[sends], ranks[partners[sends]]
+    own = np.minimum(fabric.rate_gbps[fabric.port_of(source)], fabric.rate_gbps[fabric.port_of(dest)])
+    ways = [ways_of(fabric, groups, int(a), int(b)) for a, b in zip(source, dest, strict=True)]
+    # A variable for each way of each flow, and one for the share that all get.
+    variables = [(flow, way) for flow, some in enumerate(ways) for way in some]
+    capacity, equal = np.zeros((fabric.n_ports, len(variables) + 1)), np.zeros((len(sends), len(variables) + 1))
+    for at, (flow, way) in enumerate(variables):
+        capacity[way, at] += 1
+        equal[flow, at] = 1
+    equal[:, -1] = -own
+    best = linprog([0.0] * len(variables) + [-1.0], capacity, fabric.rate_gbps, equal, np.zeros(len(sends)),
+                   bounds=[(0, None)] * len(variables) + [(0, 1)])  # fmt: skip
+    assert phase.at_most == pytest.approx(-best.fun, rel=1e-5)
+    assert phase.at_least <= phase.rates.min() * (1 + 1e-9) <= phase.at_most * (1 + 1e-5)
+    for _ in range(5):  # one way for each flow, drawn: what each gets is at least the bound
+        chosen = [some[int(rng.integers(len(some)))] for some in ways]
+        load, left = np.zeros(fabric.n_ports), dict(enumerate(chosen))
+        free, rate = fabric.rate_gbps.copy(), np.zeros(len(sends))
+        while left:
+            load[:] = 0
+            for way in left.values():
+                load[way] += 1
+            level = min([own[flow] for flow in left] + [free[c] / load[c] for c in np.flatnonzero(load)])
+            full = {c for c in np.flatnonzero(load) if free[c] / load[c] <= level * (1 + 1e-9)}
+            done = [flow for flow, way in left.items() if own[flow] <= level * (1 + 1e-9) or full & set(way)]
+            for flow in done:
+                rate[flow] = level
+                free[left.pop(flow)] -= level
+        assert (rate / own).min() >= phase.at_least * (1 - 1e-9)
+        assert (rate / own).min() <= phase.at_most * (1 + 1e-5)
+
+
+def test_the_worst_choice_sends_all_flows_of_a_leaf_over_one_cable_and_cuts_stand_in_for_the_program() -> None:
+    fabric = grow_tree((8, 2), (1, 4), (1, 1))  # two leaves of 8 hosts with 4 cables each
+    groups = legal_tables(routing.route(fabric)).groups(fabric)
+    ends = fabric.ends()
+    leaf = fabric.end_switch[ends]
+    spread = Spread.of(Hashed(fabric, SPRAY, groups=groups), ends[leaf == leaf[0]], ends[leaf != leaf[0]])
+    wanted = np.full(8, float(fabric.rate_gbps[fabric.inner[0]]))
+    assert spread.worst(wanted).max() == pytest.approx(wanted.sum())
+    assert spread.even(wanted).max() == pytest.approx(wanted.sum() / 4)
+    assert spread.best(wanted) == pytest.approx(0.5) == spread.best(wanted, limit=0)
