@@ -20,14 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines import dfsssp, minhop, shortest
 from routing.engines.fat_tree import closed_form
-from routing.engines.start import Start, closed_in_a_row, start_of
+from routing.engines.start import Begin, Start, closed_in_a_row, start_of
 from routing.order.channel_order import port_numbers, taken_channels
 from routing.order.destinations import empty_tables, finish_tables
 from routing.order.legal import ChannelOrder
@@ -62,17 +61,6 @@ TRIALS, TRIAL_SIZE, NOISE = 8, 1 << 22, 0.5
 one standard deviation, and destinations times channels of all of them together. Which one serves best cannot be told
 beforehand: the fullest links differ by a third, up and down. Where there is no time for all of them, there is none to
 search from the best order twice, before and after all pairs have moved, and none to search what was kept."""
-
-
-class Begin(NamedTuple):
-    """Tables to begin with."""
-
-    order: ChannelOrder
-    """Ranks that all paths climb."""
-    next_hop: NDArray[np.uint8]
-    """(T, S) index of the channel that each switch takes among its own, by LID."""
-    kept: NDArray[np.bool_] | None = None
-    """(S, S) whether the entry of a switch for what hangs on another stays."""
 
 
 def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int = 1) -> RoutingTables:
@@ -181,7 +169,7 @@ def _closed(start: Start) -> Iterator[Begin]:
             yield Begin(start.order, row)
     for form in start.forms:
         for skew in SKEWS:
-            yield Begin(form.order, _dealt(start, form.order, form.next_hop, skew), form.kept)
+            yield form._replace(next_hop=_dealt(start, form, skew))
 
 
 def _open(start: Start, pairs: TableSearch) -> Iterator[Begin]:
@@ -208,21 +196,21 @@ def _orders(start: Start, pairs: TableSearch) -> Iterator[ChannelOrder]:
         yield grow_channel_order(order, start.hosts, wish)
 
 
-def _dealt(start: Start, order: ChannelOrder, next_hop: NDArray[np.uint8], skew: int) -> NDArray[np.uint8]:
+def _dealt(start: Start, form: Begin, skew: int) -> NDArray[np.uint8]:
     """Return tables by which what crosses from zone to zone is dealt on by some cables from leaf to leaf."""
     dests, zones = start.dests, start.zones
     if not skew or zones is None:
-        return next_hop
+        return form.next_hop
     leaf = np.unique(dests.switch, return_inverse=True)[1]
     turn = (dests.turn + skew * leaf) % max(zones.width, 1)  # none where no border leaf has uplinks
     count = np.where(dests.role < Role.AGGREGATION, turn, dests.count).astype(np.int32)
-    other = np.full_like(next_hop, NO_PATH)
+    other = np.full_like(form.next_hop, NO_PATH)
     dealt = replace(dests, count=count, turn=count.copy())
-    closed_form(order, dealt, start.climbs, start.own, other, turns=zones.turns)
+    closed_form(form.order, dealt, start.climbs, start.own, other, turns=zones.turns)
     home = zones.zone[dests.switch][:, None]
     crosses = (zones.zone != home) & (home >= 0)
-    result = next_hop.copy()
-    result[dests.lid] = np.where(crosses, other[dests.lid], next_hop[dests.lid])
+    result = form.next_hop.copy()
+    result[dests.lid] = np.where(crosses, other[dests.lid], form.next_hop[dests.lid])
     return frozen(result)
 
 

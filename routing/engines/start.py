@@ -17,14 +17,15 @@ from routing.tables import NO_PATH, tree_order
 from topo.fabric import Fabric, Role, frozen
 
 
-class Form(NamedTuple):
-    """A closed form for zones that are joined, under an order of its own."""
+class Begin(NamedTuple):
+    """Tables to begin with."""
 
     order: ChannelOrder
-    kept: NDArray[np.bool_] | None
-    """(S, S) whether two switches are of one zone, where no flows of shifts meet within any; else None."""
+    """Ranks that all paths climb."""
     next_hop: NDArray[np.uint8]
-    """(T, S) what it takes."""
+    """(T, S) index of the channel that each switch takes among its own, by LID."""
+    kept: NDArray[np.bool_] | None = None
+    """(S, S) whether the entry of a switch for what hangs on another stays."""
 
 
 class Start(NamedTuple):
@@ -49,8 +50,9 @@ class Start(NamedTuple):
     closed: NDArray[np.uint8]
     """(T, S) what it takes there."""
     zones: Zones | None
-    forms: tuple[Form, ...] = ()
-    """Closed forms for zones that are joined."""
+    forms: tuple[Begin, ...] = ()
+    """Closed forms for zones that are joined, each under an order of its own. They keep paths inside a zone where no
+    flows of shifts meet within any."""
 
     @property
     def size(self) -> int:
@@ -81,13 +83,12 @@ def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -
 
     one_zone = frozen(zones.zone[:, None] == np.where(zones.zone >= 0, zones.zone, -2))
 
-    def form(each: Destinations) -> Form:
+    def form(each: Destinations) -> Begin:
         plain, next_hop = empty.copy(), empty.copy()
         closed_form(order, each, climbs, own, plain)
         joined = order_joined_zones(order, level, hosts, zones, _descents(order, each, plain))
         closed_form(joined, each, climbs, own, next_hop, turns=zones.turns)
-        alone = _alone(joined, each, zones.zone, next_hop)
-        return Form(joined, one_zone if alone else None, next_hop)
+        return Begin(joined, next_hop, one_zone if _alone(joined, each, zones.zone, next_hop) else None)
 
     # What else hosts in a row are worth, other orders give as well.
     first, *others = (map(form, way) for way in ways)

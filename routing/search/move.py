@@ -497,32 +497,30 @@ def _best(
         length += 1
         at = receiver[via]
     state.position[home] = length
-    limit = -terms.least
-    enough = limit - state.saved[length]
-    tried = offers if enough > 0.0 else 0  # whatever is added costs something
-    offers = 0
+    limit, tried, offers = -terms.least, offers, 0
     for channel in state.offer[:tried]:
-        total, via, sender, grows = 0.0, channel, -1, 1
-        while True:
+        there, grows = receiver[channel], 1
+        while state.position[there] < 0:
+            there, grows = receiver[state.onward[there]], grows + 1
+        meets = state.position[there]
+        if meets == 0 or grows - meets > max(state.room[here], 0):
+            continue
+        total, via, sender, enough = 0.0, channel, -1, limit - state.saved[meets]
+        while total < enough:  # what is added only grows on the way
             if state.stamp[via] != tick:
-                state.stamp[via] = tick
                 state.added[via] = _cost(samples, terms, state, via, sender, size, 1.0, enough)
+                state.stamp[via] = tick if state.added[via] < enough else 0  # else not all was looked at
             total += state.added[via]
-            there = receiver[via]
-            # What is added only grows on the way, and no more is saved than on the whole path.
-            if state.position[there] >= 0 or total >= enough:
+            sender = receiver[via]
+            if state.position[sender] >= 0:
                 break
-            via, sender, grows = state.onward[there], there, grows + 1
-        if state.position[there] <= 0:
-            continue
-        if grows - state.position[there] > max(state.room[here], 0):
-            continue
-        total += state.saved[state.position[there]]
+            via = state.onward[sender]
+        total += state.saved[meets]
         if total < limit:
             state.offer[offers], state.gain[offers] = channel, total
             offers += 1
             if bounds.turns != AMENDED:  # it can be taken, so others must gain more
-                limit, enough = total, total - state.saved[length]
+                limit = total
     at = here
     while at != home:
         state.position[at] = -1

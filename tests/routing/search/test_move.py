@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from helpers.random_fabrics import draw
 from helpers.strategies import examples, fabrics, nightly
 from routing.engines import dfsssp
-from routing.engines.balanced import Begin, _closed, _open
-from routing.engines.start import Start, start_of
+from routing.engines.balanced import _closed, _open
+from routing.engines.start import Begin, Start, start_of
 from routing.order.channel_order import port_numbers, taken_channels
 from routing.order.destinations import empty_tables, finish_tables
 from routing.order.turns import ALLOWED
