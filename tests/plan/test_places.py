@@ -20,6 +20,7 @@ GOOD = {
     "collect": "",
     "compare": "SPEC SPEC",
     "cost": "SPEC",
+    "mock": "SPEC -o new",
     "diff": "SPEC SPEC -o new",
     "draw": "SPEC -o new.svg",
     "explain": "SPEC PAIRS",

@@ -18,6 +18,7 @@ COMMANDS = [
     "cost mine.yaml --currency USD",
     "compare mine.yaml mine.yaml",
     "collect --device mlx5_0",
+    "mock mine.yaml -o mock",
     "diff mine.yaml mine.yaml -o list",
     "draw mine.yaml -o mine.svg",
     "export mine.yaml slurm -o slurm",

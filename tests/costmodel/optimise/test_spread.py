@@ -44,7 +44,7 @@ def test_no_cut_is_below_the_bound_whatever_the_levels_say(seed: int, job: int |
 @pytest.mark.parametrize("levels", [2, 3])
 @pytest.mark.parametrize(("taper", "share"), [(1.0, 1.0), (2.0, 1 / 2)])
 def test_even_trees_are_proven_without_a_program(levels: int, taper: float, share: float) -> None:
-    found = bisection([tree(780 if taper == 2 else 800, levels=levels, oversubscription=taper)], prove=False)
+    found = bisection([tree(1_040 if taper == 2 else 800, levels=levels, oversubscription=taper)], prove=False)
     assert found.exact
     assert found.share == pytest.approx(share)
 
