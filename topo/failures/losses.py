@@ -188,7 +188,7 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     >>> import topo
     >>> cluster = topo.preset("direct-zones")
     >>> print(topo.find_losses(cluster.fabrics, cluster.catalog).largest)  # doctest: +ELLIPSIS
-    leaf z0-leaf9 (each of 2): ..., 19,600 pairs of servers lost, 100% of the bandwidth between zones lost
+    leaf z0-leaf9 (each of 2): ..., 19,600 pairs of servers lost, 100.0% of the bandwidth between zones lost
     """
     reach = Reach(fabrics)
     found: dict[tuple[str, str], list[Loss]] = {}
