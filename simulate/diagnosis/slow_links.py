@@ -167,6 +167,11 @@ class Explanation(Diagnosis):
         return f"nothing explains more than scatter of {percent(self.scatter)}"
 
     @property
+    def undecided(self) -> bool:
+        """Whether something is slow for which no cause was found."""
+        return self.unclear > 0
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """What remains unexplained."""
         return (f"{self.unclear:,} slow pairs without an explanation",) if self.unclear else ()
