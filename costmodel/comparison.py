@@ -10,11 +10,12 @@ from costmodel.bills import Bill, bill
 from costmodel.optimise.bisection import Bisection, bisection
 from costmodel.power import Power
 from costmodel.price import Cost
-from topo.amounts import Sum, percent
+from topo.amounts import Sum
 from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import HeddleError, plural
 from topo.failures.losses import Losses, find_losses
+from topo.figures import percent
 from topo.hostlist import compress
 from topo.ports import PortUse, count_ports
 from topo.table import Shown, Table

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 import costmodel
-from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, expand, find_losses, percent, plural
+from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, compress, expand, find_losses, percent, plural
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -50,15 +50,21 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
     (fabric,) = (fabric for fabric in cluster.fabrics if fabric.name == network)
     one_switch = kind != "link" and len(set(fabric.end_switch[fabric.ends()].tolist())) == 1
     found = [Cure(f"{tree}.leaves", 2)] if one_switch else []
-    adapters = Counter(fabric.server_of(int(node)) for node in fabric.port_node[fabric.port_of(fabric.ends())])
-    if loss.cut and (not found or min(adapters.values()) == 1):
-        more = adapters[expand(loss.cut)[0]] + 1
+    ends, leaf_of = fabric.port_node[fabric.port_of(fabric.ends())].tolist(), fabric.end_switch[fabric.ends()].tolist()
+    adapters, on = Counter(map(fabric.server_of, ends)), Counter[str]()
+    for node, leaf in zip(ends, leaf_of, strict=True):
+        on[fabric.server_of(node)] += kind == "link" or fabric.label(leaf) == loss.name
+    few = 1 if kind == "link" else max(adapters.values())
+    cut = expand(loss.cut) if loss.cut else [name for name in adapters if on[name] == adapters[name] <= few]
+    if cut and (not found or min(adapters.values()) == 1):
+        more = adapters[cut[0]] + 1
         column = f"{'.'.join(keys[:2])}.adapters"
         where = f"`{column}`: {more}"
-        if keys[0] == "network":  # there, the model of a server has its adapters
-            column = "storage_adapters" if keys[1:] else "adapters"
+        if keys[0] == "network":  # there, the model of a server has its adapters, compute servers two kinds
+            server = next(node for node in ends if fabric.server_of(node) == cut[0])
+            column = "storage_adapters" if keys[1:] and fabric.role[server] == Role.COMPUTE else "adapters"
             where = f"a model with `{column}: {more}` in the catalog,"
-        found.append(Cure(column, more, f"{where} for servers such as {loss.cut}"))
+        found.append(Cure(column, more, f"{where} for servers such as {compress(cut)}"))
     return tuple(found) or (Cure("", text="a further link around it"),)
 
 

@@ -82,7 +82,9 @@ Results: one line on a terminal, ``table`` for the figures, all tables in a note
     ``Range``  an amount between two bounds
     ``Sum``  a sum with gaps: the range of what is known, and the items that it lacks
     ``Verdict``  holds, exceeded, cannot tell
-    ``Check``  a limit, and the verdict on it
+    ``Check``  a limit, and the verdict on it: by how much it is missed, and what cures it
+    ``Cure``  a key to change, with its value and price
+    ``percent``  a share as it is printed
 
 Names and files
     ``compress``  names as a host list: ``gpu[08-10]``

@@ -36,6 +36,7 @@ from .errors import (
     plural as plural,
 )
 from .fabric import Fabric as Fabric, Kind as Kind, Purpose as Purpose, Role as Role
+from .figures import percent as percent
 from .files.csv import format_csv as format_csv, plain_text as plain_text
 from .dumps.fabric_file import read_fabric as read_fabric
 from .dumps.fabric_json import format_fabric as format_fabric, write_fabric as write_fabric
@@ -91,6 +92,5 @@ from .amounts import (
     Range as Range,
     Sum as Sum,
     Verdict as Verdict,
-    percent as percent,
 )
 from .table import Column as Column, Shown as Shown, Table as Table, format_seconds as format_seconds

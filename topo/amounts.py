@@ -1,15 +1,14 @@
-"""Sums over what is known, with the items that they lack, what a limit says of them, and how figures are written."""
+"""Sums over what is known, with the items that they lack, and what a limit says of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from math import ceil, floor
 from typing import Any
 
-DECIMAL_ROUNDING = 1e-9
-"""Parts of the last decimal that are none: 3 kW of 30 devices of 0.1 kW should stay 3.0 kW when it is rounded up."""
+from topo.figures import decimals_apart, rounded
+from topo.table import Brief
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Cure:
+class Cure(Brief):
     """A key to change so that a limit holds, or that a failure takes less.
 
     Examples
@@ -177,12 +176,15 @@ class Cure:
     """What the plan costs more with it, least and most; None where it was not computed, or a part has no price."""
     currency: str = ""
 
+    def _brief(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return self.text or f"`{self.key}: {self.value}`"
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Brief):
     """A limit, and whether it holds.
 
     Examples
@@ -259,6 +261,9 @@ class Check:
             cures = (Cure(key, f"{least}{unit}" if unit else int(float(least))),)
         return cls(what, verdict, f"{found}{note}, {allowed} allowed", key, found, allowed, excess, cures)
 
+    def _brief(self) -> str:
+        return f"{self.what} {self.verdict}"
+
     @property
     def reason(self) -> str:
         """Why it does not hold, in short: what is limited, the figures, and the cure."""
@@ -274,60 +279,6 @@ class Check:
     def to_dict(self) -> dict[str, Any]:
         """Return the check as plain values."""
         return asdict(self) | {"verdict": str(self.verdict), "cures": [asdict(cure) for cure in self.cures]}
-
-
-def decimals_apart(figure: float, other: float, least: int = 0) -> int:
-    """Return with how many decimals two figures that differ look different, ``least`` or more, at most 6.
-
-    >>> [decimals_apart(figure, 700.0, 1) for figure in (708.9, 700.04, 700.0)]
-    [1, 2, 1]
-    """
-    if abs(figure - other) <= DECIMAL_ROUNDING * max(abs(figure), abs(other)):
-        return least
-    return next((n for n in range(least, 6) if f"{figure:.{n}f}" != f"{other:.{n}f}"), 6)
-
-
-def rounded(figure: float, decimals: int, *, up: bool) -> str:
-    """Write a bound with so many decimals, never beyond itself: an upper one is rounded up, a lower one down.
-
-    >>> rounded(708.91, 1, up=True), rounded(708.99, 1, up=False), rounded(3 * 0.1, 1, up=True)
-    ('709.0', '708.9', '0.3')
-    """
-    scaled = figure * 10**decimals
-    spare = DECIMAL_ROUNDING * max(abs(scaled), 1.0)
-    whole = ceil(scaled - spare) if up else floor(scaled + spare)
-    return f"{whole / 10**decimals:.{decimals}f}"
-
-
-def percent(share: float, *, bound: str = "", beside: float | None = None) -> str:
-    """Write a share in per cent with one decimal: the one way in which shares are printed.
-
-    What is not nothing is never "0.0%", and what is less than all never "100.0%".
-
-    Parameters
-    ----------
-    share : float
-        1.0 is all.
-    bound : str
-        ``least`` for a lower bound, which is rounded down, ``most`` for an upper one, which is rounded up.
-    beside : float, optional
-        A share that is shown beside it: more decimals where both would look equal and are not.
-
-    Examples
-    --------
-    >>> import topo
-    >>> [topo.percent(share) for share in (0.125, 1.0, 0.0004, 0.99996)]
-    ['12.5%', '100.0%', 'under 0.1%', 'over 99.9%']
-    >>> topo.percent(0.4999, beside=0.5), topo.percent(0.43218, bound="least"), topo.percent(0.43218, bound="most")
-    ('49.99%', '43.2%', '43.3%')
-    """
-    decimals = 1 if beside is None else decimals_apart(100 * share, 100 * beside, 1)
-    if bound:
-        return f"{rounded(100 * share, decimals, up=bound == 'most')}%"
-    text, step = f"{100 * share:.{decimals}f}", 10.0**-decimals
-    if 0 < share < 1 - DECIMAL_ROUNDING and float(text) in (0.0, 100.0):
-        return f"under {step:.{decimals}f}%" if share < 0.5 else f"over {100 - step:.{decimals}f}%"
-    return f"{text}%"
 
 
 def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:

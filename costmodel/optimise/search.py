@@ -30,12 +30,13 @@ from costmodel.optimise.needs import Amount, FamilyName, Needs
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import stages_table
 from costmodel.optimise.trees import fat_trees, planes, rails, zones
-from topo.amounts import Check, Sum, Verdict, listed, percent
+from topo.amounts import Check, Sum, Verdict, listed
 from topo.budget import SEARCH_CPU
 from topo.catalog.load import Catalog, load_catalog
 from topo.cluster import Cluster
 from topo.errors import DesignError, HeddleError, plural
 from topo.fabric import Role
+from topo.figures import percent
 from topo.shapes.base import ShapeModel
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Planes

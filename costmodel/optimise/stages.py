@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from costmodel.optimise.bisection import Bisection
 from costmodel.optimise.capacity import Capacity, measure_capacity
 from costmodel.optimise.problem import Problem
-from topo.amounts import Check, Verdict, percent
+from topo.amounts import Check, Verdict
 from topo.fabric import Fabric, Kind
+from topo.figures import percent
 from topo.floor.cables import backplane
 from topo.speeds import speed_name
 from topo.table import Table

@@ -176,7 +176,7 @@ def show_simulation(played: Simulated) -> None:
         (lambda row: row.receiver.name.lower(), "to"),
         "lane",
         ("used", "links used"),
-        ("channels", "links in class"),
+        ("channels", "in class"),
         ("mean", "mean", "", "share"),
         ("max", "hottest", "", "share"),
         ("as_hot", "as hot"),

@@ -71,7 +71,10 @@ class Export:
         left = [each for each in self.passes if not (each.adds and getattr(plan, each.adds[0]))]
         files = self.make(run_passes(plan, left, step))
         if not files:
-            raise HeddleError(f"{path}: found Ethernet only; expected a fabric with a subnet manager, for {self.name}")
+            found, wanted = "no floor plan", "a spec with `floor`"
+            if self.each_subnet:
+                found, wanted = "Ethernet only", "a fabric with a subnet manager"
+            raise HeddleError(f"{path}: found {found}; expected {wanted}, for {self.name}")
         return files
 
     def _written(self, folder: Path) -> Files:

@@ -210,7 +210,7 @@ def page_of(plan: Plan) -> PlanPage:
         for number, fabric in enumerate(plan.fabrics)
     ]
     faults = [str(refusal) for refusal in plan.refusals]
-    faults += [f"{check.what}: {check.text}" for check in plan.budget if not check.verdict.holds]
+    faults += [check.reason for check in plan.budget if not check.verdict.holds]
     return PlanPage(
         name=plan.name or "the fabric",
         version=version("heddle-fabric"),

@@ -25,9 +25,9 @@ from simulate.diagnosis.measured import Measured
 from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBPS, Network
-from topo.amounts import percent
 from topo.errors import plural
 from topo.fabric import Fabric, Frozen
+from topo.figures import percent
 from topo.graphs import rows_of
 from topo.table import Shown, Table
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topo.amounts import Check, Verdict, listed, percent
+from topo.amounts import Check, Verdict, listed
 from topo.catalog.load import Catalog
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role
 from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
+from topo.figures import percent
 from topo.floor.racks import Layout
 from topo.table import Record, Shown, Table
 
@@ -187,7 +188,7 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     >>> import topo
     >>> cluster = topo.preset("direct-zones")
     >>> print(topo.find_losses(cluster.fabrics, cluster.catalog).largest)  # doctest: +ELLIPSIS
-    leaf z0-leaf9 (each of 2): ..., 19,600 pairs of servers lost, 100% of the bandwidth between zones lost
+    leaf z0-leaf9 (each of 2): ..., 19,600 pairs of servers lost, 100.0% of the bandwidth between zones lost
     """
     reach = Reach(fabrics)
     found: dict[tuple[str, str], list[Loss]] = {}

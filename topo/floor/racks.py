@@ -8,6 +8,7 @@ rounded up, stand in one rack: the next ones take the rack beside it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ RACK_UNIT_M = 0.04445
 SIDE_M = 0.2
 """Distance from a port to the cable manager at the side of the rack: half of a 19-inch front, rounded down."""
 
+
+LEADING_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 
 RackPosition = Annotated[
     str, *spelled(r"R[0-9]{2,4}-[0-9]{2,4}( U[0-9]{1,3})?", "a rack, and a unit, such as R01-03 U40")
@@ -71,7 +74,8 @@ class FloorPlan(SpecModel):
     stand_ins: Literal["apart", "together"] = "apart"
     """Switches that stand in for one another: at most half of them in a rack, or side by side, with shorter cables."""
     fixed: dict[str, RackPosition] = Field(default_factory=dict)
-    """Positions of devices by name, such as ``leaf0: R01-03 U40``; `racks_per_row` must be given."""
+    """Positions of devices by name, such as ``leaf0: R01-03 U40``; `racks_per_row` must be given. Numbers may have
+    other digits, since ``leaf0`` is ``leaf00`` in a plan with more leaves."""
     rack_width: Metres = 0.6
     """From the middle of a rack to that of the next."""
     row_pitch: Metres = 2.4
@@ -151,6 +155,14 @@ class Layout(Shown):
         for device in np.lexsort((self.unit, self.rack)).tolist():
             inside[self.rack[device]].append(device)
         return inside
+
+    @property
+    def pinned(self) -> FloorPlan:
+        """The floor with every device fixed where it stands, for a spec of a larger cluster."""
+        per_row = max(_per_row(self.n_racks, self.floor), int(self.column.max(initial=0)) + 1)
+        places = zip(self.devices, self.rack.tolist(), self.unit.tolist(), strict=True)
+        fixed = {device.name: f"{self.rack_name(rack)} U{unit}" for device, rack, unit in places}
+        return self.floor.model_copy(update={"racks_per_row": per_row, "fixed": fixed})
 
     def rack_name(self, rack: int) -> str:
         """Name of a rack by row and place: ``R02-11``, both from 1."""
@@ -529,9 +541,11 @@ def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, 
         raise DesignError("positions are fixed, which move with the length of a row: give `racks_per_row`")
     per_row = floor.racks_per_row or 1
     index = {device.name: number for number, device in enumerate(devices)}
+    without_zeros = {LEADING_ZEROS.sub("", name): number for name, number in index.items()}
     fixed: dict[int, tuple[int, int | None]] = {}
     for name, text in floor.fixed.items():
-        if name not in index:
+        number = index.get(name, without_zeros.get(LEADING_ZEROS.sub("", name)))
+        if number is None:
             raise DesignError(f"{name} has a fixed position, and there is no such device. {did_you_mean(name, index)}")
         rack, _, unit = text.partition(" U")
         row, column = (int(part) - 1 for part in rack[1:].split("-"))
@@ -539,7 +553,7 @@ def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, 
         if not inside or unit == "0":
             room = f"{floor.rows or 'any'} rows of {per_row} racks"
             raise DesignError(f"{name} is fixed at {text}, which does not exist: {room}, from R01-01 U1 on")
-        fixed[index[name]] = row * per_row + (per_row - 1 - column if row % 2 else column), int(unit) if unit else None
+        fixed[number] = row * per_row + (per_row - 1 - column if row % 2 else column), int(unit) if unit else None
     return fixed
 
 

@@ -213,3 +213,34 @@ def test_the_price_of_a_cure_is_the_difference_of_two_bills(stores: int, adapter
             assert len(check.cures) == 1
             both = [one.quote.cost.total.bounds or [] for one in (found, changed) if one.quote]
             assert cure.price == (both[1][0] - both[0][0], both[1][1] - both[0][1])
+
+
+@pytest.mark.parametrize(("group", "column"), [("head", "adapters"), ("gpu", "storage_adapters")])
+def test_the_column_of_the_catalog_is_the_one_that_counts_in_that_network(group: str, column: str) -> None:
+    """In `network.storage`, compute servers have storage adapters, others all of theirs: with the cure none is cut."""
+    catalog = topo.load_catalog()
+    models = {"gpu": "dgx-h100", "head": "management-ndr", "store": "storage-ndr"}
+    spec = topo.parse(
+        {
+            "name": "x",
+            "nodes": {name: {"model": model, "count": 8} for name, model in models.items()},
+            "network": {
+                "shape": "rail",
+                "unit_nodes": 8,
+                "tree": {"switch": "QM9700"},
+                "storage": {"shape": "fat-tree", "switch": "QM9700", "leaves": 2},
+            },
+            "survives": ["switch"],
+        }
+    ).spec
+
+    def checked(**few: int) -> Plan:
+        two = {"gpu": {"storage_adapters": 2}, "head": {"adapters": 2}}
+        two[group] |= few
+        nodes = {models[name]: replace(catalog.nodes[models[name]], cages=None, **more) for name, more in two.items()}
+        return plan.check(topo.Cluster(spec, replace(catalog, nodes={**catalog.nodes, **nodes})))
+
+    (check,) = checked(**{column: 1}).budget
+    (cure,) = check.cures
+    assert (check.verdict, cure.key, cure.value) == (topo.Verdict.EXCEEDED, column, 2)
+    assert checked(**{column: 2}).verdict is topo.Verdict.HOLDS

@@ -218,3 +218,21 @@ def test_axe_finds_no_barrier(opened, name):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     found = axe.Axe().run(opened(name)).response["violations"]
     assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
+
+
+@pytest.mark.parametrize("name", ["fire-flyer-2", "plays", "both"])
+def test_on_a_phone_the_page_is_as_wide_as_the_screen(chromium, folder, name: str) -> None:
+    """What is wider scrolls in a box of its own, so that nothing is cut."""
+    page = chromium.new_context(viewport={"width": 390, "height": 844}).new_page()
+    page.goto((folder / f"{name}.html").as_uri())
+    page.wait_for_timeout(300)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll("body *")].filter(one => {
+            if (one.closest("svg") || one.getBoundingClientRect().right <= innerWidth + 1) return false;
+            for (let box = one.parentElement; box; box = box.parentElement)
+                if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)) return false;
+            return one.getBoundingClientRect().width > 0;
+        }).map(one => one.outerHTML.slice(0, 200))"""
+    )
+    assert cut == []
