@@ -22,7 +22,7 @@ def rails(model: str, count: int, network: dict[str, object]) -> topo.Cluster:
 @examples(10)
 @given(
     model=st.sampled_from(["gb200-nvl72", "dgx-h100", "dgx-b300"]),
-    count=st.integers(1, 120),
+    count=st.integers(1, 60),
     unit=st.integers(1, 20),
     switch=st.sampled_from(["QM9700", "QM8700"]),
 )
