@@ -109,18 +109,13 @@ def test_plan_route_sets_ours_beside_the_engines_of_opensm(tmp_path, capsys) -> 
     assert next(row for row in theirs if row["engine"] == "dfsssp")["lanes"] == 2
     assert "opensm" not in json.loads((tmp_path / "out" / "plan.json").read_text()), "which depends on the fabric alone"
 
-    assert run(command) == 0
-    said = capsys.readouterr().out
-    for row in told["opensm"]:
-        assert any(row["engine"] in line for line in said.splitlines())
-
 
 def test_an_engine_that_fails_is_a_row_that_says_so(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.setattr("plan.opensm_lab.trials.PEERS", {"nonsense": (), "minhop": ()})
     fabric = path("fdr10-mesh")
     assert run(["route", str(fabric), "-o", str(tmp_path / "out"), "--compare", "opensm"]) == 0
     said = capsys.readouterr().out
-    assert "nonsense" in said
+    assert any("minhop" in line for line in said.splitlines())
     assert "nonsense fails: OpenSM's engine nonsense did not route this fabric" in " ".join(said.split())
 
 

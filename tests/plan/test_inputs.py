@@ -72,7 +72,7 @@ def test_of_several_subnets_one_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lab-20", "direct-zones", "fire-flyer-2"])
+@pytest.mark.parametrize("name", ["lab-20", "direct-zones", nightly("fire-flyer-2")])
 def test_a_plan_that_is_read_back_is_the_plan_that_was_written(name: str, plans: Callable[[str], Path]) -> None:
     folder = plans(name)
     (planned,) = topo.preset(name).cabled

@@ -36,7 +36,7 @@ def test_every_server_of_a_half_gets_what_a_linear_program_gives_the_worst_halve
 
 @pytest.mark.slow
 @given(SEEDS)
-@examples(100)
+@examples(50)
 def test_halves_are_halves_of_servers_where_these_have_several_adapters(seed: int) -> None:
     """A linear program for each pair of halves: any adapter of one half sends to any adapter of the other."""
     network = plain_wide(seed)
@@ -63,7 +63,7 @@ def test_jobs_of_servers_with_several_adapters_have_the_least_quotient_of_all_se
 
 @pytest.mark.slow
 @given(SEEDS, st.sampled_from([None, 3]))
-@examples(40)
+@examples(20)
 def test_search_and_program_enclose_the_share_of_servers_with_several_adapters(seed: int, job: int | None) -> None:
     network = plain_wide(seed)
     exact = bisection([network.fabric()], job).share
@@ -76,7 +76,7 @@ def test_search_and_program_enclose_the_share_of_servers_with_several_adapters(s
 
 @pytest.mark.slow
 @given(SEEDS)
-@examples(40)
+@examples(20)
 def test_local_search_and_bounds_enclose_the_share(seed: int) -> None:
     """The same networks as if they were too large to try all sets of switches."""
     network = plain(seed)

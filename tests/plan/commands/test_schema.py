@@ -13,6 +13,7 @@ import costmodel
 import simulate
 import topo
 from helpers.presets import PRESETS
+from helpers.strategies import is_nightly
 from plan.cli import run
 from plan.commands.spec import KINDS
 from plan.sweeps.spec import SweepSpec
@@ -92,7 +93,7 @@ def test_what_heddle_accepts_the_schema_accepts(kind: str, capsys: pytest.Captur
     values = documents(kind)
     for value in values:
         judge.validate(value)
-        for _ in range(5 + 120 // len(values)):
+        for _ in range((5 + 120 // len(values)) // (1 if is_nightly() else 3)):
             tried = spoilt(value, dice)
             document = mapping_document(tried) if isinstance(tried, dict) else None
             ours = document is not None and accepts(lambda: topo.validate(MODELS[kind], document))  # noqa: B023

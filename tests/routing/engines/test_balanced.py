@@ -60,7 +60,7 @@ def mesh(edges: list[tuple[int, int]], n_switches: int, hosts: int = 2) -> Fabri
 
 
 @pytest.mark.slow
-@examples(200)
+@examples(100)
 @given(fabrics(max_switches=12, max_adapters=14))
 def test_any_wiring_routes_completely_without_credit_loops_switches_included(fabric: Fabric) -> None:
     tables = balanced.route(fabric)
@@ -228,6 +228,7 @@ def test_a_bigraph_without_some_cables(n: int, seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # by day `direct-zones` is routed
 def test_zones_that_cables_join_use_all_of_them() -> None:
     """Three zones of 36-port switches, two leaves of each without hosts: all cables carry nearly as much."""
     shape = Zones(

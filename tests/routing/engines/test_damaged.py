@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import routing
 from helpers.clusters import zoned
 from helpers.presets import subnets
-from helpers.strategies import nightly, seeds
+from helpers.strategies import seeds
 from helpers.trees import damage, grow_tree
 from routing.proof import check_certificate, prove
 from routing.routed import Routed
@@ -39,15 +39,17 @@ def test_fire_flyer_of_which_a_joint_died(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(3))
-@pytest.mark.parametrize("dead", [nightly(Role.CORE), Role.SPINE])
+@pytest.mark.nightly  # by day smaller trees, below
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dead", [Role.CORE, Role.SPINE])
 def test_a_three_level_tree_with_dead_links_and_a_dead_core_or_spine(dead: Role, seed: int) -> None:
     assert_routed(damage(subnets("dgx-a100-superpod")[0], np.random.default_rng(seed), 0.03, dead))
 
 
-@pytest.mark.parametrize("placement", [nightly("border"), "spread"])
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("placement", ["border", "spread"])
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.slow
+@pytest.mark.nightly  # by day Fire-Flyer 2, above
 def test_three_zones_without_some_links_and_a_spine(placement: str, seed: int) -> None:
     fabric = zoned(placement, zones=3, leaves=36, spines=18, switch="SB7800", n_storage=54, joints=3, ports=36)
     assert_routed(damage(fabric, np.random.default_rng(seed), 0.02, Role.SPINE))

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from itertools import combinations, product
 
 import numpy as np
@@ -30,10 +30,15 @@ from topo.fabric import Fabric, Role
 PLACEMENTS = ("border", "spread")
 
 
-@pytest.fixture(scope="module", params=[pytest.param(placement, marks=pytest.mark.slow) for placement in PLACEMENTS])
-def fire_flyer(request):
-    fabric = zoned(request.param)
+@cache
+def routed_fire_flyer(placement):
+    fabric = zoned(placement)
     return fabric, route(fabric)
+
+
+@pytest.fixture(params=[pytest.param(placement, marks=pytest.mark.slow) for placement in PLACEMENTS])
+def fire_flyer(request):
+    return routed_fire_flyer(request.param)
 
 
 def destinations(fabric: Fabric, zone: int, role: Role) -> np.ndarray:
@@ -121,8 +126,7 @@ def test_what_spread_ports_cost_beside_gathered_ones():
     """Some evenness over the uplinks of an inner leaf, since paths end at the destination's own leaf where they can."""
     worst = {}
     for placement in PLACEMENTS:
-        fabric = zoned(placement)
-        tables = route(fabric)
+        fabric, tables = routed_fire_flyer(placement)
         attached = fabric.end_switch[fabric.n_switches :]
         border = np.unique(fabric.peer_node[(fabric.role[fabric.port_node] == Role.JOINT) & (fabric.peer >= 0)])
         inner = np.setdiff1d(np.unique(attached), border)

@@ -103,7 +103,7 @@ def figures(fabric: Fabric, ranks: np.ndarray) -> tuple[int, int, float, dict[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "times"), [
-    *((name, 5) for name in LAW if name not in LARGE),
+    *((name, 2) for name in LAW if name not in LARGE),
     *(nightly(name, 1) if place else (name, 1) for place, name in enumerate(LARGE)),  # twenty times as many at night
 ])  # fmt: skip
 @examples(1)

@@ -176,7 +176,7 @@ def test_tables_with_credit_loops_are_no_basis() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fire-flyer-2", nightly("two-frames"), "ndr-pod"])
+@pytest.mark.parametrize("name", [nightly("fire-flyer-2"), nightly("two-frames"), "ndr-pod"])
 def test_real_fabrics_without_a_link_or_a_switch(name: str) -> None:
     basis = real(name)
     fabric, rng = basis.routed.fabric, np.random.default_rng(7)

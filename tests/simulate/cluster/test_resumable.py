@@ -36,7 +36,7 @@ def test_what_a_run_leaves_behind_is_taken_at_any_step() -> None:
     whole = World()
     expected = whole.play()
     world = World()
-    for _ in range(40):
-        for _ in range(23):
+    for _ in range(20):
+        for _ in range(46):
             world.env.step()
         assert World(world.env.snapshot()).play() == expected

@@ -19,7 +19,7 @@ def rails(model: str, count: int, network: dict[str, object]) -> topo.Cluster:
     return topo.parse({"name": "x", "nodes": {"gpu": {"model": model, "count": count}}, "network": network})
 
 
-@examples(10)
+@examples(5)
 @given(
     model=st.sampled_from(["gb200-nvl72", "dgx-h100", "dgx-b300"]),
     count=st.integers(1, 120),

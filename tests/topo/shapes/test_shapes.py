@@ -252,6 +252,7 @@ def test_uneven_dragonflies_use_every_global_port_but_one_that_finds_no_other(gr
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_dragonfly_of_511_groups_compiles():
     """Kim et al., ISCA 2008: groups of 32 switches with 16 global links each allow 513 groups, and any number below."""
     shape = Dragonfly(shape="dragonfly", switch="QM9700", groups=511, switches=32, hosts=1, global_links=16)

@@ -45,6 +45,7 @@ def test_permutations_take_the_times_of_the_page(page: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_hfreduce_takes_the_times_of_the_page(page: str) -> None:
     text = "jobs: [{name: a, kind: gpu-collective, algorithm: hfreduce, size: 32 MiB, ranks: 4}]"
     workload, net = simulate.parse_workload(text, FABRIC), Network.of(routed(FABRIC))
