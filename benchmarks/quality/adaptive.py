@@ -3,8 +3,8 @@
     python benchmarks/quality/adaptive.py fire-flyer-2 dgx-h100-48 some.ibnetdiscover.gz
     python benchmarks/quality/adaptive.py presets tests/fabrics
 
-A folder stands for the dumps in it and below, and ``presets`` for all that ship and have InfiniBand of up to 2,400
-hosts.
+A folder stands for the dumps in it and below, and ``presets`` for all that ship and have InfiniBand of up to 2,100
+hosts; of planes that are alike the first.
 Groups are those of all ports up and down from the best roots, as NVIDIA's manager may make them, where they reach every
 pair; else those that the static tables make legal.
 """
@@ -23,7 +23,7 @@ from routing.hashed import SPRAY
 from routing.quality.figures import fair_rates, permutations
 from routing.studies import adaptive, hashed_rates
 
-MOST_HOSTS = 2_400
+MOST_HOSTS = 2_100
 VARIABLES = 60_000
 """Of a linear program, as for jobs."""
 
@@ -38,7 +38,8 @@ def fabrics_of(name: str) -> Iterator[topo.Fabric]:
         yield topo.read_fabric(name)
     elif name == "presets":
         for path in sorted(topo.config_root().glob("*.yaml")):
-            yield from (one for one in topo.preset(path.stem).subnets if len(one.ends()) <= MOST_HOSTS)
+            few = [one for one in topo.preset(path.stem).subnets if len(one.ends()) <= MOST_HOSTS]
+            yield from {(one.n_switches, len(one.ends())): one for one in reversed(few)}.values()
     else:
         yield from topo.preset(name).subnets
 

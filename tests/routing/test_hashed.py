@@ -252,3 +252,41 @@ def test_a_bond_is_the_next_ports_of_a_server_and_a_switch_has_none(fabric: Fabr
             for end in together:
                 assert sorted(bonds.port[bonds.offset[end] : bonds.offset[end + 1]].tolist()) == sorted(ports)
     assert not np.diff(bonds.offset[: fabric.n_switches + 1]).any()
+
+
+@examples(40)
+@given(fabric=fabrics(connected=True, ports=1), seed=st.integers(0, 99), queue_pairs=st.integers(1, 5))
+def test_over_groups_each_queue_pair_goes_one_way_that_they_allow(fabric: Fabric, seed: int, queue_pairs: int) -> None:
+    if (fabric.end_switch[fabric.ends()] >= 0).sum() < 2:
+        return
+    tables = routing.studies.adaptive.legal_tables(routing.route(fabric, "balanced", lanes=1))
+    src, dst = pairs_of(fabric, 6, seed)
+    hashed = Hashed(fabric, queue_pairs, seed, groups=tables.groups(fabric))
+    spread = by_pair(Hashed(fabric, SPRAY, groups=tables.groups(fabric)), src, dst)
+    for a, b, used, every in zip(src, dst, by_pair(hashed, src, dst), spread, strict=True):
+        assert set(used) <= set(every) and (a == b) == (not used)
+        allowed = tables.allowed(fabric, 0, tables.lid[[b]].astype(np.int64))[0]
+        assert all(allowed[port] for port in used if port in set(fabric.inner.tolist()))
+        for parts in (used, every):
+            balance: dict[int, float] = defaultdict(float)
+            for port, share in parts.items():
+                balance[int(fabric.port_node[port])] -= share
+                balance[int(fabric.peer_node[port])] += share
+            ends = {int(fabric.end_node[a]): -1.0, int(fabric.end_node[b]): 1.0} if a != b else {}
+            assert {n: v for n, v in balance.items() if abs(v) > 1e-9} == pytest.approx(ends)
+        assert all(share * queue_pairs == pytest.approx(round(share * queue_pairs)) for share in used.values())
+
+
+def test_groups_that_lead_round_or_nowhere_are_no_path_and_have_no_bonds() -> None:
+    fabric = topo.preset("lab-20").fabric
+    groups = routing.studies.adaptive.legal_tables(routing.route(fabric)).groups(fabric)
+    a, b = fabric.ends()[:1], fabric.ends()[-1:]
+    with pytest.raises(HeddleError, match="expected 1, or more where no groups are given"):
+        Hashed(fabric, groups=groups, bond=2)
+    near = int(fabric.end_switch[a[0]])
+    down = next(port for port in fabric.ports_of(2) if fabric.peer_node[port] == near)
+    for port in (None, down):  # a spine without a port, and one that sends back
+        found = groups.group.copy()
+        found[groups.row[b[0]], 2] = -1 if port is None else found[groups.row[a[0]], 2]
+        broken = groups._replace(group=found)
+        assert len(Hashed(fabric, SPRAY, groups=broken).paths(a, b).offset) == 1

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from routing.engines.multipath import legal_order
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.legal import ChannelOrder
-from routing.proof import judge_dependencies, prove
+from routing.proof import prove
 from routing.routed import Routed
-from routing.studies.adaptive.groups import Choices, follow, number_sets, port_groups
+from routing.studies.adaptive.groups import number_sets, port_groups
+from routing.studies.adaptive.proof import prove_adaptive
 from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
@@ -143,12 +144,12 @@ def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integ
     return replace(made, lft=lft, state=state)
 
 
-def _grouped(fabric: Fabric, tables: RoutingTables, order: ChannelOrder) -> AdaptiveTables:
-    """Return tables with groups of the ports on shortest paths whose channels rise in an order, towards hosts."""
+def _grouped(fabric: Fabric, tables: RoutingTables, order: ChannelOrder, legal: bool = True) -> AdaptiveTables:
+    """Return tables with groups of the ports on shortest paths to hosts, legal ones or all: see `port_groups`."""
     ends, lid = tables.lids_of(fabric.ends())
     home = fabric.end_switch[ends]
     targets = np.unique(home[home >= 0]).astype(np.int32)
-    found, offset, channel = number_sets(port_groups(order, frozen(targets), True), order.indptr)
+    found, offset, channel = number_sets(port_groups(order, frozen(targets), legal), order.indptr)
     members = np.zeros((len(offset) - 1, 1 + fabric.most_ports), bool)
     members[np.repeat(np.arange(len(members)), np.diff(offset)), order.number[channel]] = True
     lft = tables.lft[None].copy()
@@ -171,6 +172,11 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
 
     Tables that have credit loops, or need several lanes, have no order for legal ports, and are no lane to escape to.
 
+    Raises
+    ------
+    RoutingError
+        When fewer than two hosts have a LID.
+
     Examples
     --------
     >>> import topo, routing
@@ -181,33 +187,18 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     fabric, proof = Routed.given(routed).fabric, prove(routed)
     escape = prove(routed, "all")
     ordered = not proof.credit_loops and len(proof.depends) < 2
-    if ordered:
-        order = legal_order(fabric, proof if escape.credit_loops else escape)
-    else:
-        order = order_channels(fabric, switch_levels(fabric))
-    sources = np.bincount(fabric.end_switch[fabric.ends()], minlength=fabric.n_switches).astype(np.int32)
-    targets = np.flatnonzero(sources).astype(np.int32)
-    port = fabric.port_offset[order.sender] + order.number - 1
+    order = (legal_order(fabric, proof if escape.credit_loops else escape) if ordered else
+             order_channels(fabric, switch_levels(fabric)))  # fmt: skip
     safe = ordered and not escape.credit_loops and escape.missing == escape.disconnected
     lost = proof.missing - proof.disconnected
-    # Loads are of one LID, the proofs of all.
-    lowest = prove(replace(routed, tables=routed.tables.only(0))) if routed.tables.lmc else proof
+    # Loads are of one LID, the proof of the tables of all.
+    lowest = routed.tables.only(0) if routed.tables.lmc else routed.tables
+    load = prove(replace(routed, tables=lowest)).max_load if routed.tables.lmc else proof.max_load
     lanes = None if lost or proof.credit_loops else proof.lanes
-    rows = [Groups("tables", 1.0, lost, proof.credit_loops, lanes, float(lowest.max_load))]
+    rows = [Groups("tables", 1.0, lost, proof.credit_loops, lanes, float(load))]
     for kind in ("legal", "shortest") if ordered else ("shortest",):
-        groups = port_groups(order, targets, kind == "legal")
-
-        def choices(block: slice, groups: NDArray[np.bool_] = groups) -> Choices:
-            home = targets[block]
-            allowed = np.zeros((len(home), fabric.n_ports), bool)
-            allowed[:, port] = groups[block]
-            pairs = np.multiply.outer(sources[home], sources)
-            return Choices(frozen(allowed), frozen(home), frozen(np.full(len(home), -1, np.int32)), frozen(pairs))
-
-        stuck, found, _ = follow(fabric, len(targets), choices)
-        loops = int(judge_dependencies(fabric, found.depends)[0].sum())
+        found = prove_adaptive(fabric, _grouped(fabric, lowest, order, kind == "legal"))
+        stuck, loops = found.count("lost"), found.count("loops")
         lanes = None if stuck else 1 if not loops else 2 if safe else None
-        chosen = np.add.reduceat(groups, order.indptr[:-1][np.diff(order.indptr) > 0], axis=1, dtype=np.int64)
-        mean = float(chosen[chosen > 0].mean()) if chosen.any() else 0.0
-        rows.append(Groups(kind, mean, stuck, loops, lanes, float(found.load.max(initial=0.0))))
+        rows.append(Groups(kind, found.ports, stuck, loops, lanes, found.max_load))
     return AdaptiveStudy(tuple(rows))

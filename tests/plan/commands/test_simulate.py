@@ -614,3 +614,14 @@ def test_adaptive_routing_stands_beside_static_tables_whole_and_with_a_link_down
     assert [row["paths"] for row in found["adaptive"]["rows"]][:2] == ["static", "adaptive, split evenly"]
     assert found["adaptive"]["rows"][0]["time_s"] == pytest.approx(found["makespan_s"])
     assert "expected fluid flows on tables" in refused(capsys, LAB, *words, "--ecmp", "4")
+
+
+@pytest.mark.slow
+def test_the_page_on_adaptive_routing_prints_what_it_prints(capsys: Captured, repository: Path) -> None:
+    page = (repository / "docs" / "adaptive.md").read_text(encoding="utf-8")
+    words = ["-w", "all-to-all", "--adaptive", "--down", "leaf-00:5"]
+    assert run(["simulate", str(config_root() / "k-ary-tree.yaml"), *words]) == 0
+    rows = [
+        line for line in capsys.readouterr().out.splitlines() if re.match("│ all-to-all │ (static|adap|no|1)", line)
+    ]
+    assert len(rows) == 8 and all(row in page for row in rows)
