@@ -42,8 +42,8 @@ from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, frozen
 
-SKEWS = (0, 1, 3)
-"""Cables by which crossing traffic is dealt on from leaf to leaf: none, and steps without a factor in common with the
+SKEWS = (0, 3)
+"""Cables by which crossing traffic is dealt on from leaf to leaf: none, or a step without a factor in common with the
 number of cables on most switches, so that no stride of a job comes back to the same cable."""
 
 MOST_DETOUR = 2

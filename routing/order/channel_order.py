@@ -35,7 +35,7 @@ Ints = NDArray[np.int32]
 
 MAX_ROOTS = 64
 """Switches of a component that are tried as root of its turning tree: those nearest to hosts above the leaves, or else
-some of the lowest."""
+some of the lowest. As many of all are tried as root of a spanning tree (`routing.order.turn_order`)."""
 
 
 def switch_levels(fabric: Fabric) -> NDArray[np.int64]:

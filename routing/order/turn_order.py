@@ -15,13 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.order.channel_order import hops_from, with_ranks
+from routing.order.channel_order import MAX_ROOTS, hops_from, with_ranks
 from routing.order.legal import ChannelOrder, breadth_first
 from routing.order.turns import ALLOWED, Turns, grow_order, no_turns, offer_turns
 from topo.fabric import frozen
-
-MAX_ROOTS = 64
-"""Switches of a component that are tried as root of its spanning tree."""
 
 
 class Wish(NamedTuple):

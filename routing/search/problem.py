@@ -9,7 +9,7 @@ weights; the others list their flows. Samples of one *class* share its weight.
 | roles | every host to those of one role; those of one role to each other |
 | shifts | rank i to rank i + s along the tree, over the hosts of each role |
 | jobs | an all-to-all among every 2nd to 12th host, the k-th of each leaf, hosts in a row, hosts at random |
-| management | everything to switches and aggregation nodes, so that paths which no host takes are even, too |
+| management | every switch to every LID, so that paths which no host takes are even, too |
 """
 
 from __future__ import annotations
@@ -267,8 +267,7 @@ def _dense(hosts: Hosts, n: int, dests: int) -> Iterator[Dense]:
         yield Dense("roles", sends, to, share)
         if mine.sum() > 1:
             yield Dense("roles", np.bincount(hosts.switch[mine], minlength=n).astype(float), to, share)
-    yield Dense("management", sends + 1.0, 1.0 - receives, 0.5)
-    yield Dense("management", np.ones(n), np.ones(dests), 0.5)
+    yield Dense("management", np.ones(n), np.ones(dests), 1.0)
 
 
 def _shifts(hosts: Hosts) -> Iterator[Sample]:
