@@ -22,8 +22,9 @@ from helpers.clusters import CATALOG
 from helpers.needs import OWNING, needs, random_needs, small_catalog
 from helpers.strategies import examples, nightly, seeds, slow_but
 from routing import prove, route
-from topo.amounts import Check, Sum, Verdict
+from topo.amounts import Sum, Verdict
 from topo.catalog.load import Catalog, config_root
+from topo.checks import Check
 from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError, HeddleError, SpecError
 from topo.fabric import Role
