@@ -20,6 +20,7 @@ COMMANDS = [
     "collect --device mlx5_0",
     "diff mine.yaml mine.yaml -o list",
     "draw mine.yaml -o mine.svg",
+    "mock mine.yaml -o mock",
     "export mine.yaml slurm -o slurm",
     "optimise NEEDS -o winner.yaml",
     "calibrate nccl.log",
