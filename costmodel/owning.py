@@ -10,7 +10,8 @@ from costmodel.bills import Bill, bill
 from costmodel.parts import recalled
 from costmodel.power import Power
 from costmodel.price import Cost
-from topo.amounts import Check, Range, Sum, listed, sums_to_dict
+from topo.amounts import Range, Sum, listed, sums_to_dict
+from topo.checks import Check
 from topo.cluster import Cluster
 from topo.cluster_spec import ClusterBudget, Owning, parse_money
 from topo.counts import Counts

@@ -36,6 +36,7 @@ from .errors import (
     plural as plural,
 )
 from .fabric import Fabric as Fabric, Kind as Kind, Purpose as Purpose, Role as Role
+from .checks import Check as Check, Cure as Cure
 from .figures import percent as percent
 from .files.csv import format_csv as format_csv, plain_text as plain_text
 from .dumps.fabric_file import read_fabric as read_fabric
@@ -87,8 +88,6 @@ from .spec.base import SpecModel as SpecModel, TrafficClass as TrafficClass
 from .cluster_spec import ClusterSpec as ClusterSpec
 from .spec.validation import validate as validate
 from .amounts import (
-    Check as Check,
-    Cure as Cure,
     Range as Range,
     Sum as Sum,
     Verdict as Verdict,

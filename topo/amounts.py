@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
-
-from topo.figures import decimals_apart, rounded
-from topo.table import Brief
 
 
 @dataclass(frozen=True)
@@ -153,132 +150,6 @@ class Verdict(StrEnum):
         """
         given = set(verdicts)
         return next((verdict for verdict in (cls.EXCEEDED, cls.CANNOT_TELL) if verdict in given), cls.HOLDS)
-
-
-@dataclass(frozen=True)
-class Cure(Brief):
-    """A key to change so that a limit holds, or that a failure takes less.
-
-    Examples
-    --------
-    >>> import topo
-    >>> print(topo.Cure("network.leaves", 2))
-    `network.leaves: 2`
-    """
-
-    key: str
-    """Keys of the spec with dots between, or a column of the catalog."""
-    value: float | str | None = None
-    """What to write there; None where it cannot be told, and `text` says what is asked for."""
-    text: str = ""
-    """The whole in words; made of key and value when left out."""
-    price: tuple[float, float] | None = None
-    """What the plan costs more with it, least and most; None where it was not computed, or a part has no price."""
-    currency: str = ""
-
-    def _brief(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        return self.text or f"`{self.key}: {self.value}`"
-
-
-@dataclass(frozen=True)
-class Check(Brief):
-    """A limit, and whether it holds.
-
-    Examples
-    --------
-    >>> import topo
-    >>> check = topo.Check.of("power", topo.Sum(topo.Range(7_125, 7_125)), 7_000, "budget.power", unit="W")
-    >>> print(check.verdict, check.reason, sep=": ")
-    exceeded: power 7,125 W, 7,000 W allowed, 125 W too much (`budget.power: 7125 W`)
-    """
-
-    what: str
-    """What is limited, such as ``power``."""
-    verdict: Verdict
-    text: str
-    """What is planned, what is allowed, and what is unknown."""
-    key: str = ""
-    """Where the spec states the limit, with dots between; empty where that is no single key."""
-    found: str = ""
-    """What is planned, or what a failure takes, in short."""
-    allowed: str = ""
-    """The limit, where it is a figure."""
-    excess: str = ""
-    """By how much the limit is missed; empty where it is not."""
-    cures: tuple[Cure, ...] = ()
-    """What to change so that it holds; all of them together."""
-
-    @classmethod
-    def of(
-        cls,
-        what: str,
-        amount: Sum,
-        limit: float,
-        key: str,
-        *,
-        unit: str = "",
-        decimals: int = 0,
-        note: str = "",
-    ) -> Check:
-        """Compare an amount with an upper limit, and find the least limit that would hold.
-
-        Parameters
-        ----------
-        what : str
-            What is limited.
-        amount : Sum
-            What is planned, in ``unit``.
-        limit : float
-            What is allowed.
-        key : str
-            Where the limit stands in the spec.
-        unit : str
-            Unit of both, as the spec writes it.
-        decimals : int
-            Decimals of the figures; more where the amount and the limit would look equal and are not.
-        note : str
-            What the text says after the amount.
-        """
-        verdict = amount.against(limit)
-        ends = [] if amount.known is None else [amount.known.low, amount.known.high]
-        decimals = max((decimals_apart(end, limit, decimals) for end in ends), default=decimals)
-        wide = f",.{decimals}f {unit}".rstrip()
-        unit = unit and f" {unit}"
-        found, allowed, excess = f"{amount:{wide}}", f"{limit:,.{decimals}f}{unit}", ""
-        cures: tuple[Cure, ...] = ()
-        if verdict is Verdict.EXCEEDED and amount.known is not None:
-            over = Sum(Range(amount.known.low - limit, amount.known.high - limit), amount.missing)
-            excess = f"{over:{wide}}"
-        if verdict is Verdict.CANNOT_TELL and amount.missing:
-            cures = (Cure("catalog", text=f"`catalog` with the {what} of {listed(amount.missing)}"),)
-        elif verdict is Verdict.EXCEEDED and amount.missing:
-            cures = (Cure(key, text=f"`{key}` above {found.removeprefix('at least ')}, how far is unknown"),)
-        elif verdict is not Verdict.HOLDS and amount.known is not None:
-            least = rounded(amount.known.high, decimals, up=True)
-            cures = (Cure(key, f"{least}{unit}" if unit else int(float(least))),)
-        return cls(what, verdict, f"{found}{note}, {allowed} allowed", key, found, allowed, excess, cures)
-
-    def _brief(self) -> str:
-        return f"{self.what} {self.verdict}"
-
-    @property
-    def reason(self) -> str:
-        """Why it does not hold, in short: what is limited, the figures, and the cure."""
-        over = f", {self.excess} too much" if self.excess else ""
-        said = f" {self.found}, {self.allowed} allowed{over}" if self.allowed else f": {self.found or self.text}"
-        return f"{self.what}{said}{f' ({self.cure})' if self.cures else ''}"
-
-    @property
-    def cure(self) -> str:
-        """What to change, in words; empty where nothing is known."""
-        return " and ".join(map(str, self.cures))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the check as plain values."""
-        return asdict(self) | {"verdict": str(self.verdict), "cures": [asdict(cure) for cure in self.cures]}
 
 
 def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:

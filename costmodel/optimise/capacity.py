@@ -10,7 +10,8 @@ from costmodel.optimise.bisection import Bisection, bisection, servers_of, servi
 from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.needs import Amount
 from costmodel.optimise.problem import SERVING, Problem, job_windows
-from topo.amounts import Check, Cure, Verdict
+from topo.amounts import Verdict
+from topo.checks import Check, Cure
 from topo.fabric import Fabric, Role
 from topo.failures.losses import find_parting_switch
 from topo.failures.reach import Reach

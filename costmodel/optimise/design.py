@@ -15,7 +15,8 @@ from costmodel.optimise.stages import Stage, split_in_stages
 from costmodel.owning import check_budget, price_per_watt
 from costmodel.parts import NETWORK
 from costmodel.power import Power
-from topo.amounts import Check, Range, Sum, Verdict, sums_to_dict
+from topo.amounts import Range, Sum, Verdict, sums_to_dict
+from topo.checks import Check
 from topo.cluster import Cluster
 from topo.cluster_spec import ClusterSpec
 from topo.errors import plural

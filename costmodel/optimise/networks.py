@@ -20,8 +20,9 @@ from costmodel.optimise.needs import FurtherNetwork, Needs
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.search import Search
 from costmodel.parts import NETWORK
-from topo.amounts import Check, Sum, Verdict, listed, sums_to_dict
+from topo.amounts import Sum, Verdict, listed, sums_to_dict
 from topo.catalog.load import Catalog, load_catalog
+from topo.checks import Check
 from topo.cluster import Cluster
 from topo.cluster_spec import ClusterBudget, ClusterSpec, Network
 from topo.errors import HeddleError

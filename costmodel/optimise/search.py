@@ -30,9 +30,10 @@ from costmodel.optimise.needs import Amount, FamilyName, Needs
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import stages_table
 from costmodel.optimise.trees import fat_trees, planes, rails, zones
-from topo.amounts import Check, Sum, Verdict, listed
+from topo.amounts import Sum, Verdict, listed
 from topo.budget import SEARCH_CPU
 from topo.catalog.load import Catalog, load_catalog
+from topo.checks import Check
 from topo.cluster import Cluster
 from topo.errors import DesignError, HeddleError, plural
 from topo.fabric import Role

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from costmodel.optimise.bisection import Bisection
 from costmodel.optimise.capacity import Capacity, measure_capacity
 from costmodel.optimise.problem import Problem
-from topo.amounts import Check, Verdict
+from topo.amounts import Verdict
+from topo.checks import Check
 from topo.fabric import Fabric, Kind
 from topo.figures import percent
 from topo.floor.cables import backplane

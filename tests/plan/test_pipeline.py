@@ -124,8 +124,9 @@ def test_no_figure_is_above_its_own_bound() -> None:
         figures = plan.to_dict()["quality"]
         assert figures["ebb"] <= figures["ebb_bound"]
         (row,) = (said for name, said in facts(plan) if name == "load")
-        printed, most = re.search(r"bisection ([\d.]+) ± .* at most ([\d.]+) over", row).groups()  # type: ignore[union-attr]
+        printed, error, most = re.search(r"bisection ([\d.]+)( ±)? .* at most ([\d.]+) over", row).groups()  # type: ignore[union-attr]
         assert float(printed) <= float(most)
+        assert (error is None) == (quality.ebb == bounds.ebb), "a bound has no error"
     assert above
 
 

@@ -30,6 +30,7 @@ GOOD = {
     "optimise": "NEEDS -o new.yaml",
     "report": "PLAN -o new.html",
     "keep": "PLAN --now DUMP --load new --read false",
+    "mock": "SPEC -o new",
     "ranks": "SPEC --nodes gpu[0-3] --for ring --ranks-per-node 1 -o new",
     "repair": "SPEC -o new",
     "route": "SPEC -o new",

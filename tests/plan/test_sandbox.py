@@ -21,6 +21,7 @@ COMMANDS = [
     "mock mine.yaml -o mock",
     "diff mine.yaml mine.yaml -o list",
     "draw mine.yaml -o mine.svg",
+    "mock mine.yaml -o mock",
     "export mine.yaml slurm -o slurm",
     "optimise NEEDS -o winner.yaml",
     "calibrate nccl.log",

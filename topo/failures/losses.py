@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topo.amounts import Check, Verdict, listed
+from topo.amounts import Verdict, listed
 from topo.catalog.load import Catalog
+from topo.checks import Check
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role
 from topo.failures.parts import list_parts

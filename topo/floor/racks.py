@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from topo.amounts import Check, Range, Sum, Verdict, listed
+from topo.amounts import Range, Sum, Verdict, listed
 from topo.catalog.devices import list_frames
 from topo.catalog.load import Catalog
+from topo.checks import Check
 from topo.errors import DesignError, Findings, did_you_mean, plural
 from topo.fabric import Fabric, Kind, Role, frozen
 from topo.spec.base import SpecModel, spelled

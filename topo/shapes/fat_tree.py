@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import ceil
 from typing import Annotated, Literal
@@ -352,7 +353,8 @@ def _size_three(tree: FatTree, leaves: int, up: int, down: int, radix: tuple[int
     total = pods * spines * spine_up
 
     def group_of(cores: int) -> int:
-        return _spines_per_group(cores, spines, spine_up, pods, core_radix)
+        shared = partial(_spines_per_group, cores, spines, spine_up, pods, core_radix)
+        return shared(alike=True) or shared(alike=False)
 
     least = -(-total // core_radix)
     fitting = (count for count in range(least, total + 1) if group_of(count))
@@ -365,19 +367,23 @@ def _size_three(tree: FatTree, leaves: int, up: int, down: int, radix: tuple[int
             "cores would do" + ("" if near else f"; a core of {core_radix} ports reaches at most {core_radix} pods")
         )
     return TreeSize(
-        leaves, per_pod, spines, parallel, down, leaf_radix, spine_radix, core_radix, cores, spine_up, group_of(cores)
-    )
+        leaves, per_pod, spines, parallel, down, leaf_radix, spine_radix, core_radix, cores, spine_up,
+        group_of(cores),
+    )  # fmt: skip
 
 
-def _spines_per_group(cores: int, spines: int, spine_up: int, pods: int, radix: int) -> int:
+def _spines_per_group(cores: int, spines: int, spine_up: int, pods: int, radix: int, *, alike: bool) -> int:
     """Return the fewest spines of a pod that can share their cores, 0 where no number can.
 
-    A group has a whole number of cores, each of them gets a link from every pod, and none more links than it has ports.
+    A group has a whole number of cores, each of them gets a link from every pod, and none more links than it has ports:
+    where all pods are ``alike``, as many from each.
     """
     for group in range(1, spines + 1):
         share = cores * group // spines
         whole = spines % group == 0 and cores * group % spines == 0
-        if whole and 0 < share <= group * spine_up and pods * group * spine_up <= share * radix:
+        if not whole or not 0 < share <= group * spine_up:
+            continue
+        if (pods * -(-group * spine_up // share) <= radix) if alike else (pods * group * spine_up <= share * radix):
             return group
     return 0
 
@@ -477,12 +483,19 @@ def _free_spine_ports(size: TreeSize, spines: Sequence[Box]) -> Pods:
 def _link_cores(
     builder: FabricBuilder, size: TreeSize, spines: Sequence[Box], cores: Sequence[Box], speed: LinkSpeed
 ) -> None:
-    """Spread the uplinks of each group of spines round-robin over the group's cores, pod after pod."""
+    """Spread the uplinks of each group of spines over its cores, as many from each pod to a core where its ports allow.
+
+    A core that has 20 links to one pod and 19 to another carries 19 between them. Where its ports do not allow as many,
+    the turn goes on from pod to pod.
+    """
     first_up = size.spine_radix - size.spine_up
+    of_pod = size.spines_per_group * size.spine_up
+    alike = size.pods * -(-of_pod // size.cores_per_group) <= size.core_radix
     for group in range(size.spines_per_pod // size.spines_per_group):
         mine = range(group * size.spines_per_group, (group + 1) * size.spines_per_group)
-        uplinks = product(range(size.pods), mine, range(size.spine_up))
-        for turn, (pod, number, up) in enumerate(uplinks):
-            above, place = divmod(turn, size.cores_per_group)
+        used = [0] * size.cores_per_group
+        for turn, (pod, number, up) in enumerate(product(range(size.pods), mine, range(size.spine_up))):
+            place = (turn % of_pod if alike else turn) % size.cores_per_group
             spine, core = spines[pod * size.spines_per_pod + number], cores[group * size.cores_per_group + place]
-            builder.link(*spine[first_up + up], *core[above], speed)
+            builder.link(*spine[first_up + up], *core[used[place]], speed)
+            used[place] += 1

@@ -6,7 +6,8 @@ from itertools import product
 import costmodel
 from costmodel.optimise.capacity import COMPUTE, JOB
 from costmodel.optimise.design import FLOOR_CHECKS, Design
-from topo.amounts import Check, Verdict
+from topo.amounts import Verdict
+from topo.checks import Check
 
 
 def design() -> Design:

@@ -22,8 +22,9 @@ from helpers.clusters import CATALOG
 from helpers.needs import OWNING, needs, random_needs, small_catalog
 from helpers.strategies import examples, nightly, seeds, slow_but
 from routing import prove, route
-from topo.amounts import Check, Sum, Verdict
+from topo.amounts import Sum, Verdict
 from topo.catalog.load import Catalog, config_root
+from topo.checks import Check
 from topo.cluster import Cluster, validate_spec
 from topo.errors import DesignError, HeddleError, SpecError
 from topo.fabric import Role
@@ -585,3 +586,14 @@ def test_a_share_is_no_more_than_the_whole() -> None:
     for share in (-0.01, 1.01, 1.5):
         with pytest.raises(ValueError, match=r"bisection|less than or equal|greater than or equal"):
             needs(40, job={"nodes": 40, "bisection": share})
+
+
+def test_the_cure_of_a_missed_price_is_the_least_limit_that_a_design_meets() -> None:
+    """As `plan optimise --json` has it: with the value put in there is a winner, and with a unit less there is none."""
+    missed = optimise(needs(60, families=["fat-tree"], network_price=10), CATALOG)
+    (design,) = missed.to_dict()["tried"]
+    (check,) = [check for check in design["checks"] if check["verdict"] != "holds"]
+    (cure,) = check["cures"]
+    assert (check["key"], cure["key"]) == ("network_price", "network_price")
+    assert optimise(needs(60, families=["fat-tree"], network_price=cure["value"]), CATALOG).winner is not None
+    assert optimise(needs(60, families=["fat-tree"], network_price=cure["value"] - 1), CATALOG).winner is None

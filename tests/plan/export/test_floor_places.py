@@ -1,6 +1,6 @@
 """Places that a plan writes, read back: everything stands where it stood, also beside more servers."""
 
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -29,6 +29,7 @@ def stands(cluster: topo.Cluster) -> dict[str, tuple[str, int]]:
 
 
 @examples(25)
+@example(count=8, more=8, floor={"rack_units": 48, "rows": 2})
 @given(count=st.integers(2, 30), more=st.integers(0, 90), floor=floors)
 def test_what_stands_stays_where_a_cluster_grows(count: int, more: int, floor: dict[str, object]) -> None:
     def spec(count: int, floor: object) -> topo.Cluster:

@@ -283,8 +283,31 @@ def test_switches_that_are_tried_once_take_the_same(seed: int) -> None:
 @pytest.mark.slow
 def test_racks_that_take_most_of_anything_have_a_row_that_says_of_how_many(cluster: Cluster) -> None:
     """Rack by rack: most pairs of others, most servers and most bandwidth are each what a row shows."""
-    if cluster.layout is None:
-        return
+    if cluster.layout is not None:
+        check_racks(cluster)
+
+
+def test_a_rack_of_a_pod_that_takes_most_bandwidth_has_a_row() -> None:
+    document = {
+        "name": "pod",
+        "nodes": {
+            "gpu": {"model": "dgx-h100", "count": 64},
+            "store": {"model": "storage-ndr", "count": 8, "role": "storage"},
+            "head": {"model": "management-ndr", "count": 4, "role": "management"},
+        },
+        "network": {
+            "shape": "rail",
+            "unit_nodes": 32,
+            "tree": {"switch": "QM9700"},
+            "storage": {"shape": "fat-tree", "switch": "QM9700"},
+        },
+        "floor": {"rows": 2, "rack_power": "44 kW"},
+    }
+    check_racks(topo.parse(document))
+
+
+def check_racks(cluster: Cluster) -> None:
+    assert cluster.layout is not None
     reach = Reach(cluster.fabrics)
     parts = list_parts("rack", reach, catalog=cluster.catalog, layout=cluster.layout)
     each = [lose(reach, failed, "rack", name) for name, failed in parts.items()]

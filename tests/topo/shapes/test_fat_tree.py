@@ -3,11 +3,13 @@
 from collections import Counter
 from math import ceil
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.clusters import CATALOG, gpus, storage, tree
+from helpers.strategies import examples
 from topo.errors import DesignError
 from topo.fabric import Role
 from topo.shapes.fat_tree import FatTree, TreeSize, _size_three
@@ -187,3 +189,23 @@ def test_a_leaf_outlives_any_one_spine(count: int, leaves: int, levels: int, rat
     spines = {leaf: set(between[(between == leaf).any(1)].ravel().tolist()) - {leaf} for leaf in range(leaves)}
     alone = [leaf for leaf in spines if len(spines[leaf]) == 1]
     assert not alone or ratio >= 40 - 2, "two uplinks would leave as many ports for servers as the taper asks"
+
+
+@given(count=st.integers(400, 1_600), ratio=st.sampled_from([1.0, 2.0, 3.0]))
+@examples(10)
+def test_a_core_has_as_many_links_from_each_pod_where_its_ports_allow(count: int, ratio: float) -> None:
+    """Counted on the fabric: what a core has more from one pod carries nothing to the others."""
+    fabric = tree(count, levels=3, oversubscription=ratio)
+    size = FatTree(switch="QM8700", levels=3, oversubscription=ratio).size(count, CATALOG)
+    links = fabric.port_node[fabric.links]
+    up = links[(fabric.role[links] == Role.CORE).any(axis=1)]
+    spine, core = np.where((fabric.role[up] == Role.CORE)[:, :1], up[:, ::-1], up).T
+    leaf_of = {s: min(n for n in links[(links == s).any(axis=1)].ravel() if fabric.role[n] == Role.LEAF) for s in spine}
+    pods = sorted(set(leaf_of.values()))
+    found = Counter((c, pods.index(leaf_of[s])) for s, c in zip(spine.tolist(), core.tolist(), strict=True))
+    for one in set(core.tolist()):
+        shares = [found[one, pod] for pod in range(len(pods))]
+        assert max(shares) - min(shares) <= 1
+        assert sum(shares) <= size.core_radix
+        if len(pods) * max(shares) <= size.core_radix and len(pods) == 2:
+            assert shares[0] == shares[1]
