@@ -19,6 +19,7 @@ COMMANDS = [
     "compare mine.yaml mine.yaml",
     "collect --device mlx5_0",
     "diff mine.yaml mine.yaml -o list",
+    "mock mine.yaml --faults 3 -o mock",
     "draw mine.yaml -o mine.svg",
     "export mine.yaml slurm -o slurm",
     "optimise NEEDS -o winner.yaml",
