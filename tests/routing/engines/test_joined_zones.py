@@ -203,9 +203,9 @@ def test_small_zones_searched_after_all_gain_and_no_class_of_traffic_pays_for_it
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("placement", "stored"), [nightly("border", 54), nightly("spread", 54), nightly("border", 0), ("spread", 0)]
-)
+@pytest.mark.nightly  # by day any zones, below
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("stored", [54, 0])
 def test_three_zones_of_36_port_switches_and_three_joints(placement, stored):
     fabric = zoned(placement, zones=3, leaves=36, spines=18, switch="SB7800", n_storage=stored, joints=3, ports=36)
     proof = prove(Routed(fabric, route(fabric)))
