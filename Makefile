@@ -19,7 +19,7 @@ plan: .venv/installed ## build Fire-Flyer 2 into out/fire-flyer-2
 	$(BIN)/plan build configs/fire-flyer-2.yaml -o $(OUT)
 	@echo "Results are in $(OUT): plan.json holds every figure, opensm/ is what the subnet manager loads."
 
-check: lint ## lint, and all tests that are neither slow nor judged by real tools: minutes
+check: lint ## lint, and all tests that are neither slow nor judged by real tools: about a minute
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -p no:nbmake -m "not slow and not peer and not nightly" --hypothesis-profile fast tests
 
 # Notebooks first: the longest of them would run alone at the end. The linters beside the tests: theirs is one core.

@@ -57,6 +57,7 @@ def test_the_smallest_case_runs(name: str, monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_page_of_packets_has_what_the_benchmark_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], repository: Path
 ) -> None:

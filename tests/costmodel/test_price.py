@@ -37,6 +37,7 @@ def test_fire_flyer_2_in_the_units_of_the_paper(catalog: Catalog) -> None:
     }
 
 
+@pytest.mark.slow
 def test_money_is_a_range_and_what_has_no_price_is_a_gap(catalog: Catalog) -> None:
     cost = make_bill([zoned()], catalog).price("USD")
     assert cost.network.known == Range(122 * 14_000, 122 * 18_700)

@@ -22,6 +22,7 @@ def planes(servers: int) -> topo.Cluster:
     })  # fmt: skip
 
 
+@pytest.mark.slow
 def test_subnets_grow_in_one_table(tmp_path: Path) -> None:
     changes = grow(planes(4), planes(6), tmp_path / "works")
     assert len(changes.growths) == 8

@@ -241,6 +241,7 @@ def test_the_command_and_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert prom.read_text() == "# TYPE heddle_keeper_holds gauge\nheddle_keeper_holds 0\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", slow_but(range(2), 0))
 def test_a_list_is_read_again_where_it_says_something_else_and_only_there(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -60,6 +60,7 @@ def test_a_group_has_what_each_of_its_passes_needs() -> None:
             there |= {*one.adds}
 
 
+@pytest.mark.slow
 def test_planes_are_routed_once_and_come_out_as_if_each_were_routed_alone() -> None:
     """A copy in all arrays gets the same tables; one that lacks a cable, or has names that a reason holds, does not."""
     network = {"shape": "planes", "planes": 2, "tree": {"switch": "QM8700", "leaves": 3, "spines": 2}}
@@ -88,6 +89,7 @@ def test_planes_are_routed_once_and_come_out_as_if_each_were_routed_alone() -> N
     assert routing.route(fabric, like=[refused]).tables is not refused.tables
 
 
+@pytest.mark.slow
 def test_the_traffic_that_a_spec_names_is_that_of_the_option(tmp_path: Path) -> None:
     """Alike from every command that routes a spec, from wherever it is called; what is no file is refused once."""
     text = "name: own\nnodes: {gpu: {model: pcie-a100, count: 20}}\n"

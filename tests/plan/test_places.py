@@ -26,6 +26,7 @@ GOOD = {
     "explain": "SPEC PAIRS",
     "export": "SPEC dot -o new.dot",
     "init": "lab-20 -o new.yaml",
+    "mock": "SPEC -o new",
     "operate": "SPEC --queue QUEUE --hours 0.01",
     "optimise": "NEEDS -o new.yaml",
     "report": "PLAN -o new.html",

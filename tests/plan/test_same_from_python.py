@@ -36,6 +36,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_verify(built: Path, printed: Printed, tmp_path: Path) -> None:
     asked = plan.Questions(paths=(("gpu00", "gpu09"),), over=("leaf0:21",), without=("spine1",), groups=True)
     words = ["--path", "gpu00", "gpu09", "--over", "leaf0:21", "--without", "spine1", "--groups"]
@@ -84,6 +85,7 @@ jobs:
 """
 
 
+@pytest.mark.slow
 def test_operate_resumes_to_the_same_end(
     built: Path, printed: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ COMMANDS = [
     "collect --device mlx5_0",
     "mock mine.yaml -o mock",
     "diff mine.yaml mine.yaml -o list",
+    "mock mine.yaml --faults 3 -o mock",
     "draw mine.yaml -o mine.svg",
     "mock mine.yaml -o mock",
     "export mine.yaml slurm -o slurm",

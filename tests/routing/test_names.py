@@ -101,6 +101,7 @@ def test_verbs_give_the_same_for_a_name_as_for_an_index(case: Case, data) -> Non
     assert find_ports(fabric, [fabric.label(switch), port]).tolist() == [*plugged, port]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["balanced", "minhop"])
 def test_repairs_and_failures_take_names_too(engine: str) -> None:
     fabric = tree(3).fabric

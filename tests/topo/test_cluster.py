@@ -28,6 +28,7 @@ def test_a_spec_is_the_same_from_a_file_a_text_and_a_mapping(name: str) -> None:
     assert cluster.sha256 == topo.parse(text).sha256 == hashlib.sha256(text.encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_cluster_answers_for_what_follows_from_its_spec() -> None:
     cluster = topo.preset("lab-20")
 

@@ -41,6 +41,7 @@ def superpod(model: str, count: int, unit: int, tree: dict[str, object], **more:
     return topo.parse({"name": "pod", "nodes": nodes, "network": network, **room})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", H100)
 def test_dgx_h100(units: int) -> None:
     """One node of the last unit makes room for two UFM appliances with two ports each."""

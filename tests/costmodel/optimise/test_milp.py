@@ -87,6 +87,7 @@ def test_a_job_that_others_leave_less_shares_their_cut() -> None:
     assert inside[0] != inside[1]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1_000_000), st.sampled_from([1, 2]))
 @examples(150)
 def test_the_spectral_bound_is_below_all_sets_where_servers_have_several_adapters(seed: int, number: int) -> None:

@@ -136,6 +136,7 @@ def test_storage_that_is_not_there_is_an_error(tmp_path: Path, capsys: Captured,
     assert said.startswith(f"{queue}:2:3: found `{key}` and no storage server in dgx-h100-48; expected storage servers")
 
 
+@pytest.mark.slow
 def test_a_flow_without_a_path_is_told_and_no_traceback(tmp_path: Path, capsys: Captured) -> None:
     """Tables that lost a server's entries: what the network says reaches the user through SimPy."""
     out = tmp_path / "lab"

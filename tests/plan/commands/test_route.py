@@ -88,6 +88,7 @@ def test_the_same_fabric_gives_the_same_bytes(tmp_path) -> None:
     assert sums[0] == sums[1]
 
 
+@pytest.mark.slow
 def test_a_spec_is_routed_as_it_says_or_as_the_command_does(tmp_path, capsys) -> None:
     spec = config_root() / "lab-20.yaml"
     status, told = route(capsys, spec, "-o", tmp_path / "out")
@@ -98,6 +99,7 @@ def test_a_spec_is_routed_as_it_says_or_as_the_command_does(tmp_path, capsys) ->
     assert (status, told["subnets"][0]["engine"], told["subnets"][0]["engine_reason"]) == (0, "balanced", "as asked")
 
 
+@pytest.mark.slow
 def test_roles_come_from_rules_or_from_lists_of_guids(tmp_path, capsys) -> None:
     fabric = tree(4).fabric
     path = dump(tmp_path, fabric)
@@ -370,6 +372,7 @@ def test_ports_get_several_lids_by_the_option_or_by_the_spec(tmp_path, capsys) -
     assert "paths without a cable in common" in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_a_missing_cable_is_named_without_a_plan(tmp_path, capsys) -> None:
     whole = grow_tree((2, 4), (1, 2), (1, 2))
     fabric, out = dump(tmp_path, whole.without(whole.inner_links[:1, 0])), tmp_path / "out"

@@ -179,6 +179,7 @@ def test_an_entry_that_is_not_as_expected(fabric, whole, tmp_path, capsys) -> No
     assert (told["missing"], told["differing"], told["differing_examples"]) == (0, 1, [line])
 
 
+@pytest.mark.slow
 def test_tables_that_name_lids_alone_need_to_be_told_whose(fabric, whole, tmp_path, capsys) -> None:
     (tmp_path / "fabric").write_text(format_ibnetdiscover(fabric))  # as planned: nothing has a LID yet
     (tmp_path / "lfts").write_bytes(re.sub(rb" # portguid .*", b" ", format_lfts(fabric, whole)))

@@ -141,6 +141,7 @@ def test_same_bill_same_bytes() -> None:
     assert workbook(bill_of(tree(30))) == workbook(bill_of(tree(30)))
 
 
+@pytest.mark.slow
 def test_the_summary_is_linked_to_the_other_sheets() -> None:
     bill = bill_of(zoned())
     data = workbook(bill, "USD")

@@ -152,6 +152,7 @@ def test_clusters_stand_beside_one_another_and_a_second_import_changes_nothing(s
     assert box.held == before
 
 
+@pytest.mark.slow
 def test_the_backplane_of_a_frame_is_no_cable_and_the_legs_of_a_splitter_have_a_type() -> None:
     frame = netbox_files([tree(30, switch="CS8500")], CATALOG, "frame")["cables.csv"]
     assert len(frame.splitlines()) == 1 + 30

@@ -78,6 +78,7 @@ def test_a_missing_cable_moves_no_node(fabrics: tuple[Fabric, ...], data: st.Dat
         assert found == left
 
 
+@pytest.mark.slow
 @given(clusters(), st.integers(1, 4))
 def test_a_second_network_moves_no_node(fabrics: tuple[Fabric, ...], leaves: int) -> None:
     """It is as fast as the first at most, and has storage in it."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import routing
-from helpers.strategies import nightly, slow_but
+from helpers.strategies import nightly
 from helpers.twins import MACHINES, twin
 from routing.proof import check_certificate, prove
 from routing.quality.figures import bisections, congestion, measure
@@ -80,7 +80,7 @@ def test_a_ring_and_samples_of_manuals_as_far_as_they_can_be_read(originals: Pat
     assert routed >= 3
 
 
-@pytest.mark.parametrize("name", slow_but(["zone", "two-zones"], "zone"))
+@pytest.mark.parametrize("name", ["zone", nightly("two-zones")])
 def test_the_models_of_fire_flyer(name: str) -> None:
     fabric = twin(name)
     tables = routing.route(fabric).tables

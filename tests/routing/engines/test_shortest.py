@@ -74,6 +74,7 @@ def test_an_offer_keeps_its_word(name: str) -> None:
             assert proof.lanes <= fewer
 
 
+@pytest.mark.slow
 def test_where_one_lane_is_as_good_nothing_is_offered() -> None:
     for fabric in (grow_tree((3, 3, 6), (1, 3, 3), (1, 1, 1)), draw(1)):
         routed = routing.route(fabric)

@@ -236,6 +236,7 @@ def test_what_can_be_no_port_is_no_port(guid: str, number: str) -> None:
     assert parse_counters(mixed, routed).errors == parse_counters(lines, routed).errors
 
 
+@pytest.mark.slow
 def test_the_command_names_a_switch_that_has_dropped_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     guid = int(topo.preset("lab-20").fabric.node_guid[0])
     file = tmp_path / "errors.txt"

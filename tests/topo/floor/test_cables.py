@@ -58,6 +58,7 @@ def check_cables(fabric: Fabric, cabling: Cabling) -> None:
         assert not any(need <= shorter < part.length_m for shorter in made[part.kind])
 
 
+@pytest.mark.slow
 @given(st.integers(1, 400), st.floats(0.3, 40.0), st.integers(5, 52))
 def test_every_link_gets_the_shortest_cable_that_reaches(n_gpus: int, pitch: float, units: int) -> None:
     fabric = tree(n_gpus)

@@ -7,10 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import routing
-import topo
 from helpers.packets import RATE, SLOT_S, line, network
-from helpers.presets import read_preset, routed
+from helpers.presets import read_preset, routed, subnets
 from helpers.strategies import nightly
 from simulate import Flows, Network, PacketModel, play
 from simulate.engines.packets import steps
@@ -51,10 +49,10 @@ def test_a_place_less_in_a_buffer_does_not_fill_a_link() -> None:
 @pytest.mark.slow
 def test_links_of_the_catalog_are_full_by_default(name: str) -> None:
     """At 400 Gb/s 32 KiB are 655 ns, and a switch whose latency is unknown takes 449 ns there and back each."""
-    fabric = topo.preset(name).fabrics[0]
+    fabric = subnets(name)[0]
     ends = fabric.ends(role="compute")
     flows = Flows.of(ends[:1], ends[-1:], 1e8)
-    net = Network.of(routing.route(fabric))
+    net = Network.of(routed(fabric))
     fluid, packets = (play(net, flows, engine=engine).makespan_s for engine in ("fluid", "packets"))
     assert packets == pytest.approx(fluid, rel=1e-3)
 
