@@ -12,6 +12,7 @@ Verbs
     ``operate``  a queue of jobs over hours or days
     ``order_ranks``  the order of ranks that suits the tables of a fabric
     ``diff``  a real fabric beside its plan, cable by cable
+    ``mock``  a fabric with known faults, as the tools of the field would show it
     ``grow``  the way from a plan to a larger one
     ``repair``  new tables after failures, and the order in which to write them
     ``Keeper``  keeps the tables in the switches of a live fabric as good as what is up allows
@@ -26,6 +27,7 @@ Results
     ``RankOrders``  what `order_ranks` returns
     ``Optimum``  what `optimise` returns
     ``Changes``  what `diff` and `grow` return
+    ``Mock``  what `mock` returns
     ``Repaired``  what `repair` returns
     ``Kept``  what a pass of a `Keeper` returns
     ``Points``  what `sweep` returns

@@ -4,6 +4,7 @@ from .export.registry import export_files as export_files
 from .inputs import Hashing as Hashing, Questions as Questions, RoleFiles as RoleFiles, RoutingFiles as RoutingFiles
 from .operation import Operated as Operated, operate as operate
 from .keeping import Keeper as Keeper, Kept as Kept
+from .mocking import Mock as Mock, mock as mock
 from .optimum import Optimum as Optimum, optimise as optimise
 from .picture import Drawn as Drawn, draw as draw
 from .pipeline import Options as Options, Plan as Plan

@@ -33,6 +33,7 @@ COMMANDS = {
     "build": ("build", "cluster.yaml -o out", "tutorial"),
     "route": ("build", "ibnetdiscover.txt --compare opensm -o out", "route"),
     "collect": ("scripts", "--device mlx5_0 > collect.sh", "live"),
+    "mock": ("mock", "cluster.yaml --faults 3 -o mock", "live"),
     "diff": ("diff", "out ibnetdiscover.txt", "live"),
     "repair": ("repair", "out --down spine0 -o repaired", "repair"),
     "keep": ("keep", "out --now /var/log/opensm-subnet.lst --load /etc/opensm/lfts", "repair"),

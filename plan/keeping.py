@@ -147,8 +147,8 @@ class Keeper:
     most_down: int | None = None
     switch_life_s: float = SWITCH_LIFE_S
     load_s: float = LOAD_S
-    _seen: dict[str | None, Missing] = field(default_factory=dict, init=False, repr=False)
-    """What the list of the last pass lacks, by the digest of its text."""
+    _seen: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    """The last text (or its digest) of the list and of the switches, each with what was read from it."""
 
     @cached_property
     def basis(self) -> RepairBasis:
@@ -182,21 +182,19 @@ class Keeper:
             done = routing.repairs.repair(basis, missing.ports)
             written = stages = 0
             held = self._held(done)
-            while True:
-                step("ordering the updates")
-                stage = next_stage(held, done)
-                changed = int(np.count_nonzero(stage.tables.lft != held.tables.lft))
-                if not changed:
-                    break
-                step("loading")
-                held = self._load(stage.tables, done)
-                written, stages = written + changed, stages + 1
-                step("waiting for packets on their way")
-                time.sleep(self.switch_life_s * stage.longest)
-            self._write(held)  # or OpenSM would load something else when it sweeps
+            while (ahead := next_stages(held, done)).stages:
+                for tables, longest in ahead.stages:
+                    step("loading")
+                    written += int(np.count_nonzero(tables.lft != held.tables.lft))
+                    held = self._load(tables, done)
+                    stages += 1
+                    step("waiting for packets on their way")
+                    time.sleep(self.switch_life_s * longest)
+            if not stages:
+                self._write(held)  # or OpenSM would load something else when it sweeps
         proof = routing.prove(held)
         left = [*left_without_paths(missing)]
-        if lids := stage.drained.tolist():
+        if lids := ahead.drained.tolist():
             some = ", ".join(map(str, lids[:NAMED])) + ", ..." * (len(lids) > NAMED)
             none = f"no order of updates serves {plural(len(lids), 'LID')} ({some}), whose entries stay"
             left.append(Finding("drained", f"{none}. Send nothing to them, and load the tables of plan repair"))
@@ -209,12 +207,12 @@ class Keeper:
     def _missing(self) -> Missing:
         """Return what the list lacks; one that says what it said before is not read again."""
         text = _digest(self.now)
-        if text in self._seen:
-            return self._seen[text]
-        found = find_missing(self.basis.routed.fabric, read_fabric_argument(self.now))
-        self._seen.clear()
-        if text and _digest(self.now) == text:  # or it was written meanwhile
-            self._seen[text] = found
+        found: Missing
+        last, found = self._seen.get("list", (None, None))
+        if text is None or text != last:
+            found = find_missing(self.basis.routed.fabric, read_fabric_argument(self.now))
+            if text and _digest(self.now) == text:  # or it was written meanwhile
+                self._seen["list"] = text, found
         return found
 
     def _held(self, done: Repair) -> Routed:
@@ -223,8 +221,12 @@ class Keeper:
         Switches that nobody can read, and LIDs that no cable connects, have the wanted entries.
         """
         whole, left, wanted = done.before.fabric, done.after.fabric, done.after.tables
-        known = replace(whole, discovered_lid=wanted.lid, lmc=wanted.lmc)
-        found = parse_lfts(self.read(), known, "tables of the switches").tables
+        known = replace(whole, discovered_lid=wanted.lid, lmc=wanted.lmc)  # LIDs never change
+        text = self.read()
+        last, found = self._seen.get("switches", (None, None))
+        if text != last:
+            found = parse_lfts(text, known, "tables of the switches").tables
+            self._seen["switches"] = text, found
         if other := np.flatnonzero((found.lid != wanted.lid) & (left.end_switch >= 0)).tolist():
             port = routing.end_label(whole, other[0])
             lids = f"found LID {found.lid[other[0]]} in the switches; expected {wanted.lid[other[0]]}"
@@ -262,39 +264,48 @@ class Keeper:
             write_file(self.tables, sections)
 
 
-class NextStage(NamedTuple):
+class NextStages(NamedTuple):
     """What is to be written next."""
 
-    tables: RoutingTables
-    longest: int
-    """Most switches that a packet passes meanwhile."""
+    stages: list[tuple[RoutingTables, int]]
+    """Tables after each stage, and the most switches that a packet passes meanwhile."""
     drained: NDArray[np.int32]
     """LIDs that no order of updates serves, whose entries stay."""
 
 
-def next_stage(held: Routed, done: Repair) -> NextStage:
-    """Return the tables after the first stage of what leads from those that switches hold to repaired ones.
+def next_stages(held: Routed, done: Repair) -> NextStages:
+    """Return the stages that lead from the tables that switches hold to repaired ones, as far as an order serves them.
 
     Tables with credit loops have no order: all of them are replaced at once, which can only be better. LIDs that no
     order serves come last. If pairs have no path meanwhile, entries towards these LIDs drop packets for a stage: then
     all turns that are left are those of the repaired tables, and an order serves them.
     """
-    new = done.after.tables
+    new, none = done.after.tables, np.zeros(0, np.int32)
     lft = held.tables.lft.copy()
     lft[np.arange(len(lft)), new.lid[: len(lft)]] = 0  # OpenSM takes no switch that does not know itself
+    unknown = [] if np.array_equal(lft, held.tables.lft) else [(replace(new, lft=lft), 0)]
+    if np.array_equal(lft, new.lft):
+        return NextStages(unknown, none)
     try:
         updates = routing.repairs.order_updates(held, done.after, done.rank)
     except RoutingError:
-        return NextStage(new, routing.prove(done.after).max_hops, np.zeros(0, np.int32))
-    number, switch, lid = updates.entries.T
-    first = (number == 0) & ~np.isin(lid, updates.drained)
-    lft[switch[first], lid[first]] = new.lft[switch[first], lid[first]]
-    longest, lanes = int(updates.longest[:1].max(initial=0)), new.path_sl is not None and new.path_sl.any()
-    if not first.any() and len(lid) and not lanes:
+        return NextStages([(new, routing.prove(done.after).max_hops)], none)
+    stages: list[tuple[RoutingTables, int]] = []
+    ordered = updates.entries[~np.isin(updates.entries[:, 2], updates.drained)]
+    for number in np.unique(ordered[:, 0]).tolist():
+        _, switch, lid = ordered[ordered[:, 0] == number].T
+        lft = lft.copy()
+        lft[switch, lid] = new.lft[switch, lid]
+        stages.append((replace(new, lft=lft), int(updates.longest[number])))
+    lanes = new.path_sl is not None and new.path_sl.any()
+    if not stages and not lanes:
         proof = routing.prove(held)
         if proof.missing > routing.prove(done.after).missing:
-            lft[switch, lid], longest = NO_PATH, proof.max_hops
-    return NextStage(replace(new, lft=lft), longest, updates.drained)
+            _, switch, lid = updates.entries.T
+            dropped = lft.copy()
+            dropped[switch, lid] = NO_PATH
+            return NextStages([(replace(new, lft=dropped), proof.max_hops)], updates.drained)
+    return NextStages(stages or unknown, updates.drained)
 
 
 def passes(keeper: Keeper, every_s: float | None = None) -> Iterator[Kept | HeddleError]:

@@ -56,8 +56,7 @@ def explain(
     errors and a rate that could be higher name bad links, with the pairs that cross them. The command names the cause,
     its probability, and the pairs to measure next.
 
-    Exit status 1: a bad or slow link or a collision was found; 3: something is slow or not counted, and the cause is
-    unknown.
+    Exit status 1: a bad or slow link or a collision was found; 3: something is slow, and its cause is unknown.
     """
     with progress(quiet=as_json) as step:
         import simulate
@@ -73,16 +72,16 @@ def explain(
             step("explaining")
             counters = counters if earlier is None else counters.since(earlier)
             bad = simulate.diagnosis.find_bad_links(routed, counters)
-            if not bad.found or (counters.sent_bytes[counters.known] > 0).any():
+            if (counters.sent_bytes[counters.known] > 0).any():
                 found = simulate.diagnosis.explain_waits(routed, counters, following=following)
         else:
             pairs = simulate.diagnosis.read_measured(measured, routed)
             step("explaining")
             found = simulate.diagnosis.explain(routed, pairs, following=following)
     print_notes(routed.fabric.notes)
-    doubts = found.doubts if found else ()
+    doubts = found.doubts if found else ("no port has counted what it sent: whether packets waited is not known",)
     identified = bool(bad and bad.found) or bool(found and found.identified)
-    status = 1 if identified else 3 if doubts or (bad and bad.absent) else 0
+    status = 1 if identified else 3 if found and found.undecided else 0
     if as_json:
         print_json((bad.to_dict() if bad else {}) | (found.to_dict() if found else {}))
     else:

@@ -33,6 +33,8 @@ CEILINGS = (1 << 32) - 1, (1 << 64) - 1
 FIRST_LINE = re.compile(r"START_|Errors for |Data Counters for |# Port|## Summary|\s*GUID 0x")
 """How the first line of a file of counters begins."""
 GUID_LINE = re.compile(r"\s*GUID 0x([0-9a-fA-F]{1,16}) port (\d{1,3}):(.*)")
+CHECKED = re.compile(r"## Summary: [1-9]\d{0,8} nodes checked, 0 bad nodes found")
+"""How `ibqueryerrors` ends if it has no port to name."""
 COUNTER = re.compile(r"\[(\w{1,40}) == (\d{1,20})\b")
 LID_LINE = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,5}) port (\d{1,3})\b.*")
 DOTTED = re.compile(r"(\w{1,40}):\.*(\d{1,20})\s*")
@@ -177,7 +179,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
         elif name in values and isinstance(port, int) and port >= 0:
             values[name][port] = value
 
-    inside, listed = False, False
+    inside = listed = healthy = False
     for line in lines:
         if line.startswith("START_"):
             inside, columns = line.startswith("START_PM_INFO"), None
@@ -199,6 +201,8 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
                 count(port, name, int(text))
         elif isinstance(port, int) and port >= 0 and (match := COULD_BE.fullmatch(line.rstrip("\n"))):
             degraded[port] = _degraded(*match.groups())
+        elif CHECKED.match(line):
+            healthy = True
         elif match := LID_LINE.match(line):
             port = begin(places.of_lid(int(match[1]), int(match[2])))
         elif match := DOTTED.fullmatch(line):
@@ -212,7 +216,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     tick = np.where(fabric.speed >= SPEEDS.index("HDR"), TICK_BYTES, OLD_TICK_BYTES * fabric.width.astype(float))
     sent, lost = values["PortXmitData"] * WORD_BYTES, values["PortXmitWait"] * tick
     found = Counters(sent, lost, int(full.sum()), errors, listed, degraded)
-    if not (found.known.any() or degraded or any(isinstance(port, int) for port in errors)):
+    if not (healthy or found.known.any() or degraded or any(isinstance(port, int) for port in errors)):
         raise FormatError(
             "found no port of the fabric with PortXmitWait and PortXmitData, or with errors; expected what "
             "`ibqueryerrors --data` or `perfquery -x` prints, or ibdiagnet2.db_csv with the table PM_INFO"

@@ -166,6 +166,11 @@ class Explanation(Diagnosis):
         return f"nothing explains more than scatter of {self.scatter:.1%}"
 
     @property
+    def undecided(self) -> bool:
+        """Whether something is slow for which no cause was found."""
+        return self.unclear > 0
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """What remains unexplained."""
         return (f"{self.unclear:,} slow pairs without an explanation",) if self.unclear else ()

@@ -72,15 +72,20 @@ class Waits(Diagnosis):
         return f"no suspect; the longest wait is {100 * self.waited:.0f} % of the time"
 
     @property
+    def undecided(self) -> bool:
+        """Whether a port waited long, and no cause was found."""
+        return self.waited > WAITED and not self.identified
+
+    @property
     def doubts(self) -> tuple[str, ...]:
-        """What remains unexplained."""
+        """What remains unexplained, and what is not known."""
         plugged, known = self.fabric.peer >= 0, self.counters.known
         lacking = int((plugged & ~known).sum())
         found = [f"{plural(lacking, 'port')} of {int(plugged.sum()):,} have no counters: what they did is not known"]
         if self.counters.full:
             found.append(f"{plural(self.counters.full, 'counter')} at the ceiling: clear them (`perfquery -R`) or give "
                          "an earlier reading (--before), and read those of 64 bits")  # fmt: skip
-        if self.waited > WAITED and not self.identified:
+        if self.undecided:
             found.append(f"no cause found for the longest wait ({100 * self.waited:.0f} % of the time)")
         return tuple(found[0 if lacking else 1 :])
 

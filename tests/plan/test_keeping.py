@@ -16,7 +16,7 @@ from helpers.random_fabrics import draw
 from helpers.strategies import nightly
 from plan import keeping
 from plan.cli import run
-from plan.keeping import next_stage, run_program
+from plan.keeping import next_stages, run_program
 from routing.opensm import format_lfts, parse_lfts
 from routing.tables import NO_PATH
 from topo.errors import HeddleError, ToolError
@@ -187,7 +187,8 @@ def test_tables_with_credit_loops_are_replaced_at_once(tmp_path: Path) -> None:
     site.held = replace(site.held, lft=other.tables.lft)
     kept = site.keeper.keep()
     assert (kept.stages, kept.holds) == (1, True) and site.whole()
-    assert next_stage(routing.Routed(fabric, other.tables), kept.repair).longest == routing.prove(site.routed).max_hops
+    ((_, longest),) = next_stages(routing.Routed(fabric, other.tables), kept.repair).stages
+    assert longest == routing.prove(site.routed).max_hops
 
 
 def test_bad_views_and_switches_are_refused(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ class FatTree(ShapeModel):
         if self.spines or self.parallel or self.cores or not size.spines or leaf.uplinks or leaf.model.chips > 1:
             return size
         rate = slower(leaf.uplink_speed, self._upper(catalog)[0].speed).gbps
-        up = max(ceil(load / rate / self.oversubscription - ROUNDING), 1)
+        up = max(ceil(load / rate / self.oversubscription - ROUNDING), min(2, size.up))  # one spine may fail
         if up >= size.up:
             return size
         room = size.spine_radix - (_up(size.spine_radix, self.spine_oversubscription) if size.cores else 0)

@@ -42,6 +42,21 @@ def test_no_fault_is_found_where_there_is_none(tmp_path: Path, capsys: Captured)
     assert "no fault found" in capsys.readouterr().out
 
 
+def test_a_healthy_fabric_is_one_although_not_every_port_is_counted(tmp_path: Path, capsys: Captured) -> None:
+    """`ibqueryerrors` names ports with errors alone, and none here; with --data, ports that sent."""
+    file, guid = tmp_path / "errors.txt", int(topo.preset("lab-20").fabric.node_guid[0])
+    summary = "## Summary: 24 nodes checked, 0 bad nodes found\n##          124 ports checked, 0 ports have errors\n"
+    for first in ("", f"   GUID {guid:#x} port 1: [PortXmitData == 4000] [PortXmitWait == 5]\n"):
+        file.write_text(first + summary)
+        assert run(["explain", LAB, str(file)]) == 0
+        out = capsys.readouterr().out
+        assert "no fault found" in out and ("not known" in out)
+        assert run(["explain", LAB, str(file), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["bad_links"] == []
+    file.write_text(summary.replace("0 bad nodes", "3 bad nodes"))  # cut, or of another fabric
+    assert run(["explain", LAB, str(file)]) == 2
+
+
 @pytest.mark.slow
 def test_counters_name_the_port_that_others_wait_for(tmp_path: Path, capsys: Captured) -> None:
     fabric = topo.preset("lab-20").fabric

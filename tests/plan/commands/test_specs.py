@@ -11,6 +11,7 @@ WORDS = {
     "check": "SPEC",
     "build": "SPEC -o OUT",
     "route": "SPEC -o OUT",
+    "mock": "SPEC -o OUT",
     "diff": "SPEC SPEC",
     "repair": "SPEC --down spine0",
     "verify": "SPEC LAB",

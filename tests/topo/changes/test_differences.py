@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import plan as planner
 import topo
-from helpers.miswirings import miswire
 from helpers.random_fabrics import draw
 from helpers.relabel import relabelled, with_guids
 from helpers.twins import twin
+from plan.mocking import FAULTS
 from topo.changes.differences import DIFFERENCE_KINDS, SURE
 from topo.fabric import Fabric
 
@@ -30,10 +31,12 @@ def found_as(fabric: Fabric, rng: np.random.Generator, *, named: bool = True) ->
 def check(plan: Fabric, seed: int, *, named: bool) -> None:
     """Make faults, and look for exactly those."""
     rng = np.random.default_rng(seed)
-    made = miswire(plan, rng, int(rng.integers(1, 9)), hosts=named)
-    # Two switches without a name that are exchanged with all their cables are not exchanged.
-    truth = {one for one in made.truth if named or one[0] != "misplaced"}
-    differences = topo.find_differences(plan, found_as(made.fabric(), rng, named=named))
+    kinds = set(FAULTS) - {"replaced", "errors"}  # all GUIDs are new, and no cable says that it errs
+    if not named:  # then two switches that are exchanged with all their cables are not exchanged
+        kinds -= {"misplaced"}
+    made = planner.mock(plan, faults=int(rng.integers(1, 9)), kinds=sorted(kinds), seed=seed, hosts=named)
+    truth = [(fault.kind, frozenset(fault.ports)) for fault in made.faults]
+    differences = topo.find_differences(plan, found_as(made.found, rng, named=named))
     assert Counter((one.kind, frozenset(one.ports)) for one in differences.found) == Counter(truth), seed
     assert differences.match.node.min() >= 0
     if named:
@@ -100,6 +103,8 @@ def test_what_is_said_of_each() -> None:
     assert one.do == f"move the plug from {LAB.port_label(free)} to leaf0:21"
     (one,) = topo.find_differences(LAB, LAB.without(np.array([a]))).found
     assert one.do == "check or plug the cable from leaf0:21 to spine0:1"
+    (one,) = topo.find_differences(LAB, LAB.without(np.array([port("leaf0:3")]))).found
+    assert (one.kind, one.found) == ("missing", "nothing")
     (one,) = topo.find_differences(LAB.without(np.array([a])), LAB).found
     assert (one.kind, one.planned, one.found) == ("extra", "nothing", "spine0:1")
     slow = LAB.width.copy()

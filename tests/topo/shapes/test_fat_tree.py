@@ -140,3 +140,17 @@ def test_spines_of_three_levels_have_uplinks_for_the_leaves_of_their_pod(
     if per_pod is not None and leaves < per_pod:  # one pod, with room that was asked for
         fullest = fullest * per_pod // leaves
     assert all(up[spine] <= ceil(fullest / ratio) for spine in spines)
+
+
+@given(count=st.integers(1, 60), leaves=st.integers(2, 6), levels=st.sampled_from([2, 3]), ratio=ratios)
+def test_a_leaf_outlives_any_one_spine(count: int, leaves: int, levels: int, ratio: float) -> None:
+    """Nobody asked for one spine: however little the servers of a leaf send, and whatever the taper leaves."""
+    try:
+        fabric = tree(count, levels=levels, leaves=leaves, oversubscription=ratio)
+    except DesignError:
+        return
+    links = fabric.port_node[fabric.links]
+    between = links[(links < fabric.n_switches).all(1)]
+    spines = {leaf: set(between[(between == leaf).any(1)].ravel().tolist()) - {leaf} for leaf in range(leaves)}
+    alone = [leaf for leaf in spines if len(spines[leaf]) == 1]
+    assert not alone or ratio >= 40 - 2, "two uplinks would leave as many ports for servers as the taper asks"
