@@ -117,8 +117,8 @@ def compare_shares(routed: Routed, groups: AdaptiveTables, *, limit: int = MOST_
     >>> from routing.studies import adaptive
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> shares = adaptive.compare_shares(routed, adaptive.legal_tables(routed))
-    >>> [(row.pattern, row.spread) for row in shares.rows][:2]
-    [('random halves', 1.0), ('random permutations', 1.0)]
+    >>> [(row.pattern, f"{row.spread:.2f}") for row in shares.rows][:2]
+    [('random halves', '1.00'), ('random permutations', '1.00')]
     """
     fabric = routed.fabric
     ranks = tree_order(fabric, select_endpoints(fabric, routed.tables, "hca"))

@@ -42,8 +42,8 @@ def beside_adaptive(routed: Routed) -> Routed:
     --------
     >>> import topo, routing
     >>> routed = routing.studies.adaptive.beside_adaptive(routing.route(topo.preset("lab-20").fabric))
-    >>> [(row.engine, row.jobs) for row in routed.candidates[-3:-1]]
-    [('adaptive, 2 roots, split evenly', 1.0), ('the same, at most', 1.0)]
+    >>> [(row.engine, f"{row.jobs:.2f}") for row in routed.candidates[-3:-1]]
+    [('adaptive, 2 roots, split evenly', '1.00'), ('the same, at most', '1.00')]
     """
     judge = Judge(routed.fabric, routed.tables.lid)
     rows = routed.candidates or (judge.judge(routed.tables),)
