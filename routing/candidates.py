@@ -53,7 +53,8 @@ class Candidate:
         """Return the figures as plain values, ready for JSON."""
         if self.refusal:
             return {"engine": self.engine, "refusal": self.refusal}
-        return {name: value for name, value in asdict(self).items() if name != "refusal"}
+        unknown = {"refusal"} if self.parts else {"refusal", "score", "parts"}  # adaptive routing has no score
+        return {name: value for name, value in asdict(self).items() if name not in unknown}
 
 
 class Figure(NamedTuple):

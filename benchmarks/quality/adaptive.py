@@ -3,7 +3,7 @@
     python benchmarks/quality/adaptive.py fire-flyer-2 dgx-h100-48 some.ibnetdiscover.gz
     python benchmarks/quality/adaptive.py presets tests/fabrics
 
-A folder stands for the dumps in it and below, and ``presets`` for all that ship and have InfiniBand of up to 2,100
+A folder stands for the dumps in it and below, and ``presets`` for all that ship and have InfiniBand of up to 1,100
 hosts; of planes that are alike the first.
 Groups are those of all ports up and down from the best roots, as NVIDIA's manager may make them, where they reach every
 pair; else those that the static tables make legal.
@@ -23,9 +23,9 @@ from routing.hashed import SPRAY
 from routing.quality.figures import fair_rates, permutations
 from routing.studies import adaptive, hashed_rates
 
-MOST_HOSTS = 2_100
-VARIABLES = 60_000
-"""Of a linear program, as for jobs."""
+MOST_HOSTS = 1_100
+VARIABLES = 40_000
+"""Of a linear program: those of Fire-Flyer 2 have 35,000."""
 
 
 def fabrics_of(name: str) -> Iterator[topo.Fabric]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -82,21 +81,25 @@ def measure_hashed(hashed: Hashed, *, draws: int = DRAWS) -> HashedShares:
     ranks = tree_order(fabric, ends[fabric.end_switch[ends] >= 0])
     if len(ranks) < 2:
         raise HeddleError(f"found {len(ranks)} hosts with a cable; expected at least two, for flows between them")
-    patterns: dict[str, Callable[[], NDArray[np.int32]]] = {
-        "random halves": lambda: bisections(len(ranks), draws, np.random.default_rng(hashed.seed)),
-        "random permutations": lambda: permutations(len(ranks), draws, np.random.default_rng(hashed.seed)),
-        "shifts": lambda: shifts(len(ranks), draws),
-    }
     rows = []
-    for name, phases in patterns.items():
+    for name, phases in patterns(len(ranks), draws, hashed.seed):
         rates = [
             hashed_rates(hashed.drawn(hashed.seed + number), ranks, partners)
-            for number, partners in enumerate(phases())
+            for number, partners in enumerate(phases)
             if (partners >= 0).any()
         ]
         figures = [[float(rate.mean()) for rate in rates], [float(rate.min()) for rate in rates]]
         rows.append(HashedShare(name, *percentiles(figures[0]), *percentiles(figures[1])))
     return HashedShares(hashed.engine, tuple(rows), draws)
+
+
+def patterns(n: int, count: int, seed: int) -> list[tuple[str, NDArray[np.int32]]]:
+    """Return patterns of flows among n ranks by name, each as (count, n) partners."""
+    return [
+        ("random halves", bisections(n, count, np.random.default_rng(seed))),
+        ("random permutations", permutations(n, count, np.random.default_rng(seed))),
+        ("shifts", shifts(n, count)),
+    ]
 
 
 def hashed_rates(hashed: Hashed, ranks: NDArray[np.int32], partners: NDArray[np.int32]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from topo.errors import FormatError, HeddleError, plural
 from topo.fabric import Fabric
 from topo.files.text import lines_of, read_lines
 from topo.graphs import components
-from topo.table import Record, Shown, Table
+from topo.table import Brief, Record, Shown, Table
 
 ENTRY = re.compile(r"0x([0-9a-f]{1,4})\s*:((?:\s+0x[0-9a-f]{1,3})*)\s*", re.IGNORECASE)
 FIRST_LID, LAST_LID = 0xC000, 0xFFFE
@@ -241,8 +241,7 @@ def _depth(fabric: Fabric, cables: NDArray[np.int64], members: NDArray[np.int64]
     return depth
 
 
-@dataclass(frozen=True, eq=False)
-class Tree:
+class Tree(NamedTuple):
     """The tree of a planned multicast group."""
 
     name: str
@@ -256,56 +255,18 @@ class Tree:
 
 
 @dataclass(frozen=True, eq=False)
-class MulticastPlan(Shown):
+class MulticastPlan(Brief):
     """Trees for groups of hosts."""
 
     fabric: Fabric
     trees: tuple[Tree, ...]
+    fullest: int
+    """Trees over the cable between switches that carries most."""
+    least: int
+    """What some cable carries in any plan: the groups that leave a switch with members, over its cables."""
 
     def _brief(self) -> str:
         return f"{plural(len(self.trees), 'tree')}, {self.fullest} over the fullest cable, at least {self.least}"
-
-    @property
-    def fullest(self) -> int:
-        """Trees over the cable between switches that carries most."""
-        return int(_carried(self.fabric, self.trees).max(initial=0))
-
-    @property
-    def least(self) -> int:
-        """What some cable carries in any plan: the groups that leave a switch with members, over its cables."""
-        fabric, leaving = self.fabric, np.zeros(self.fabric.n_switches, np.int64)
-        cables = np.bincount(fabric.port_node[fabric.inner], minlength=fabric.n_switches)
-        for tree in self.trees:
-            homes = np.unique(fabric.port_node[_to_members(fabric, tree)])
-            leaving[homes] += len(homes) > 1
-        some = leaving > 0
-        return int(np.ceil(leaving[some] / cables[some]).max(initial=0))
-
-    @property
-    def study(self) -> MulticastStudy:
-        """The proof that every member of each group is reached once, of the file as it is read back."""
-        return parse_mcfdbs(self.text, self.fabric)
-
-    @property
-    def table(self) -> Table:
-        """The trees."""
-        depth = {group.mlid: group for group in self.study.groups}
-        name = self.fabric.label
-        return Table.of(
-            f"multicast trees: {self._brief()}",
-            self.trees,
-            ("name", "group"),
-            (lambda tree: f"0x{tree.mlid:04x}", "LID"),
-            (lambda tree: name(tree.root), "root"),
-            (lambda tree: depth[tree.mlid].switches, "switches"),
-            (lambda tree: depth[tree.mlid].members, "members"),
-            (lambda tree: depth[tree.mlid].depth, "depth"),
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the trees as plain values, ready for JSON."""
-        trees = [{"group": tree.name, "mlid": tree.mlid, "root": self.fabric.label(tree.root)} for tree in self.trees]
-        return {"fullest": self.fullest, "least": self.least, "trees": trees, "study": self.study.to_dict()}
 
     @property
     def text(self) -> str:
@@ -349,8 +310,10 @@ def plan_trees(fabric: Fabric, groups: Mapping[str, Sequence[int | str] | NDArra
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
     >>> plan = routing.studies.plan_trees(fabric, {"all": fabric.ends(), "two": ["gpu00", "gpu08"]})
-    >>> plan.study.holds, plan.fullest, [fabric.label(tree.root) for tree in plan.trees]
-    (True, 1, ['spine0', 'spine1'])
+    >>> routing.studies.parse_mcfdbs(plan.text, fabric).holds, plan.fullest
+    (True, 1)
+    >>> [fabric.label(tree.root) for tree in plan.trees]
+    ['spine0', 'spine1']
     """
     members = {name: find_ends(fabric, ends) for name, ends in groups.items()}
     mlid = {name: FIRST_LID + number for number, name in enumerate(members)}
@@ -358,7 +321,7 @@ def plan_trees(fabric: Fabric, groups: Mapping[str, Sequence[int | str] | NDArra
         raise HeddleError(f"found {len(mlid):,} groups; expected at most {LAST_LID - FIRST_LID:,}, one for each LID")
     graph = switch_graph(fabric)
     hops = np.stack([hops_from(root, *graph) for root in range(fabric.n_switches)])
-    carried, trees = np.zeros(fabric.n_ports, np.int64), list[Tree]()
+    carried, trees, leaving = np.zeros(fabric.n_ports, np.int64), list[Tree](), np.zeros(fabric.n_switches, np.int64)
     for name in sorted(members, key=lambda name: (-len(members[name]), name)):
         homes = np.unique(fabric.end_switch[members[name]])
         height = hops[:, homes].max(axis=1, initial=0)
@@ -371,12 +334,15 @@ def plan_trees(fabric: Fabric, groups: Mapping[str, Sequence[int | str] | NDArra
         full = {root: carried[cables] for root, cables in grown.items()}
         root = min(flat, key=lambda root: (full[root].max(initial=0), len(full[root]), full[root].sum(), busy[root]))
         cables = np.array(grown[root], np.int64)
+        leaving[homes] += len(homes) > 1
         carried[cables] += 1
         carried[fabric.peer[cables]] += 1
         ends = fabric.peer[fabric.port_of(members[name])]
         ports = frozenset([*cables.tolist(), *fabric.peer[cables].tolist(), *ends.tolist()])
         trees.append(Tree(name, mlid[name], root, int(height.min()), ports))
-    return MulticastPlan(fabric, tuple(sorted(trees, key=lambda tree: tree.mlid)))
+    width = np.bincount(fabric.port_node[fabric.inner], minlength=fabric.n_switches).clip(1)
+    least, ordered = int(np.ceil(leaving / width).max(initial=0)), tuple(sorted(trees, key=lambda tree: tree.mlid))
+    return MulticastPlan(fabric, ordered, int(carried.max(initial=0)), least)
 
 
 def _grow(fabric: Fabric, hops: NDArray[np.int32], homes: NDArray[np.int32], carried: NDArray[np.int64]) -> list[int]:
@@ -396,16 +362,3 @@ def _grow(fabric: Fabric, hops: NDArray[np.int32], homes: NDArray[np.int32], car
             place = next((at for at, other in enumerate(waiting) if hops[other] < hops[there]), len(waiting))
             waiting.insert(place, there)
     return cables
-
-
-def _carried(fabric: Fabric, trees: Sequence[Tree]) -> NDArray[np.int64]:
-    """Return (P,) how many trees go over each channel between switches."""
-    carried = np.zeros(fabric.n_ports, np.int64)
-    for tree in trees:
-        carried[sorted(tree.ports)] += 1
-    return carried[fabric.inner]
-
-
-def _to_members(fabric: Fabric, tree: Tree) -> NDArray[np.int64]:
-    ports = np.array(sorted(tree.ports), np.int64)
-    return ports[fabric.peer_node[ports] >= fabric.n_switches]

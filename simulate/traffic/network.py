@@ -301,7 +301,7 @@ class Network(Brief):
             keys += lane * np.int64(self.n_ends) ** 2
         route, first = number_keys(keys)
         src, dst = src[first], dst[first]
-        offset, resource, use = self._paths(self._end_of[src], self._end_of[dst])
+        offset, resource, use = self._paths(self.end_of[src], self.end_of[dst])
         if len(offset) <= len(first):
             bad = len(offset) - 1
             raise FlowError(int(first[bad]), f"has no path: {self._why_not(int(src[bad]), int(dst[bad]))}")
@@ -336,7 +336,7 @@ class Network(Brief):
 
     def _why_not(self, src: int, dst: int) -> str:
         """Return why there is no path between two ends."""
-        near, far = int(self._end_of[src]), int(self._end_of[dst])
+        near, far = int(self.end_of[src]), int(self.end_of[dst])
         if isinstance(self.tables, Hashed):
             return self.tables.why_not(near, far)
         return trace(Routed(self.fabric, self.tables), near, far).describe()
@@ -384,7 +384,7 @@ class Network(Brief):
         return np.where(between, outside, inside)
 
     @cached_property
-    def _end_of(self) -> NDArray[np.int32]:
+    def end_of(self) -> NDArray[np.int32]:
         """(n_ends,) end port over which an end port or device reaches the fabric."""
         return frozen(np.concatenate([np.arange(self.fabric.n_end_ports, dtype=np.int32), self.devices.end_port]))
 
@@ -395,7 +395,7 @@ class Network(Brief):
         on which the path must go, where the tables say so (`RoutingTables.path_sl`).
         """
         asked, level = sl == ASK, np.maximum(sl, 0).astype(np.uint8)
-        near, far = self._end_of[src], self._end_of[dst]
+        near, far = self.end_of[src], self.end_of[dst]
         if asked.any() and self.policy.rules:
             level[asked] = levels_of_pairs(self.fabric, self.policy, near[asked], far[asked])
         if isinstance(self.tables, RoutingTables) and self.tables.path_sl is not None:

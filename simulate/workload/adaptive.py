@@ -9,7 +9,6 @@ however well they are divided.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +27,11 @@ from simulate.workload.play import Step, play
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
 from topo.graphs import components
-from topo.table import Shown, Table
+from topo.table import Record, Shown, Table
 
 
 @dataclass(frozen=True)
-class JobTime:
+class JobTime(Record):
     """How long a job takes on paths of one kind."""
 
     job: str
@@ -58,10 +57,6 @@ class BesideAdaptive(Shown):
         jobs = list(dict.fromkeys(row.job for row in self.rows))
         rows = sorted(self.rows, key=lambda row: jobs.index(row.job))
         return Table.of(title, rows, "job", "paths", ("time_s", "time", "s", "time"), ("lost", "lost flows"))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the times as plain values, ready for JSON."""
-        return {"groups": self.groups, "rows": [vars(row) for row in self.rows]}
 
 
 def play_beside_adaptive(
@@ -153,10 +148,9 @@ class _Flows:
     """The flows of a workload between end ports."""
 
     def __init__(self, network: Network, workload: Workload) -> None:
-        fabric, flows = network.fabric, workload.flows
-        end_of = np.concatenate([np.arange(fabric.n_end_ports, dtype=np.int32), workload.devices.end_port])
-        self.network, self.workload = network, workload
-        self.source, self.dest = end_of[flows.src], end_of[flows.dst]
+        self.network, self.workload = network.with_devices(workload.devices), workload
+        end_of = self.network.end_of
+        self.source, self.dest = end_of[workload.flows.src], end_of[workload.flows.dst]
         self.between = self.source != self.dest
 
     def apart(self, left: Fabric) -> NDArray[np.bool_]:
@@ -169,7 +163,7 @@ class _Flows:
     def over(self, tables: RoutingTables, left: Fabric) -> NDArray[np.bool_]:
         """Return which go over a cable that is down."""
         flows = self.workload.flows
-        network = replace(self.network, tables=tables).with_devices(self.workload.devices)
+        network = replace(self.network, tables=tables)
         routes = network.routes(flows.src, flows.dst, flows.sl)
         dead = np.zeros(len(network.capacity_bytes_s), bool)
         dead[: left.n_ports] = left.peer != self.network.fabric.peer

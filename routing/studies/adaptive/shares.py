@@ -18,19 +18,18 @@ at least
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from routing.hashed import SPRAY, Hashed, PortGroups
-from routing.quality.figures import bisections, fair_rates, permutations, shifts
+from routing.quality.figures import fair_rates, shifts
 from routing.routed import Routed
 from routing.studies.adaptive.tables import AdaptiveTables
-from routing.studies.hashing import hashed_rates, hashed_shares
+from routing.studies.hashing import hashed_rates, hashed_shares, patterns
 from routing.tables import select_endpoints, tree_order
 from topo.errors import RoutingError
 from topo.fabric import Fabric, frozen
@@ -118,67 +117,51 @@ def compare_shares(routed: Routed, groups: AdaptiveTables, *, limit: int = MOST_
     >>> from routing.studies import adaptive
     >>> routed = routing.route(topo.preset("lab-20").fabric)
     >>> shares = adaptive.compare_shares(routed, adaptive.legal_tables(routed))
-    >>> [(row.pattern, row.spread) for row in shares.rows][:2]
-    [('random halves', 1.0), ('random permutations', 1.0)]
+    >>> [(row.pattern, f"{row.spread:.2f}") for row in shares.rows][:2]
+    [('random halves', '1.00'), ('random permutations', '1.00')]
     """
     fabric = routed.fabric
     ranks = tree_order(fabric, select_endpoints(fabric, routed.tables, "hca"))
     ranks = ranks[fabric.end_switch[ranks] >= 0]
     if len(ranks) < 2:
         raise RoutingError(f"found {len(ranks)} hosts with a LID; expected at least two, for flows between them")
-    draw: dict[str, Callable[[int], NDArray[np.int32]]] = {
-        "random halves": lambda n: bisections(n, PHASES, np.random.default_rng(0)),
-        "random permutations": lambda n: permutations(n, PHASES, np.random.default_rng(0)),
-        "shifts": lambda n: shifts(n, PHASES),
-    }
     ports = groups.groups(fabric)
-    rows = [_row(pattern, routed, ports, ranks, phases(len(ranks)), limit) for pattern, phases in draw.items()]
+    rows = [_row(*pattern, routed, ports, ranks, limit) for pattern in patterns(len(ranks), PHASES, 0)]
     every = ranks[::8]
     if len(every) > 2:
-        rows.append(_row("shifts of every 8th host", routed, ports, every, shifts(len(every), PHASES), limit))
+        rows.append(_row("shifts of every 8th host", shifts(len(every), PHASES), routed, ports, every, limit))
     return Shares(tuple(rows))
 
 
 def _row(
-    pattern: str,
-    routed: Routed,
-    groups: PortGroups,
-    ranks: NDArray[np.int32],
-    phases: NDArray[np.int32],
-    limit: int,
+    pattern: str, phases: NDArray[np.int32], routed: Routed, groups: PortGroups, ranks: NDArray[np.int32], limit: int
 ) -> Share:
     phases = phases[(phases >= 0).any(axis=1)]
     mean, least = fair_rates(routed, ranks, frozen(phases))
     hashed = Hashed(routed.fabric, SPRAY, groups=groups)
-    found = [_play(hashed, ranks, partners, limit) for partners in phases]
+    rates, least_of, most_of = zip(*(play_phase(hashed, ranks, partners, limit) for partners in phases), strict=True)
     return Share(
         pattern,
         static=float(mean.mean()),
-        spread=float(np.mean([phase.rates.mean() for phase in found])),
+        spread=float(np.mean([rate.mean() for rate in rates])),
         static_least=float(least.mean()),
-        at_least=float(np.mean([phase.at_least for phase in found])),
-        spread_least=float(np.mean([phase.rates.min() for phase in found])),
-        at_most=float(np.mean([phase.at_most for phase in found])),
+        at_least=float(np.mean(least_of)),
+        spread_least=float(np.mean([rate.min() for rate in rates])),
+        at_most=float(np.mean(most_of)),
     )
 
 
-class _Phase(NamedTuple):
-    """Rates of a phase, as shares of what the flows' own two links allow; the bounds are those of the slowest flow."""
-
-    rates: NDArray[np.float64]
-    at_least: float
-    at_most: float
-
-
-def _play(hashed: Hashed, ranks: NDArray[np.int32], partners: NDArray[np.int32], limit: int) -> _Phase:
+def play_phase(
+    hashed: Hashed, ranks: NDArray[np.int32], partners: NDArray[np.int32], limit: int
+) -> tuple[NDArray[np.float64], float, float]:
+    """Return the rates of a phase as shares of what own links allow, and that of the slowest: at least, at most."""
     fabric, sends = hashed.fabric, np.flatnonzero(partners >= 0)
     rates = hashed_rates(hashed, ranks, partners)
     spread = Spread.of(hashed, ranks[sends], ranks[partners[sends]])
     own = np.minimum(fabric.rate_gbps[fabric.port_of(spread.source)], fabric.rate_gbps[fabric.port_of(spread.dest)])
     least = own.copy()
     np.minimum.at(least, spread.flow, (fabric.rate_gbps / spread.worst(np.ones(len(own))).clip(1))[spread.channel])
-    most = spread.best(own, float(rates.min()), limit)
-    return _Phase(rates, float((least / own).min()), min(1.0, most))
+    return rates, float((least / own).min()), min(1.0, spread.best(own, float(rates.min()), limit))
 
 
 @dataclass(frozen=True, eq=False)

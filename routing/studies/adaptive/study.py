@@ -181,8 +181,8 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     --------
     >>> import topo, routing
     >>> study = routing.studies.adaptive.study_adaptive(routing.route(topo.preset("lab-20").fabric))
-    >>> [(row.kind, row.lanes, row.max_load) for row in study.rows]
-    [('tables', 1, 11.0), ('legal', 1, 6.05), ('shortest', 1, 6.05)]
+    >>> [(row.kind, row.lanes, f"{row.max_load:.2f}") for row in study.rows]
+    [('tables', 1, '11.00'), ('legal', 1, '6.05'), ('shortest', 1, '6.05')]
     """
     fabric, proof = Routed.given(routed).fabric, prove(routed)
     escape = prove(routed, "all")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +42,8 @@ def beside_adaptive(routed: Routed) -> Routed:
     --------
     >>> import topo, routing
     >>> routed = routing.studies.adaptive.beside_adaptive(routing.route(topo.preset("lab-20").fabric))
-    >>> [(row.engine, row.jobs) for row in routed.candidates[-3:-1]]
-    [('adaptive, 2 roots, split evenly', 1.0), ('the same, at most', 1.0)]
+    >>> [(row.engine, f"{row.jobs:.2f}") for row in routed.candidates[-3:-1]]
+    [('adaptive, 2 roots, split evenly', '1.00'), ('the same, at most', '1.00')]
     """
     judge = Judge(routed.fabric, routed.tables.lid)
     rows = routed.candidates or (judge.judge(routed.tables),)
@@ -64,7 +63,7 @@ def _rows(routed: Routed, judge: Judge, tables: AdaptiveTables, said: str) -> tu
 
     bisection, shifts = mean_rates(fabric, routed.tables, rates)
     proof = prove_adaptive(fabric, tables)
-    jobs = [_rates_of(job, hashed) for job in _jobs(judge, hashed)]
+    jobs = list(_rates_of_jobs(judge, hashed))
     unknown = Candidate("", longest=proof.max_hops, fullest=None, bisection=None, shifts=None)
     split = replace(unknown, fullest=proof.fullest, bisection=bisection, shifts=shifts)
     names = (f"adaptive, {said}, split evenly", "the same, at most", "the same, at least")
@@ -76,21 +75,11 @@ def _rows(routed: Routed, judge: Judge, tables: AdaptiveTables, said: str) -> tu
     return tuple(rows)
 
 
-class _Job(NamedTuple):
-    """Flows of an all-to-all between switches."""
+def _rates_of_jobs(judge: Judge, hashed: Hashed) -> Iterator[tuple[float, float, float]]:
+    """Yield the rate of each job by which engines are judged, as a share of its hosts' links: even, at most, at least.
 
-    source: NDArray[np.int32]
-    """(n,) an end port at the switch where each begins."""
-    dest: NDArray[np.int32]
-    """(n,) one of those to which packets may take the same ports."""
-    flow: NDArray[np.float64]
-    """(n,) how many of them."""
-    alone: float
-    """What the fullest of its hosts' own links carries."""
-
-
-def _jobs(judge: Judge, hashed: Hashed) -> Iterator[_Job]:
-    """Yield the jobs by which engines are judged, with flows of one way together."""
+    Flows from one switch to end ports to which packets may take the same ports are one.
+    """
     fabric, samples, problem = hashed.fabric, judge.search.problem.samples, judge.search.problem
     ends = fabric.ends()
     ends = ends[hashed.groups.row[ends] >= 0]
@@ -99,23 +88,15 @@ def _jobs(judge: Judge, hashed: Hashed) -> Iterator[_Job]:
     of_row[hashed.groups.row[ends]] = ends
     row_of_lid = np.full(int(judge.lids.max()) + 1, -1, np.int32)
     row_of_lid[judge.lids[ends]] = hashed.groups.row[ends]
-    row = np.repeat(row_of_lid[samples.lid], np.diff(samples.indptr))
+    row = np.repeat(row_of_lid[samples.lid], np.diff(samples.indptr)).astype(np.int64)
+    fastest = float(fabric.rate_gbps[fabric.inner].max(initial=1.0))
+    slow = fastest / np.where(fabric.rate_gbps > 0, fabric.rate_gbps, np.inf)
     for number in np.flatnonzero(problem.alone):
-        mine = samples.sample == number
-        key = row[mine].astype(np.int64) * fabric.n_switches + samples.sender[mine]
-        ways, which = np.unique(key, return_inverse=True)
-        to, sender = np.divmod(ways, fabric.n_switches)
+        mine, alone = samples.sample == number, float(problem.alone[number])
+        ways, which = np.unique(row[mine] * fabric.n_switches + samples.sender[mine], return_inverse=True)
         flow = np.asarray(np.bincount(which.ravel(), samples.flow[mine], len(ways)), np.float64)
-        yield _Job(at_switch[sender], of_row[to], flow, float(problem.alone[number]))
-
-
-def _rates_of(job: _Job, hashed: Hashed) -> tuple[float, float, float]:
-    """Return the rate of a job as a share of its hosts' links: split evenly, at most, and at least."""
-    spread, rate = Spread.of(hashed, job.source, job.dest), hashed.fabric.rate_gbps
-    fastest = float(rate[hashed.fabric.inner].max(initial=1.0))
-    slow = fastest / np.where(rate > 0, rate, np.inf)
-    even, worst = (float((load * slow).max(initial=0.0)) for load in (spread.even(job.flow), spread.worst(job.flow)))
-    if not even:
-        return 1.0, 1.0, 1.0
-    best = 1 / spread.best(job.flow * fastest, 1 / even, JOB_VARIABLES)
-    return job.alone / max(job.alone, even), job.alone / max(job.alone, best), job.alone / max(job.alone, worst)
+        to, sender = np.divmod(ways, fabric.n_switches)
+        spread = Spread.of(hashed, at_switch[sender], of_row[to])
+        even, worst = (float((load * slow).max(initial=0.0)) for load in (spread.even(flow), spread.worst(flow)))
+        best = 1 / spread.best(flow * fastest, 1 / even, JOB_VARIABLES) if even else 0.0
+        yield alone / max(alone, even), alone / max(alone, best), alone / max(alone, worst)

@@ -386,7 +386,11 @@ def test_a_missing_cable_is_named_without_a_plan(tmp_path, capsys) -> None:
     assert said in " ".join((said_by_verify.out + said_by_verify.err).split())
 
 
-def test_adaptive_routing_has_rows_beside_the_engines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adaptive_routing_has_rows_beside_the_engines(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import jsonschema
+
     lab = str(config_root() / "lab-20.yaml")
     assert run(["route", lab, "-o", str(tmp_path / "out"), "--compare", "adaptive"]) == 0
     said = capsys.readouterr().out
@@ -394,3 +398,6 @@ def test_adaptive_routing_has_rows_beside_the_engines(tmp_path: Path, capsys: py
     rows = json.loads((tmp_path / "out" / "plan.json").read_text())["subnets"][0]["candidates"]
     assert [row["engine"] for row in rows][-2:] == ["the same, at most", "the same, at least"]
     assert rows[-1]["shifts"] is None and rows[-1]["jobs"] < rows[-2]["jobs"]
+    assert "score" in rows[0] and "score" not in rows[-1]
+    schema = json.loads((repository / "plan" / "plan.schema.json").read_text())
+    jsonschema.validate(json.loads((tmp_path / "out" / "plan.json").read_text()), schema)

@@ -18,7 +18,7 @@ from routing.hashed import SPRAY, Hashed
 from routing.quality.figures import shifts
 from routing.studies import hashed_rates
 from routing.studies.adaptive import AdaptiveTables, Spread, compare_shares, legal_tables
-from routing.studies.adaptive.shares import MOST_VARIABLES, PHASES, _play
+from routing.studies.adaptive.shares import MOST_VARIABLES, PHASES, play_phase
 from topo.fabric import Fabric
 
 
@@ -118,7 +118,7 @@ def test_bounds_hold_for_every_choice_and_the_best_is_that_of_a_program_over_all
     if not len(sends):
         return
     hashed = Hashed(fabric, SPRAY, groups=groups.groups(fabric))
-    phase = _play(hashed, ranks, partners, MOST_VARIABLES)
+    rates, least, most = play_phase(hashed, ranks, partners, MOST_VARIABLES)
     source, dest = ranks[sends], ranks[partners[sends]]
     own = np.minimum(fabric.rate_gbps[fabric.port_of(source)], fabric.rate_gbps[fabric.port_of(dest)])
     ways = [ways_of(fabric, groups, int(a), int(b)) for a, b in zip(source, dest, strict=True)]
@@ -131,8 +131,8 @@ def test_bounds_hold_for_every_choice_and_the_best_is_that_of_a_program_over_all
     equal[:, -1] = -own
     best = linprog([0.0] * len(variables) + [-1.0], capacity, fabric.rate_gbps, equal, np.zeros(len(sends)),
                    bounds=[(0, None)] * len(variables) + [(0, 1)])  # fmt: skip
-    assert phase.at_most == pytest.approx(-best.fun, rel=1e-5)
-    assert phase.at_least <= phase.rates.min() * (1 + 1e-9) <= phase.at_most * (1 + 1e-5)
+    assert most == pytest.approx(-best.fun, rel=1e-5)
+    assert least <= rates.min() * (1 + 1e-9) <= most * (1 + 1e-5)
     for _ in range(5):  # one way for each flow, drawn: what each gets is at least the bound
         chosen = [some[int(rng.integers(len(some)))] for some in ways]
         load, left = np.zeros(fabric.n_ports), dict(enumerate(chosen))
@@ -147,8 +147,8 @@ def test_bounds_hold_for_every_choice_and_the_best_is_that_of_a_program_over_all
             for flow in done:
                 rate[flow] = level
                 free[left.pop(flow)] -= level
-        assert (rate / own).min() >= phase.at_least * (1 - 1e-9)
-        assert (rate / own).min() <= phase.at_most * (1 + 1e-5)
+        assert (rate / own).min() >= least * (1 - 1e-9)
+        assert (rate / own).min() <= most * (1 + 1e-5)
 
 
 def test_the_worst_choice_sends_all_flows_of_a_leaf_over_one_cable_and_cuts_stand_in_for_the_program() -> None:
