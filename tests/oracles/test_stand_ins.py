@@ -104,7 +104,7 @@ def test_a_room_too_small_for_them_is_refused_and_together_they_fit_and_the_verd
         _ = topo.parse(spec | {"floor": floor}).layout
     for more, racks, line in (
         ({"stand_ins": "together"}, 3, "one rack parts 28 pairs of other servers (`floor.stand_ins: apart`)"),
-        ({"racks_per_row": 4}, 4, "any one switch, link or rack may fail"),
+        ({"racks_per_row": 4}, 4, "any one switch, link, rack or feed may fail"),
     ):
         found = plan.check(topo.parse(spec | {"floor": floor | more}))
         assert found.layout is not None

@@ -46,7 +46,8 @@ def choose_roots(routed: Routed) -> tuple[NDArray[np.intp], AdaptiveProof]:
     fabric = routed.fabric
     joints = np.flatnonzero(fabric.role[: fabric.n_switches] == Role.JOINT)
     found = []
-    for several in ([tree_tops(fabric)], [joints], joints[:, None]):
+    tops = tree_tops(fabric)
+    for several in ([tops if len(tops) else np.arange(fabric.n_switches)], [joints], joints[:, None]):
         found += [
             (roots, prove_adaptive(fabric, updown_tables(fabric, routed.tables, roots)))
             for roots in several
