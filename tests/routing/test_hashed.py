@@ -96,15 +96,13 @@ def test_spraying_divides_as_a_split_over_groups_of_all_shortest_next_hops(seed:
     inner = set(fabric.inner.tolist())
     for a, b, used in zip(src, dst, by_pair(Hashed(fabric, SPRAY), src, dst), strict=True):
         hops = nx.single_source_shortest_path_length(graph, int(fabric.end_switch[b]))
-        expected: dict[int, float] = defaultdict(float)
-
-        def go(here: int, part: float, hops: dict[int, int] = hops, expected: dict[int, float] = expected) -> None:
+        expected: dict[int, float] = {}
+        part = dict.fromkeys(hops, 0.0) | {int(fabric.end_switch[a]): 1.0}
+        for here in sorted(hops, key=lambda one: -hops[one]):
             ports = [p for p in fabric.ports_of(here) if p in inner and hops[int(fabric.peer_node[p])] < hops[here]]
-            for port in ports:
-                expected[port] += part / len(ports)
-                go(int(fabric.peer_node[port]), part / len(ports))
-
-        go(int(fabric.end_switch[a]), 1.0)
+            for port in ports if part[here] else []:
+                expected[port] = part[here] / len(ports)
+                part[int(fabric.peer_node[port])] += part[here] / len(ports)
         assert {c: s for c, s in used.items() if c in inner} == pytest.approx(expected)
 
 

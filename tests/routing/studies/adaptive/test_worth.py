@@ -3,12 +3,13 @@
 from collections import defaultdict
 from fractions import Fraction
 
+import networkx as nx
 import numpy as np
 import pytest
 
 import routing
 from helpers.random_fabrics import draw
-from helpers.strategies import seeds
+from helpers.strategies import nightly
 from helpers.trees import grow_tree
 from routing.engines.judge import Judge
 from routing.studies.adaptive import AdaptiveTables, beside_adaptive, manager_groups
@@ -17,20 +18,24 @@ from topo.fabric import Fabric
 
 def parts(fabric: Fabric, groups: AdaptiveTables, near: int, lid: int, home: int) -> dict[int, Fraction]:
     """The part of a flow over each channel, switch by switch."""
-    found, allowed = defaultdict(Fraction), groups.allowed(fabric, 0, np.array([lid]))[0]
-
-    def go(here: int, part: Fraction) -> None:
-        ports = [port for port in fabric.ports_of(here) if allowed[port]] if here != home else []
-        for port in ports:
-            found[port] += part / len(ports)
-            go(int(fabric.peer_node[port]), part / len(ports))
-
-    go(near, Fraction(1))
+    found: dict[int, Fraction] = {}
+    allowed = groups.allowed(fabric, 0, np.array([lid]))[0]
+    graph = nx.MultiDiGraph()
+    graph.add_node(near)
+    for port in fabric.inner[allowed[fabric.inner]].tolist():
+        if fabric.port_node[port] != home:
+            graph.add_edge(int(fabric.port_node[port]), int(fabric.peer_node[port]), port)
+    part = defaultdict(Fraction, {near: Fraction(1)})
+    for here in nx.topological_sort(graph):
+        ways = list(graph.out_edges(here, keys=True))
+        for _, there, port in ways if part[here] else []:
+            found[port] = part[here] / len(ways)
+            part[there] += part[here] / len(ways)
     return found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("seed", [2, *map(nightly, (0, 1, 3, 4, 5))])  # 2 is small
 def test_jobs_and_the_fullest_link_are_those_of_pairs_counted_one_by_one(seed: int) -> None:
     routed = routing.route(draw(seed), "balanced", lanes=1)
     fabric, lid = routed.fabric, routed.tables.lid
