@@ -128,7 +128,7 @@ def play_beside_adaptive(
     add("adaptive, split evenly", spread := hashed(network.fabric), none, network.fabric)
     add("adaptive, one port a flow by a hash", hashed(network.fabric, 1), none, network.fabric)
     for number, job in enumerate(workload.jobs):
-        rows.append(JobTime(job.spec.name, "no choice of these ports is faster than", flows.least_s(number, spread)))
+        rows.append(JobTime(job.spec.name, "no such choice of ports is faster than", flows.least_s(number, spread)))
     if down is None:
         return BesideAdaptive(groups, tuple(rows))
     left = network.fabric.without(down)

@@ -609,7 +609,7 @@ def test_adaptive_routing_stands_beside_static_tables_whole_and_with_a_link_down
     assert run(["simulate", str(LAB), *words, "--down", "leaf0:21"]) == 0
     told = capsys.readouterr().out
     assert "static tables beside adaptive routing (groups of 2 roots)" in told
-    assert "1 cable down: static, before repair" in told and "no choice of these ports is faster than" in told
+    assert "1 cable down: static, before repair" in told and "no such choice of ports is faster than" in told
     found = simulate(capsys, LAB, *words)
     assert [row["paths"] for row in found["adaptive"]["rows"]][:2] == ["static", "adaptive, split evenly"]
     assert found["adaptive"]["rows"][0]["time_s"] == pytest.approx(found["makespan_s"])
