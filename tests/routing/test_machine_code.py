@@ -60,7 +60,9 @@ def write_callee(folder: Path, number: int) -> None:
 def run(folder: Path, *, room: int = -1, says: str = "", **variables: str) -> list[int]:
     """Return what the kernel says in a process of its own, and how often its code was there already."""
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    environment |= {"PYTHONPATH": os.pathsep.join([str(folder.parent), *sys.path]), **variables}
+    # Without bytecode of Python's own, which is stale where a file changes within a second and keeps its size.
+    environment |= {"PYTHONPATH": os.pathsep.join([str(folder.parent), *sys.path]), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= variables
     command = [sys.executable, "-c", PROGRAM, str(room)]
     done = subprocess.run(command, env=environment, cwd=folder.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
