@@ -196,7 +196,7 @@ class _Hands:
             guid[node] = int(guid[node]) >> 40 << 40 | int(self.rng.integers(1 << 40))
         moved = np.flatnonzero(guid != plan.node_guid)
         for node in moved.tolist():
-            port_guid[plan.port_offset[node] : plan.port_offset[node + 1]] = guid[node]
+            port_guid[plan.ports_of(node)] = guid[node]
         names = tuple(plan.names[node] for node in self.node.tolist())
         return replace(plan, peer=self.peer, width=self.width, names=names, node_guid=guid, port_guid=port_guid)
 
@@ -222,8 +222,8 @@ class _Hands:
 
     def free(self, switch: int) -> int | None:
         """Return a port of a switch that is free and stays so."""
-        first, end = self.plan.port_offset[switch : switch + 2].tolist()
-        free = [port for port in range(first, end) if self.plan.peer[port] < 0 and port not in self.touched]
+        ports = self.plan.ports_of(switch)
+        free = [port for port in ports if self.plan.peer[port] < 0 and port not in self.touched]
         if not free:
             return None
         self.touched.add(port := int(self.rng.choice(free)))
@@ -235,21 +235,19 @@ class _Hands:
         None if faults took a third of all switches as a whole: then there would be room for no other fault.
         """
         whole = len(self.replaced) + np.count_nonzero(self.node != np.arange(len(self.node)))
-        return (
-            []
-            if 3 * whole >= self.plan.n_switches
-            else [
-                node
-                for node in self.rng.permutation(switches).tolist()
-                if "/" not in self.plan.label(node)
-                and not self.touched & set(range(*self.plan.port_offset[node : node + 2].tolist()))
-            ]
-        )
+        if 3 * whole >= self.plan.n_switches:
+            return []
+        drawn = self.rng.permutation(switches).tolist()
+        return [
+            node
+            for node in drawn
+            if "/" not in self.plan.label(node) and self.touched.isdisjoint(self.plan.ports_of(node))
+        ]
 
     def seize(self, *nodes: int) -> list[int]:
         """Let nothing else touch some nodes; return the first port of each."""
         for node in nodes:
-            self.touched |= set(range(*self.plan.port_offset[node : node + 2].tolist()))
+            self.touched.update(self.plan.ports_of(node))
         return [int(self.plan.port_offset[node]) for node in nodes]
 
     def swap(self) -> list[int]:
@@ -318,10 +316,9 @@ class _Hands:
     def exchange(self) -> list[int]:
         """Mount two leaves in each other's place."""
         leaves = self.untouched(np.flatnonzero(self.plan.level[: self.plan.n_switches] == 1))
-        offset, peers = self.plan.port_offset, self.plan.peer_node
         for a, b in pairwise(leaves):
-            ports = slice(*offset[a : a + 2])
-            if len(peers[ports]) == offset[b + 1] - offset[b] and b not in peers[ports]:
+            ports = self.plan.ports_of(a)
+            if len(ports) == len(self.plan.ports_of(b)) and b not in self.plan.peer_node[ports]:
                 self.node[[a, b]] = b, a
                 return self.seize(a, b)
         return []
