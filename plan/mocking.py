@@ -128,7 +128,7 @@ def mock(
     if unknown := [kind for kind in kinds if kind not in FAULTS]:
         raise HeddleError(f"kinds: found {unknown[0]!r}; expected one of {', '.join(FAULTS)}")
     if output is not None:
-        check_replaceable(Path(output), *([] if isinstance(fabric, Fabric) else [Path(fabric)]))
+        check_replaceable(Path(output), *([] if isinstance(fabric, Fabric) else [Path(fabric)]), keep_plan=True)
     planned = fabric if isinstance(fabric, Fabric) else read_fabric_argument(Path(fabric))
     hands = _Hands(planned, np.random.default_rng(seed), hosts)
     for _ in range(TRIES * faults):

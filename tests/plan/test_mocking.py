@@ -72,3 +72,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert [one["fault"] for one in document["faults"]] == ["missing"] * 3
     assert run(["diff", str(tmp_path / "x/planned.ibnetdiscover"), str(tmp_path / "x/fabric.ibnetdiscover")]) == 1
     assert "3 missing" in capsys.readouterr().out
+    assert run(["mock", SPEC, "-o", str(tmp_path / "x"), "--faults", "1", "--seed", "1"]) == 0  # a mock may be replaced
+
+
+def test_no_plan_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["build", SPEC, "-o", str(tmp_path / "plan")]) == 0
+    before = (tmp_path / "plan" / "plan.json").read_bytes()
+    assert run(["mock", SPEC, "-o", str(tmp_path / "plan")]) == 2
+    assert "name another place" in capsys.readouterr().err
+    assert (tmp_path / "plan" / "plan.json").read_bytes() == before
