@@ -110,6 +110,8 @@ class Hashed(Shown):
     """(T, S) hops from each switch to each switch with hosts, `UNREACHED` for none; found when left out."""
     groups: PortGroups = ALL_SHORTEST
     """Ports to choose from, as InfiniBand's managers of adaptive routing give them: then ``hops`` do not count."""
+    first_pair: int = 0
+    """Number of the first queue pair: what tells the hashes of queue pairs apart."""
     lanes: LanePlan = ONE_LANE
     """One for all where no tables give others: Ethernet's classes of service are not in it."""
     policy: QosPolicy = field(default_factory=QosPolicy)
@@ -183,6 +185,42 @@ class Hashed(Shown):
         """Return the same with another seed of the hash."""
         return replace(self, seed=seed)
 
+    def one_by_one(self) -> tuple[Hashed, ...]:
+        """Return the same for each queue pair alone; for spraying one whose flows take one path."""
+        return tuple(replace(self, queue_pairs=1, first_pair=pair) for pair in range(max(1, self.queue_pairs)))
+
+    def next_hops(self) -> PortGroups:
+        """Return all shortest next hops as groups of ports.
+
+        Raises
+        ------
+        HeddleError
+            When they are more than the budget ``path-links``.
+        """
+        fabric, n = self.fabric, self.fabric.n_switches
+        out = np.flatnonzero(fabric.peer_node[: fabric.first_adapter_port] < n)
+        out = out[fabric.peer[out] >= 0].astype(np.int32)
+        here, there = fabric.port_node[out], fabric.peer_node[out]
+        group = np.full((len(self._homes), n), -1, np.int32)
+        counts: list[NDArray[np.int64]] = []
+        ports: list[Int32s] = []
+        n_groups = n_ports = 0
+        for row, hops in enumerate(self.hops):
+            nearer = (hops[there] == hops[here] - 1) & (hops[here] != UNREACHED)
+            switch, count = np.unique(here[nearer], return_counts=True)
+            group[row, switch] = np.arange(n_groups, n_groups + len(switch))
+            n_groups, n_ports = n_groups + len(switch), n_ports + int(count.sum())
+            if n_ports > PATH_LINKS.limit:
+                raise HeddleError(f"switches of {fabric.name} have too many next hops; expected {PATH_LINKS}")
+            counts.append(count)
+            ports.append(out[nearer])
+        home = fabric.end_switch
+        row_of = np.where(np.isin(home, self._homes), np.searchsorted(self._homes, home), -1).astype(np.int32)
+        row_of[:n] = -1
+        offset = np.append(0, np.cumsum(np.concatenate(counts or [np.zeros(0, np.int64)]))).astype(np.int32)
+        port = np.concatenate(ports or [np.zeros(0, np.int32)])
+        return PortGroups(frozen(row_of), frozen(group), frozen(offset), frozen(port))
+
     def why_not(self, source: int, dest: int) -> str:
         """Return why there is no path from an end port to another."""
         near, far = (self.fabric.label(int(self.fabric.end_node[end])) for end in (source, dest))
@@ -228,7 +266,7 @@ class Hashed(Shown):
         found = hash_paths(
             fabric.port_offset, fabric.peer, fabric.peer_node, self.hops, self.groups, self._bonds,
             frozen(src.astype(np.int32)), frozen(dst.astype(np.int32)),
-            self.queue_pairs, key, frozen(salt), PATH_LINKS.limit,
+            self.queue_pairs, self.first_pair, key, frozen(salt), PATH_LINKS.limit,
         )  # fmt: skip
         if len(found[1]) > PATH_LINKS.limit:
             raise HeddleError(
@@ -299,7 +337,7 @@ def _add(
 @kernel
 def hash_paths(
     port_offset: Int32s, peer: Int32s, peer_node: Int32s, hops: NDArray[np.int16], groups: PortGroups, bonds: Bonds,
-    src: Int32s, dst: Int32s, queue_pairs: int, key: int, salt: NDArray[np.int64], most: int,
+    src: Int32s, dst: Int32s, queue_pairs: int, first_pair: int, key: int, salt: NDArray[np.int64], most: int,
 ) -> tuple[NDArray[np.int64], Int32s, NDArray[np.float64]]:  # fmt: skip
     """Follow next hops from end port to end port, at each switch by a hash, or over all of them evenly.
 
@@ -316,6 +354,8 @@ def hash_paths(
         End ports.
     queue_pairs : int
         Paths of each pair; `SPRAY` for all of them.
+    first_pair : int
+        Number of the first of them.
     key : int
         32 bits that decide the hash of a flow.
     salt : (S + 1,) int64
@@ -354,7 +394,7 @@ def hash_paths(
         known = 0
         flow = _mix(_mix(key ^ source) ^ dest)
         for path in range(max(queue_pairs, 1)):
-            own = _mix(flow ^ path)
+            own = _mix(flow ^ (first_pair + path))
             part[n_switches] = 1.0 / max(queue_pairs, 1)
             current[0], count = n_switches, 1
             for left in range(distance + 1, -1, -1):  # links to go beyond the one that is taken, at most

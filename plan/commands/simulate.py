@@ -77,6 +77,11 @@ SHOWN_CLASSES = 12
     help="Packets: how many of a message may be on their way; 0 for no limit [as many as fill its path].",
 )
 @click.option(
+    "--control",
+    type=click.Choice(["none", "infiniband", "dcqcn"]),
+    help="Packets: congestion control [dcqcn on Ethernet, none on InfiniBand].",
+)
+@click.option(
     "--adaptive",
     is_flag=True,
     help="Show static tables and adaptive routing side by side, with what is --down before and after repair. With "
@@ -117,7 +122,9 @@ def simulate(
     ibnetdiscover with its --tables. Fluid flows have exact fair rates and no queues; --engine packets also simulates
     queues and head-of-line blocking. Exit status 1: deadlock.
     """
-    model = {name: options.pop(name) for name in ("inputs", "buffer_bytes", "packet_bytes", "window_packets")}
+    model = {
+        name: options.pop(name) for name in ("inputs", "buffer_bytes", "packet_bytes", "window_packets", "control")
+    }
     model = {name: value for name, value in model.items() if value is not None}
     if engine == "packets":
         model["adaptive"] = options.pop("adaptive")
@@ -133,6 +140,11 @@ def simulate(
     with progress(quiet=as_json) as step:
         from plan import simulation
         from simulate import PacketModel
+        from simulate.engines import CongestionControl, Dcqcn
+
+        if "control" in model:
+            kinds = {"none": CongestionControl(mark_at=0), "infiniband": CongestionControl(), "dcqcn": Dcqcn()}
+            model["control"] = kinds[model["control"]]
 
         played = simulation.simulate(
             fabric,

@@ -4,6 +4,7 @@
 ``Finished``  a flow that has ended
 ``Timeline``  load of each link over time
 ``CongestionControl``  marks on packets that slow their sources down
+``Dcqcn``  the same of RoCE: marks set the rate of a flow
 ``Congestion``  what packets met: where they waited, how long they took
 ``Saturation``  the result of `simulate.find_saturation`
 ``Deadlock``  a cycle of full buffers

@@ -312,5 +312,11 @@ class FlowBook(Engine):
         table = self.network.routes(src, dst, sl)
         route = table.route + np.int32(self._n_routes)
         self._unlisted.append((self._key(src.astype(np.int64), dst, sl.astype(np.int64)), route))
-        self._add_table(table)
+        self._add_paths(table, src, dst, sl)
         return route
+
+    def _add_paths(
+        self, table: RouteTable, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]
+    ) -> None:
+        """Add the routes of pairs of ends."""
+        self._add_table(table)

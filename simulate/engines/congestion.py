@@ -33,6 +33,10 @@ class Congestion(Frozen, Shown):
     """(L, R) how long packets stood before each resource because the buffer behind it was full."""
     waited_s: NDArray[np.float64]
     """(L, R) how long first packets of inputs waited for it, whatever the reason, summed over inputs."""
+    pauses: NDArray[np.int64]
+    """(L, R) how often the buffer behind it paused the sender; 0 where credits do that."""
+    marked: int
+    """Packets marked for congestion."""
     latency_packets: NDArray[np.int64]
     """Packets by latency, from the first bit sent to the last bit received: bin b holds latencies of
     ``(16 + b % 16) << (b // 16 - 1)`` ticks up to those of the next bin, the first 32 one tick each."""
@@ -48,6 +52,9 @@ class Congestion(Frozen, Shown):
     def table(self) -> Table:
         """What the engine was, and the latencies of packets."""
         figures: dict[str, str | int] = {"engine": self.model, "hops": self.hops}
+        if self.pauses.any() or self.marked:
+            paused = np.count_nonzero(self.pauses.any(axis=0))
+            figures |= {"packets marked": self.marked, "pauses": int(self.pauses.sum()), "links paused": paused}
         for percent in LATENCY_PERCENTILES:
             figures[f"latency of packets, {percent:g} %"] = format_seconds(self.latency_s(percent))
         return Table.of_rows("packets", ("figure", "value"), figures.items())
@@ -55,7 +62,8 @@ class Congestion(Frozen, Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
         latency = {f"p{percent:g}": self.latency_s(percent) for percent in LATENCY_PERCENTILES}
-        return {"model": self.model, "hops": self.hops, "latency_s": latency}
+        pauses = {"pauses": int(self.pauses.sum()), "links_paused": int(np.count_nonzero(self.pauses.any(axis=0)))}
+        return {"model": self.model, "hops": self.hops, "latency_s": latency, "marked": self.marked, **pauses}
 
     def latency_s(self, percent: float) -> float:
         """Return the latency that so many of a hundred packets do not exceed, to a sixteenth; 0 for no packets."""

@@ -8,21 +8,21 @@ has left. Nothing is added by formula: head-of-line blocking, trees of saturatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, isfinite
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.hashed import ALL_SHORTEST, Hashed
+from routing.hashed import ALL_SHORTEST, Hashed, PortGroups
 from routing.routed import Routed
 from routing.studies.adaptive.study import legal_tables
 from simulate.engines.base import CONNECTION, FIRST_BIN_S, UNUSED, WAIT, Finished, FlowBook, Progress
 from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.engines.packets import steps as kernel
-from simulate.engines.packets.control import OFF, CongestionControl
+from simulate.engines.packets.control import OFF, CongestionControl, Dcqcn
 from simulate.engines.packets.state import (
     CHANNEL,
     CLOCK,
@@ -55,6 +55,13 @@ FLOWLETS = 1 << 16
 INSTANTS_A_CALL = 10_000
 """Ticks between two reports of progress, and chances to stop interpreting: a call takes 16 us besides 150 ns for each
 of its ticks, more where they have several hops, so this costs 1 % at most (``benchmarks/timings/bench_calls.py``)."""
+
+PAUSE_BUFFER_S = 25e-6
+"""What a port and lane buffers before it is paused, as time on its link: an equal part of the 160 MB that the 64 ports
+of 800 Gb/s of NVIDIA's SN5600 share. Switches lend ports more while others need less, which is not in it."""
+RESUME_PACKETS = 2
+"""Places that must be free until a paused port sends on: the threshold is two packets below that of the pause in the
+DCQCN paper (section 4)."""
 
 BUFFER_BYTES = 8 * 4096
 """Default of a port and lane where its link needs no more: none is published, and docs/packets.md has bounds."""
@@ -106,8 +113,13 @@ class PacketModel(Brief):
     flowlet_s: float = 0.0
     """With adaptive routing, how long a flow must pause at a switch until it may take another port; 0 for each
     packet."""
-    control: CongestionControl | None = None
-    """Congestion control; off by default, as on Fire-Flyer 2."""
+    control: CongestionControl | Dcqcn | None = None
+    """Congestion control. By default off on InfiniBand, as on Fire-Flyer 2, and `Dcqcn` on Ethernet;
+    ``CongestionControl(mark_at=0)`` is none."""
+    pauses: bool | None = None
+    """Whether ports pause their senders (PFC), in place of credits: one that has no place left is told so at once, and
+    sends on when two are free again. By default on Ethernet, where buffers hold 25 us of their link and messages have
+    no windows unless they are given."""
     seed: int = 0
     """Of the choice among ports of equal load."""
 
@@ -134,21 +146,27 @@ class PacketModel(Brief):
         parts = [
             f"packets of {self.packet_bytes} bytes",
             f"inputs {self.inputs}",
-            "buffers that fill a link"
+            ("buffers of 25 us and pauses" if self.pauses else "buffers that fill a link")
             if self.buffer_bytes is None
             else f"{self.buffer_bytes} bytes of buffer a port and lane",
         ]
         if self.window_packets is None:
-            parts.append("windows that fill a path")
+            parts.append("no windows" if self.pauses else "windows that fill a path")
         else:
             parts.append(f"window of {self.window_packets}" if self.window_packets else "no windows")
         if self.adaptive:
             parts.append(f"adaptive routing by {'flowlet' if self.flowlet_s else 'packet'}")
-        parts += ["congestion control"] if self.control else []
+        parts += [self.control.label] if self.control and self.control.label else []
         return ", ".join(parts)
 
     def _brief(self) -> str:
         return self.label
+
+    def on(self, network: Network) -> PacketModel:
+        """Return the same with what the network decides where nothing is said."""
+        ethernet = isinstance(network.tables, Hashed) and not network.tables.is_grouped
+        pauses = ethernet if self.pauses is None else self.pauses
+        return replace(self, pauses=pauses, control=self.control or (Dcqcn() if ethernet else None))
 
     def __call__(self, network: Network, *, n_bins: int = 0) -> Packets:
         """Return the engine of a network."""
@@ -190,7 +208,7 @@ class Packets(FlowBook):
 
     def __init__(self, network: Network, model: PacketModel | None = None, *, n_bins: int = 0) -> None:
         super().__init__(network)
-        self.model = model or PacketModel()
+        self.model = (model or PacketModel()).on(network)
         self._now_s = 0.0
         self._route_rows = np.zeros(0, PACKET_ROUTE)
         self._queues: dict[tuple[int, int], int] = {}
@@ -211,12 +229,9 @@ class Packets(FlowBook):
 
     def _start(self) -> None:
         """Make the state of a network without flows."""
-        network, model, fabric, tables = self.network, self.model, self.network.fabric, self.network.tables
-        if isinstance(tables, Hashed):
-            raise HeddleError(
-                f"found packets on {fabric.name}, whose switches hash; expected forwarding tables, or fluid flows: "
-                "pauses and congestion control of Ethernet are not simulated"
-            )
+        network, model, fabric = self.network, self.model, self.network.fabric
+        groups, self._of_pair = self._choices()
+        chooses, n_paths = groups is not ALL_SHORTEST, max(1, len(self._of_pair))
         n, n_ports, n_lanes = len(network.capacity_bytes_s), fabric.n_ports, len(network.lane_weight)
         n_links = n * n_lanes
         plugged = fabric.peer >= 0
@@ -239,7 +254,10 @@ class Packets(FlowBook):
         else:
             held = 2 * channels["latency"][:n_ports] + credit_ticks + channels["full"][:n_ports]
             filled = np.minimum(-(-held // channels["full"][:n_ports]), MOST_PLACES)
-            places = np.maximum(filled, BUFFER_BYTES // model.packet_bytes)
+            least = BUFFER_BYTES / model.packet_bytes
+            if model.pauses:
+                least = np.clip(PAUSE_BUFFER_S / full_s[:n_ports], least, MOST_PLACES)
+            places = np.maximum(filled, np.floor(least).astype(np.int64))
         links["credits"], links["last"] = UNLIMITED, -1
         links["credits"][: n_ports * n_lanes] = np.repeat(places, n_lanes)
         self._places = links["credits"].astype(np.int64)
@@ -260,9 +278,8 @@ class Packets(FlowBook):
         wheel = 1 << min(16, max(11, (2 * longest).bit_length()))
         now = np.zeros(1, CLOCK)
         now["free"], now["random"], now["n_kept"] = -1, model.seed, -1
-        groups, row_of = ALL_SHORTEST, np.full(fabric.n_switches, -1, np.int32)
-        if model.adaptive:
-            groups = legal_tables(Routed(fabric, tables)).groups(fabric)
+        row_of = np.full(fabric.n_switches, -1, np.int32)
+        if chooses:
             known = fabric.ends()[groups.row[fabric.ends()] >= 0]
             row_of[fabric.end_switch[known]] = groups.row[known]
         self._rules = Rules(
@@ -274,11 +291,14 @@ class Packets(FlowBook):
             n_queues=self._n_fabric_queues,
             credit_ticks=credit_ticks,
             voq=model.inputs == "voq",
-            adaptive=model.adaptive,
+            adaptive=chooses,
+            sprays=not model.adaptive,
+            n_paths=n_paths,
+            resume=RESUME_PACKETS if model.pauses else 1,
             flowlet_ticks=ceil(model.flowlet_s / self.tick_s),
             mixed=len(np.unique(full[plugged.nonzero()])) > 1 or n > n_ports,
             control=model.control.rules(self.tick_s) if model.control else OFF,
-            repeats=not model.adaptive and model.control is None,
+            repeats=not (chooses or n_paths > 1 or model.pauses or (model.control and model.control.label)),
             limit_bytes=self._limit_bytes,
         )
         self._state = PacketState(
@@ -321,6 +341,27 @@ class Packets(FlowBook):
             flowlets=np.full((FLOWLETS if model.flowlet_s else 1, 3), -1, np.int64),
         )
         self._add_packets(4 * n)
+
+    def _choices(self) -> tuple[PortGroups, tuple[Network, ...]]:
+        """Return what switches choose from, and the network of each queue pair where a flow has several."""
+        fabric, tables = self.network.fabric, self.network.tables
+        if not isinstance(tables, Hashed):
+            return legal_tables(Routed(fabric, tables)).groups(fabric) if self.model.adaptive else ALL_SHORTEST, ()
+        if tables.is_grouped:
+            raise HeddleError(
+                f"found packets on {fabric.name} over the groups of a manager; expected its tables, and adaptive packets"
+            )
+        if self.model.adaptive and tables.is_random:
+            raise HeddleError(f"found adaptive packets on {fabric.name} with {tables.engine}; expected spraying")
+        if tables.is_random and tables.queue_pairs == 1:
+            return ALL_SHORTEST, ()
+        if tables.bond > 1:
+            raise HeddleError(
+                f"found packets on {fabric.name} over bonds with {tables.engine}; expected one queue pair a connection, "
+                "or fluid flows"
+            )
+        networks = tuple(replace(self.network, tables=one) for one in tables.one_by_one())
+        return ALL_SHORTEST if tables.is_random else tables.next_hops(), networks
 
     @property
     def _limit_bytes(self) -> int:
@@ -382,9 +423,9 @@ class Packets(FlowBook):
     def loads(self) -> NDArray[np.float64]:
         """Return the (R,) bytes that flows which have ended moved over each resource, times their use of it.
 
-        With adaptive routing, what all flows sent over each channel until now.
+        Where flows have several paths, what all sent over each channel until now.
         """
-        if not self.model.adaptive:
+        if not self._rules.adaptive and self._rules.n_paths == 1:
             return self._sent.copy()
         n, sent = self.network.fabric.n_ports, self._state.links["sent"].reshape(len(self._sent), -1).sum(axis=1)
         return np.concatenate([sent[:n], self._sent[n:]])
@@ -426,7 +467,7 @@ class Packets(FlowBook):
         if self._n_bins:
             quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
             self._bin_ticks = max(1, round(quick / self._n_bins / self.tick_s))
-        self._add_table(routes)
+        self._add_paths(routes, flows.src, flows.dst, flows.sl)
         self._enter(flows, routes.route, self._take(len(flows)), 0.0)
         while self._run(FOREVER - 1, False) == kernel.MORE:
             if progress is not None:
@@ -448,6 +489,8 @@ class Packets(FlowBook):
             sent_bytes=links["sent"].reshape(-1, n_lanes).T,
             stalled_s=by_lane["stalled"] * self.tick_s,
             waited_s=by_lane["waited"] * self.tick_s,
+            pauses=links["pauses"].reshape(-1, n_lanes).T,
+            marked=int(self._state.now["marked"][0]),
             latency_packets=self._state.histogram.copy(),
             tick_s=self.tick_s,
             bin_s=self._bin_ticks * self.tick_s,
@@ -590,7 +633,7 @@ class Packets(FlowBook):
         count = np.where(crosses, np.maximum(1, -(-size // packet)), 0)
         rows = np.zeros(len(places), FLOW)
         rows["connection"] = rows["behind"] = -1
-        for name in ("first", "exit", "home", "back", "window"):
+        for name in ("first", "exit", "home", "back", "window", "stride"):
             rows[name] = on[name]
         rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
         rows["latency"] = on["overhead"]
@@ -601,6 +644,13 @@ class Packets(FlowBook):
     def _ticks(self, time_s: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the first ticks that are not before times, but for rounding."""
         return np.ceil(np.minimum(time_s / self.tick_s, float(FOREVER // 4)) - 1e-6).astype(np.int64)
+
+    def _add_paths(
+        self, table: RouteTable, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]
+    ) -> None:
+        """Add the routes of pairs of ends, those of each queue pair behind those of the one before."""
+        for one in [network.routes(src, dst, sl) for network in self._of_pair] or [table]:
+            self._add_table(one)
 
     def _add_table(self, table: RouteTable) -> None:
         fabric, n_lanes = self.network.fabric, len(self.network.lane_weight)
@@ -637,6 +687,7 @@ class Packets(FlowBook):
             self._state.route_use[first : self._n_route_links] = 1.0
         self._n_routes += n_routes
         rows = np.full(n_routes, -1, PACKET_ROUTE)
+        rows["stride"] = n + n_routes
         rows["overhead"] = np.where(hops > 0, np.ceil(table.overhead_s / self.tick_s), 0)
         rows["first"] = first + table.offset[:-1] + np.arange(n_routes)
         rows["back"] = np.maximum(
@@ -645,7 +696,7 @@ class Packets(FlowBook):
         period = state.channels["full"][table.resource] * (table.use if len(table.use) else 1.0)
         longest = np.ones(n_routes)
         np.maximum.at(longest, of_route, period)
-        window = self.model.window_packets
+        window = 0 if self.model.pauses and self.model.window_packets is None else self.model.window_packets
         between = np.bincount(of_route[in_fabric], minlength=n_routes) > 0  # buffers inside servers have no end
         filled = np.ceil((2 * rows["back"] + longest) / longest) + 1
         rows["window"] = np.where(between, filled if window is None else window, 0)

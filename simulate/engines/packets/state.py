@@ -83,6 +83,9 @@ LINK = np.dtype(
         ("requesting", "i4"),  # how many request
         ("blocked", "i2"),  # whether somebody requests and no credit is there
         ("waking", "i2"),  # whether the event of a credit is scheduled
+        ("paused", "i2"),  # whether it waits until enough places are free again
+        ("pauses", "i8"),  # how often it began to
+        ("queued", "i4"),  # packets in buffers of its switch that go on over it
         ("since", "i8"),  # tick since which it is blocked
         ("stalled", "i8"),  # ticks for which it was
         ("waited", "i8"),  # ticks that all who requested have waited
@@ -119,6 +122,7 @@ FLOW = np.dtype(
         ("back", "i8"),  # ticks of an acknowledgement
         ("window", "i8"),  # packets that may be on their way, 0 for any number
         ("latency", "i8"),  # ticks of the message at the source
+        ("stride", "i8"),  # from its route to that of its next queue pair in ``route_link``
         ("earliest", "i8"),
         ("delay", "i8"),
         ("begin", "i8"),
@@ -141,6 +145,7 @@ PACKET_ROUTE = np.dtype(
         ("overhead", "i8"),  # ticks of a message before it is sent
         ("window", "i8"),  # packets of a message that may be on their way, 0 for any number
         ("slowest", "i4"),  # its slowest channel
+        ("stride", "i8"),  # from here to the route of the next queue pair in ``route_link``
     ],
     align=True,
 )
@@ -178,6 +183,12 @@ class Rules(NamedTuple):
     credit_ticks: int
     voq: bool
     adaptive: bool
+    sprays: bool
+    """Whether packets that may choose take any port, not the least loaded."""
+    n_paths: int
+    """Queue pairs of a flow, whose packets they take in turn."""
+    resume: int
+    """Places that must be free until a link that had none sends on."""
     flowlet_ticks: int
     """A gap in a flow after which its next packet may take another port; 0 for any."""
     mixed: bool

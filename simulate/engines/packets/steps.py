@@ -126,18 +126,26 @@ def _leave_buffer(rules: Rules, state: PacketState, link: int) -> None:
 
 
 @inlined
+def _collect(rules: Rules, state: PacketState, link: int) -> None:
+    """Count the credits of a link that are back by now."""
+    links, ring = state.links, rules.ring
+    while links[link].returning > 0 and state.returns[link * ring + links[link].first] <= state.now[0].tick:
+        links[link].first = (links[link].first + 1) & (ring - 1)
+        links[link].returning -= 1
+        links[link].credits += 1
+
+
+@inlined
 def _ready(rules: Rules, state: PacketState, link: int) -> bool:
     """Return whether somebody requests a link and a credit is there; if only the latter fails, wait for one."""
     links, returns, ring, tick = state.links, state.returns, rules.ring, state.now[0].tick
     if links[link].last < 0:
         return False
-    if links[link].credits > 0:
+    if links[link].credits > 0 and not links[link].paused:
         return True
-    while links[link].returning > 0 and returns[link * ring + links[link].first] <= tick:
-        links[link].first = (links[link].first + 1) & (ring - 1)
-        links[link].returning -= 1
-        links[link].credits += 1
-    if links[link].credits > 0:
+    _collect(rules, state, link)
+    if links[link].credits >= (rules.resume if links[link].paused else 1):
+        links[link].paused = 0
         return True
     if not links[link].blocked:
         links[link].blocked = 1
@@ -186,7 +194,7 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
         link = np.int64(state.group_port[begin + at]) * rules.n_lanes + lane
         if best < 0 or load[link] < load[best]:
             best = link
-            if load[best] == 0:
+            if load[best] == 0 or rules.sprays:
                 break
         at = at + 1 if at + 1 < n else 0
     load[best] += 1
@@ -241,6 +249,13 @@ def _next_turn(state: PacketState, flow: int) -> int:
 
 
 @inlined
+def _first(rules: Rules, state: PacketState, flow: int) -> int:
+    """Return where the route of the next packet of a flow begins: its queue pairs take turns."""
+    flows = state.flows
+    return flows[flow].first + flows[flow].left % rules.n_paths * flows[flow].stride  # type: ignore[no-any-return]
+
+
+@inlined
 def _begin_packet(rules: Rules, state: PacketState, flow: int, tick: int, channel: int) -> int:
     """Take the next packet of a flow; return it."""
     now, packets, flows = state.now, state.packets, state.flows
@@ -249,14 +264,14 @@ def _begin_packet(rules: Rules, state: PacketState, flow: int, tick: int, channe
     now[0].n_free -= 1
     now[0].held += 1
     packets[packet].flow = flow
-    packets[packet].at = flows[flow].first
+    packets[packet].at = _first(rules, state, flow)
     packets[packet].link = -1
-    packets[packet].out = state.route_link[flows[flow].first]
+    packets[packet].out = state.route_link[packets[packet].at]
     packets[packet].born = tick
     flows[flow].left -= 1
     packets[packet].size = rules.packet_bytes if flows[flow].left > 0 else flows[flow].tail
     flows[flow].unacknowledged += 1
-    on_send(rules.control, flows, flow, tick, state.channels[channel].full)
+    on_send(rules.control, flows, flow, tick, state.channels[channel].full, packets[packet].size)
     return packet  # type: ignore[no-any-return]
 
 
@@ -330,7 +345,7 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
             return -1
     waited = flows[flow].window > 0 and flows[flow].unacknowledged == flows[flow].window
     flows[flow].unacknowledged -= 1
-    on_ack(rules.control, flows, flow, born < 0)
+    on_ack(rules.control, flows, flow, born < 0, tick)
     packets[packet].next = now[0].free
     now[0].free = packet
     now[0].n_free += 1
@@ -430,6 +445,8 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                     if chooses and rules.voq:
                         queue += state.port_number[links[out].channel]
                     packets[packet].out = out
+                    if out >= 0:
+                        links[out].queued += 1
                     packets[packet].next = -1
                     if requesters[queue].head >= 0:
                         packets[requesters[queue].tail].next = packet
@@ -443,6 +460,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 if packets[packet].out < 0:
                     node = channels[links[packets[packet].link].channel].node
                     packets[packet].out = _aim(rules, state, packet, node)
+                    links[packets[packet].out].queued += 1
                 packets[packet].requested = tick
                 _request(state, requests, packets[packet].out)
             while resumed >= 0 and route_link[flows[resumed].first] < 0:  # it crosses nothing
@@ -452,7 +470,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 flows[resumed].requested = tick
                 if rules.repeats and state.flow_steps[resumed].slot < 0:
                     fast_forward.enter(state, resumed)
-                _request(state, n_queues + resumed, route_link[flows[resumed].first])
+                _request(state, n_queues + resumed, route_link[_first(rules, state, resumed)])
             event = upcoming
 
         for number in range(now[0].n_arbitrating):
@@ -501,11 +519,18 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                 links[link].blocked = 0
                 links[link].stalled += tick - links[link].since
             links[link].credits -= 1
+            if rules.resume > 1 and links[link].credits == 0:
+                _collect(rules, state, link)
+                if links[link].credits == 0:
+                    links[link].paused = 1
+                    links[link].pauses += 1
             if who < n_queues:
+                links[link].queued -= 1
                 packet = requesters[who].head
                 requesters[who].head = packets[packet].next
                 waited = tick - packets[packet].requested
-                on_dequeue(rules.control, now, packets, packet, links[link].requesting)
+                full = np.int64(links[link].queued) * channels[channel].full
+                on_dequeue(rules.control, now, packets, packet, links[link].requesting, full)
             else:
                 packet = _begin_packet(rules, state, who - n_queues, tick, channel)
                 waited = tick - flows[who - n_queues].requested

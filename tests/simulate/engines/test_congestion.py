@@ -26,7 +26,9 @@ def bin_of(ticks: int) -> int:
 
 def met(latencies: list[int]) -> Congestion:
     none, bins = np.zeros((1, 1)), np.bincount([bin_of(ticks) for ticks in latencies], minlength=1)
-    return Congestion(NETWORK, "packets", 1, none.astype(int), none, none, bins, TICK_S, 1.0, np.zeros((1, 1, 1)))
+    return Congestion(
+        NETWORK, "packets", 1, none.astype(int), none, none, none.astype(int), 0, bins, TICK_S, 1.0, np.zeros((1, 1, 1))
+    )
 
 
 @pytest.mark.parametrize("seed", range(30))

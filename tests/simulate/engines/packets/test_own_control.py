@@ -28,19 +28,23 @@ FLOW_FIELDS = [("quenched", "i4"), ("allowed", "i8")]
 @dataclass(frozen=True)
 class CongestionControl(Brief):
     slots: int = 4
+    label = "quench"
 
     def rules(self, tick_s):
         return ControlRules(self.slots)
 
 
+Dcqcn = CongestionControl
+
+
 @inlined
-def on_dequeue(control, now, packets, packet, requesting):
+def on_dequeue(control, now, packets, packet, requesting, waiting_ticks):
     if control.slots > 0 and requesting > 0 and packets[packet].born >= 0:
         packets[packet].born = ~packets[packet].born
 
 
 @inlined
-def on_ack(control, flows, flow, marked):
+def on_ack(control, flows, flow, marked, tick):
     if marked:
         flows[flow].quenched = 1
 
@@ -51,7 +55,7 @@ def may_send(control, flows, flow, tick):
 
 
 @inlined
-def on_send(control, flows, flow, tick, full):
+def on_send(control, flows, flow, tick, full, size):
     flows[flow].allowed = tick + (control.slots * full if flows[flow].quenched else 0)
 '''
 
