@@ -53,8 +53,7 @@ class Congestion(Frozen, Shown):
         """What the engine was, and the latencies of packets."""
         figures: dict[str, str | int] = {"engine": self.model, "hops": self.hops}
         if self.pauses.any() or self.marked:
-            paused = np.count_nonzero(self.pauses.any(axis=0))
-            figures |= {"packets marked": self.marked, "pauses": int(self.pauses.sum()), "links paused": paused}
+            figures |= {"packets marked": self.marked, "pauses": int(self.pauses.sum()), "links paused": self.paused}
         for percent in LATENCY_PERCENTILES:
             figures[f"latency of packets, {percent:g} %"] = format_seconds(self.latency_s(percent))
         return Table.of_rows("packets", ("figure", "value"), figures.items())
@@ -62,8 +61,13 @@ class Congestion(Frozen, Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
         latency = {f"p{percent:g}": self.latency_s(percent) for percent in LATENCY_PERCENTILES}
-        pauses = {"pauses": int(self.pauses.sum()), "links_paused": int(np.count_nonzero(self.pauses.any(axis=0)))}
+        pauses = {"pauses": int(self.pauses.sum()), "links_paused": self.paused}
         return {"model": self.model, "hops": self.hops, "latency_s": latency, "marked": self.marked, **pauses}
+
+    @property
+    def paused(self) -> int:
+        """Resources whose sender was paused."""
+        return int(np.count_nonzero(self.pauses.any(axis=0)))
 
     def latency_s(self, percent: float) -> float:
         """Return the latency that so many of a hundred packets do not exceed, to a sixteenth; 0 for no packets."""

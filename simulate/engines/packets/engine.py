@@ -254,10 +254,10 @@ class Packets(FlowBook):
         else:
             held = 2 * channels["latency"][:n_ports] + credit_ticks + channels["full"][:n_ports]
             filled = np.minimum(-(-held // channels["full"][:n_ports]), MOST_PLACES)
-            least = BUFFER_BYTES / model.packet_bytes
+            places = np.maximum(filled, BUFFER_BYTES // model.packet_bytes)
             if model.pauses:
-                least = np.clip(PAUSE_BUFFER_S / full_s[:n_ports], least, MOST_PLACES)
-            places = np.maximum(filled, np.floor(least).astype(np.int64))
+                held = np.minimum(PAUSE_BUFFER_S / full_s[:n_ports], MOST_PLACES).astype(np.int64)
+                places = np.maximum(places, held)
         links["credits"], links["last"] = UNLIMITED, -1
         links["credits"][: n_ports * n_lanes] = np.repeat(places, n_lanes)
         self._places = links["credits"].astype(np.int64)
@@ -348,18 +348,15 @@ class Packets(FlowBook):
         if not isinstance(tables, Hashed):
             return legal_tables(Routed(fabric, tables)).groups(fabric) if self.model.adaptive else ALL_SHORTEST, ()
         if tables.is_grouped:
-            raise HeddleError(
-                f"found packets on {fabric.name} over the groups of a manager; expected its tables, and adaptive packets"
-            )
+            expected = "expected its tables, and adaptive packets"
+            raise HeddleError(f"found packets on {fabric.name} over the groups of a manager; {expected}")
         if self.model.adaptive and tables.is_random:
             raise HeddleError(f"found adaptive packets on {fabric.name} with {tables.engine}; expected spraying")
         if tables.is_random and tables.queue_pairs == 1:
             return ALL_SHORTEST, ()
         if tables.bond > 1:
-            raise HeddleError(
-                f"found packets on {fabric.name} over bonds with {tables.engine}; expected one queue pair a connection, "
-                "or fluid flows"
-            )
+            expected = "expected one queue pair a connection, or fluid flows"
+            raise HeddleError(f"found packets on {fabric.name} over {tables.engine}; {expected}")
         networks = tuple(replace(self.network, tables=one) for one in tables.one_by_one())
         return ALL_SHORTEST if tables.is_random else tables.next_hops(), networks
 

@@ -155,7 +155,8 @@ class Sender:
     def tick(self) -> None:
         self.alpha_clock, self.clock, self.since = self.alpha_clock + 1, self.clock + 1, self.since + 1
         if self.alpha_clock == 55:
-            self.alpha, self.alpha_clock = (1 - self.control.gain) * self.alpha, 0
+            first = self.since > 10**8  # no rate is limited before the first notification
+            self.alpha, self.alpha_clock = self.alpha if first else (1 - self.control.gain) * self.alpha, 0
         if self.clock == 55:
             self.steps, self.clock = self.steps + 1, 0
             self.rise()
