@@ -538,11 +538,10 @@ class Packets(FlowBook):
         links, ring = self._state.links, self._rules.ring
         tick = (self._bin + 1) * self._bin_ticks - int(self._state.now["repeated"][0])
         back = np.zeros(len(links), np.int64)
-        returns = self._state.returns.reshape(-1, ring)
-        place = np.arange(ring)
-        limited = links[: len(returns)]
-        pending = ((place - limited["first"][:, None]) % ring) < limited["returning"][:, None]
-        back[: len(returns)] = np.count_nonzero(pending & (returns <= tick + self._rules.credit_ticks), axis=1)
+        waiting = np.flatnonzero(links["returning"])
+        returns, limited = self._state.returns.reshape(-1, ring)[waiting], links[waiting]
+        pending = ((np.arange(ring) - limited["first"][:, None]) % ring) < limited["returning"][:, None]
+        back[waiting] = np.count_nonzero(pending & (returns <= tick + self._rules.credit_ticks), axis=1)
         out: NDArray[np.int64] = self._places - links["credits"] - back
         return np.maximum(out, 0)
 
