@@ -13,11 +13,14 @@ from collections.abc import Callable
 import numpy as np
 
 import routing
+import simulate
 import topo
 from routing.quality.figures import fair_rates
 from routing.studies import adaptive, hashed_rates
 
 DRAWS = 20
+PACKET_DRAWS = 5
+MESSAGE = 8_388_608
 QUEUE_PAIRS = (1, 4, 16, 0)
 
 
@@ -108,7 +111,39 @@ def published() -> None:
         print(f"| {said} | {figure} | {a:.0f} % ({b:.0f} to {c:.0f}) |")
 
 
+def as_packets(name: str) -> None:
+    """Print what messages of random permutations get as fluid flows and as packets, of the time on an idle link."""
+    fabric = topo.preset(name).fabrics[0]
+    ends = fabric.ends(role="compute")
+    idle_s = MESSAGE * 8 / (fabric.rate_gbps[fabric.port_of(ends[:1])[0]] * 1e9)
+    none = simulate.engines.CongestionControl(mark_at=0)
+    rows = [("InfiniBand, static tables", None, {}), ("InfiniBand, adaptive", None, {"adaptive": True})]
+    for queue_pairs in QUEUE_PAIRS:
+        said = routing.Hashed(fabric, queue_pairs).engine
+        rows += [(f"{said}, DCQCN", queue_pairs, {}), (f"{said}, pauses alone", queue_pairs, {"control": none})]
+    rows.append(("spraying to the least loaded, DCQCN", 0, {"adaptive": True}))
+    print("| paths | fluid: mean | last | packets: mean | last | pauses |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for said, queue_pairs, model in rows:
+        figures = []
+        for seed in range(PACKET_DRAWS):
+            partners = np.random.default_rng(seed).permutation(ends)
+            flows = simulate.Flows.of(ends[partners != ends], partners[partners != ends], MESSAGE)
+            on = routing.route(fabric, lanes=1) if queue_pairs is None else routing.Hashed(fabric, queue_pairs, seed)
+            network = simulate.Network.of(on)
+            fluid = simulate.play(network, flows)
+            packets = simulate.play(network, flows, engine=simulate.PacketModel(**model))
+            assert packets.congestion is not None
+            times = [outcome.finish_s - outcome.start_s for outcome in (fluid, packets)]
+            figures.append([*(idle_s / of(time) for time in times for of in (np.mean, np.max)),
+                            packets.congestion.pauses.sum()])  # fmt: skip
+        *shares, pauses = np.median(figures, axis=0)
+        print(f"| {said} |", " | ".join(f"{share:.2f}" for share in shares), f"| {pauses:,.0f} |", flush=True)
+
+
 if __name__ == "__main__":
     same_cables(["lab-20", "dgx-h100-48", "three levels"])
     print()
     published()
+    print()
+    as_packets("dgx-h100-48")
