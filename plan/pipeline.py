@@ -44,7 +44,7 @@ from topo import (
 if TYPE_CHECKING:  # to load it takes a quarter of a second, and not all passes route
     from routing import Demand, EndpointSet, Proof, Routed
     from routing.quality import Quality
-    from routing.studies import Bounds, FailureStudy, Multipath
+    from routing.studies import Bounds, FailureStudy, HashedShares, Multipath
 
 Progress = Callable[..., None]
 """Called with a message when something begins that takes time, and with how much of it is done (0 to 1) if known."""
@@ -104,6 +104,8 @@ class Plan(Shown):
     bounds: tuple[Bounds, ...] = ()
     multipaths: tuple[Multipath | None, ...] = ()
     """What paths to the LIDs of a port share; None where each has one."""
+    hashes: tuple[HashedShares | None, ...] = ()
+    """What flows get on each fabric without tables; None where it is not one network."""
     layout: Layout | None = None
     """None where the spec gives no floor plan, as `cablings`."""
     cablings: tuple[Cabling, ...] | None = None
@@ -201,6 +203,7 @@ class Plan(Shown):
                     self.routed, proofs, qualities, self.bounds, self.multipaths, strict=True
                 )
             ],
+            "hashes": [found and found.to_dict() for found in self.hashes],
             "without_tables": [fabric.name for fabric in self.fabrics[len(self.subnets) :]],
             "disconnected": sum(proof.disconnected for proof in proofs),
             "endpoints": self.options.endpoints,
@@ -374,6 +377,23 @@ def measure_quality(plan: Plan, step: Progress) -> Plan:
     return replace(plan, qualities=tuple(found), bounds=tuple(bounds), multipaths=tuple(paths))
 
 
+@adding("hashes", needs="fabrics")
+def measure_hashes(plan: Plan, step: Progress) -> Plan:
+    """Measure what flows get where switches choose paths by hashes, as on Ethernet."""
+    found: dict[int, HashedShares | None] = {}
+    ethernets = plan.fabrics[len(plan.subnets) :]
+    for number, fabric in enumerate(ethernets):
+        step(f"measuring hashed paths of {fabric.name}")
+        same = next((n for n in found if fabric.is_copy_of(ethernets[n])), None)
+        if same is not None:
+            found[number] = found[same]
+            continue
+        hashed = routing.Hashed(fabric, seed=plan.options.seed)
+        whole = hashed.is_connected and (fabric.end_switch[fabric.ends()] >= 0).sum() > 1
+        found[number] = routing.studies.measure_hashed(hashed) if whole else None
+    return replace(plan, hashes=tuple(found.values()))
+
+
 def _is_same(routed: Routed, other: Routed) -> bool:
     """Whether a fabric is a copy of another, with the same tables."""
     return routed.tables is other.tables and routed.fabric.is_copy_of(other.fabric)
@@ -480,7 +500,7 @@ DESIGN = (*COMPILE, *PLACE, *PRICE)
 """What a buyer wants to know of a spec: parts and prices."""
 CHECK = (*COMPILE, judge_reach, bisect_servers, *PLACE, *PRICE, fail_parts)
 """All that follows from a spec without tables."""
-BUILD = (*COMPILE, judge_reach, bisect_servers, route_subnets, *JUDGE, *PLACE, *PRICE, fail_parts)
+BUILD = (*COMPILE, judge_reach, bisect_servers, route_subnets, *JUDGE, measure_hashes, *PLACE, *PRICE, fail_parts)
 """All that follows from a spec."""
 STUDY = (*JUDGE, count_parts, advise_lanes, fail_links)
 """What the tables of any fabric are worth."""

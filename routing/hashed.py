@@ -181,6 +181,11 @@ class Hashed(Shown):
         """Whether another seed gives other paths."""
         return self.queue_pairs != SPRAY
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether links lead from each switch with hosts to each other one."""
+        return bool((self.hops[:, self._homes] < UNREACHED).all())
+
     def drawn(self, seed: int) -> Hashed:
         """Return the same with another seed of the hash."""
         return replace(self, seed=seed)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from plan.cures import fewer_switches, more_spines
@@ -105,8 +106,10 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             yield f"paths{name}", f"{multipath.text}; all other figures are of the lowest LID"
         if plan.cluster is None and proof.classes:
             yield from _contention(quality)
-    for fabric in plan.fabrics[len(plan.subnets) :]:
+    for fabric, hashes in zip_longest(plan.fabrics[len(plan.subnets) :], plan.hashes):
         yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; `plan simulate` plays hashed paths"
+        if hashes:
+            yield f"load of {fabric.name}", hashes.text
     if plan.bisection is not None and plan.bisection.gbps:
         yield "bisection", plan.bisection.text
     if plan.ports is not None and len(plan.fabrics) == 1:

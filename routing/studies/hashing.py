@@ -43,6 +43,16 @@ class HashedShares(Shown):
     """Phases of a pattern, each with a seed of its own."""
 
     @property
+    def text(self) -> str:
+        """The rates of random permutations in words."""
+        row = next(row for row in self.rows if row.pattern == "random permutations")
+        return (
+            f"where all hosts send to random partners by {self.engine}, flows get {row.mean:.2f} of their links in the "
+            f"mean ({row.mean_p5:.2f} to {row.mean_p95:.2f} in {self.draws} draws), the slowest {row.least:.2f} "
+            f"({row.least_p5:.2f} to {row.least_p95:.2f})"
+        )
+
+    @property
     def table(self) -> Table:
         """The rates, as shares."""
         names = {"mean": "mean", "p5": "mean_p5", "p95": "mean_p95"}

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 import plan
+import routing
+import topo
 from plan.cli import run
+from plan.pipeline import COMPILE, measure_hashes
 from topo.catalog.load import config_root
 
 Captured = pytest.CaptureFixture[str]
@@ -121,3 +124,13 @@ def test_a_sweep_plays_queue_pairs_and_failures_of_ethernet(small: Path, tmp_pat
     assert times[1, 0]["makespan_s.p5"] <= times[1, 0]["makespan_s"] <= times[1, 0]["makespan_s.p95"]
     assert times["spray", 0]["makespan_s"] < times[1, 0]["makespan_s.p5"]
     assert times["spray", 0]["makespan_s.p5"] == times["spray", 0]["makespan_s.p95"]
+
+
+def test_a_plan_says_what_its_hashes_give_and_copies_of_a_plane_the_same() -> None:
+    cluster = topo.parse(SPEC)
+    built = plan.pipeline.run_passes(plan.Plan("small", cluster), (*COMPILE, measure_hashes))
+    own = routing.studies.measure_hashed(routing.Hashed(cluster.fabrics[0])).to_dict()
+    assert [shares.to_dict() for shares in built.hashes] == [own] * 4
+    assert own["random permutations"]["least"] <= own["random permutations"]["mean"] <= 1
+    lab = plan.pipeline.run_passes(plan.Plan("lab", topo.preset("lab-20")), (*COMPILE, measure_hashes))
+    assert lab.hashes == ()
