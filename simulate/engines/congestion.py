@@ -12,6 +12,7 @@ from simulate.traffic.network import Network
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural
 from topo.fabric import Frozen, frozen
+from topo.figures import percent
 from topo.table import Brief, Shown, Table, format_seconds
 
 LATENCY_PERCENTILES = (50.0, 99.0, 99.9, 100.0)
@@ -36,6 +37,14 @@ class Congestion(Frozen, Shown):
     latency_packets: NDArray[np.int64]
     """Packets by latency, from the first bit sent to the last bit received: bin b holds latencies of
     ``(16 + b % 16) << (b // 16 - 1)`` ticks up to those of the next bin, the first 32 one tick each."""
+    late: float
+    """Share of the packets that arrived after one that was sent later in the same message; 0 where messages keep to one
+    path."""
+    farthest_late: int
+    """By how many packets at most: no message needs more room to restore its order."""
+    held_back: float
+    """Share of the time of messages in which a packet was missing before others that had arrived, and a receiver that
+    keeps the order handed over nothing. A message ends none later for it: that takes all packets, in any order."""
     tick_s: float
     bin_s: float
     filled: NDArray[np.float64]
@@ -48,14 +57,19 @@ class Congestion(Frozen, Shown):
     def table(self) -> Table:
         """What the engine was, and the latencies of packets."""
         figures: dict[str, str | int] = {"engine": self.model, "hops": self.hops}
-        for percent in LATENCY_PERCENTILES:
-            figures[f"latency of packets, {percent:g} %"] = format_seconds(self.latency_s(percent))
+        for part in LATENCY_PERCENTILES:
+            figures[f"latency of packets, {part:g} %"] = format_seconds(self.latency_s(part))
+        if self.late:
+            figures["arrive after a later packet of their message"] = percent(self.late)
+            figures["by how many packets at most"] = self.farthest_late
+            figures["time in which order holds a message back"] = percent(self.held_back)
         return Table.of_rows("packets", ("figure", "value"), figures.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
-        latency = {f"p{percent:g}": self.latency_s(percent) for percent in LATENCY_PERCENTILES}
-        return {"model": self.model, "hops": self.hops, "latency_s": latency}
+        latency = {f"p{part:g}": self.latency_s(part) for part in LATENCY_PERCENTILES}
+        order = {name: getattr(self, name) for name in ("late", "farthest_late", "held_back")}
+        return {"model": self.model, "hops": self.hops, "latency_s": latency, **order}
 
     def latency_s(self, percent: float) -> float:
         """Return the latency that so many of a hundred packets do not exceed, to a sixteenth; 0 for no packets."""
