@@ -70,7 +70,7 @@ def play(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSet = "hca")
                             waits.add_edge(port, then)
                 waiting.append(there)
         doomed = {"lost", *on_cycles(walks)}
-        bad = {node for node in seen if any(nx.has_path(walks, node, end) for end in doomed if end in walks)}
+        bad = doomed.union(*(nx.ancestors(walks, end) for end in doomed if end in walks)) & seen
         lost += sum(start in bad for start in starts)
         whole = walks.subgraph(set(walks) - bad - {"lost"})
         for start in set(starts) - bad:
