@@ -107,7 +107,7 @@ def spoilt(draw: st.DrawFn) -> tuple[Fabric, AdaptiveTables]:
 
 
 @pytest.mark.slow
-@examples(100)
+@examples(200)
 @given(case=spoilt())
 def test_what_an_adversary_can_lose_or_lock_up_is_what_the_proof_counts(case: tuple[Fabric, AdaptiveTables]) -> None:
     assert judged(*case) == play(*case)
