@@ -43,7 +43,7 @@ class Congestion(Frozen, Shown):
     farthest_late: int
     """By how many packets at most: no message needs more room to restore its order."""
     held_back: float
-    """Share of the time of messages in which a packet was missing before others that had arrived, and a receiver that
+    """Share of the time of messages that have ended in which a packet was missing before others, and a receiver that
     keeps the order handed over nothing. A message ends none later for it: that takes all packets, in any order."""
     tick_s: float
     bin_s: float
