@@ -109,14 +109,13 @@ def play_beside_adaptive(
     routed = Routed(network.fabric, static)
     tables, groups = manager_groups(routed)
     rows: list[JobTime] = []
-
     parts = [(job.spec.name, workload.span(number)) for number, job in enumerate(workload.jobs)]
     if len(parts) > 1:
         parts.append((ALL, slice(None)))
 
     def add(paths: str, tables: RoutingTables | Hashed, lost: NDArray[np.bool_], fabric: Fabric) -> None:
         counts = [int(np.count_nonzero(lost[part])) for _, part in parts]
-        times: list[float | None] = [None] * len(parts)
+        times: Sequence[float | None] = [None] * len(parts)
         here = replace(network, fabric=fabric, tables=tables)
         if not any(counts):
             if isinstance(tables, Hashed) and tables.is_random:
