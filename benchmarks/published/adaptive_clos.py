@@ -1,4 +1,4 @@
-"""Random permutations on a Clos network of 512 hosts, beside what Geoffray and Hoefler measured on one.
+"""Permutations and shifts on a Clos network of 512 hosts, beside what Geoffray and Hoefler measured on one.
 
     python benchmarks/published/adaptive_clos.py
 
@@ -14,7 +14,7 @@ import routing
 import simulate
 import topo
 from routing.hashed import SPRAY
-from routing.quality.figures import fair_rates, permutations
+from routing.quality.figures import fair_rates, permutations, shifts
 from routing.studies import adaptive, hashed_rates
 
 PHASES = 5
@@ -31,32 +31,34 @@ def clos() -> topo.Fabric:
 
 
 def main() -> None:
-    """Print mean and least rate of the flows of permutations, by what chooses the ports."""
+    """Print mean and least rate of the flows of each pattern, by what chooses the ports."""
     fabric = clos()
     routed, ends = routing.route(fabric, lanes=1), fabric.ends()
     groups = adaptive.manager_groups(routed)[0].groups(fabric)
-    phases = permutations(len(ends), PHASES, np.random.default_rng(0))
-    print("| ports chosen by | engine | mean | slowest flow |\n|---|---|--:|--:|")
-
-    def show(what: str, engine: str, rates: list[np.ndarray]) -> None:  # type: ignore[type-arg]
-        means = [float(np.mean([pick(rate) for rate in rates])) for pick in (np.mean, np.min)]
-        print(f"| {what} | {engine} | {means[0]:.2f} | {means[1]:.2f} |", flush=True)
-
-    mean, least = fair_rates(routed, ends, phases)
-    print(f"| tables of `{routed.tables.engine}` | fluid | {mean.mean():.2f} | {least.mean():.2f} |")
-    for what, queue_pairs in (("a hash, one port a flow", 1), ("an even split", SPRAY)):
-        hashed = routing.Hashed(fabric, queue_pairs, groups=groups)
-        show(what, "fluid", [hashed_rates(hashed, ends, partners) for partners in phases])
     network = simulate.Network.of(routed)
     rate = float(network.capacity_bytes_s[fabric.port_of(ends)].min())
-    for what, chooses in ((f"tables of `{routed.tables.engine}`", False), ("the least loaded port, each packet", True)):
-        rates = []
-        for partners in phases:
-            sends = np.flatnonzero(partners >= 0)
-            flows = simulate.Flows.of(ends[sends], ends[partners[sends]], SIZE)
-            outcome = simulate.play(network, flows, engine=simulate.PacketModel(adaptive=chooses))
-            rates.append(SIZE / (outcome.finish_s - outcome.start_s) / rate)
-        show(what, "packets", rates)
+    tables = f"tables of `{routed.tables.engine}`"
+    print("| flows | ports chosen by | engine | mean | slowest flow |\n|---|---|---|--:|--:|")
+    drawn = permutations(len(ends), PHASES, np.random.default_rng(0))
+    for pattern, phases in (("random permutations", drawn), ("shifts", shifts(len(ends), PHASES))):
+
+        def show(what: str, engine: str, rates: list[np.ndarray], pattern: str = pattern) -> None:  # type: ignore[type-arg]
+            means = [float(np.mean([pick(rate) for rate in rates])) for pick in (np.mean, np.min)]
+            print(f"| {pattern} | {what} | {engine} | {means[0]:.2f} | {means[1]:.2f} |", flush=True)
+
+        mean, least = fair_rates(routed, ends, phases)
+        print(f"| {pattern} | {tables} | fluid | {mean.mean():.2f} | {least.mean():.2f} |")
+        for what, queue_pairs in (("a hash, one port a flow", 1), ("an even split", SPRAY)):
+            hashed = routing.Hashed(fabric, queue_pairs, groups=groups)
+            show(what, "fluid", [hashed_rates(hashed, ends, partners) for partners in phases])
+        for what, chooses in ((tables, False), ("the least loaded port, each packet", True)):
+            rates = []
+            for partners in phases:
+                sends = np.flatnonzero(partners >= 0)
+                flows = simulate.Flows.of(ends[sends], ends[partners[sends]], SIZE)
+                outcome = simulate.play(network, flows, engine=simulate.PacketModel(adaptive=chooses))
+                rates.append(SIZE / (outcome.finish_s - outcome.start_s) / rate)
+            show(what, "packets", rates)
 
 
 if __name__ == "__main__":

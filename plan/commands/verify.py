@@ -77,7 +77,7 @@ def verify(fabric: Path, lfts: Path | None, as_json: bool, **options: Any) -> No
 
     Exit status 1: a pair is missing, a credit loop is found, a multicast group is no tree, or an entry
     differs from --expect. Exit status 3: the dump
-    of --adaptive has several private tables, and it depends on which of them a packet meets.
+    of --adaptive has several private tables or leaves switches out, and it depends on these.
     """
     if lfts is None and options["adaptive"] is None and not fabric.is_dir():
         raise click.UsageError(f"LFTS is missing: name the tables of {fabric}; only a folder of a plan has its own")
@@ -120,7 +120,9 @@ def show_adaptive(found: AdaptiveProof, shares: Shares | None, endpoints: str) -
         f"on a path; {found.max_load:,.0f} pairs over the fullest link, if all split evenly"
     )
     if found.verdict is None:
-        print_text("it depends on which private table a packet meets, which the dump does not say")
+        print_text(
+            "it depends on what the dump does not say: the private table that a packet meets, or that of a switch"
+        )
     if found.faults:
         show_table(found.fault_table)
     if shares:

@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from routing.names import find_ends
 from routing.order.channel_order import hops_from
@@ -221,23 +223,13 @@ def _study(fabric: Fabric, mlid: int, ports: NDArray[np.int64]) -> MulticastGrou
 
 def _depth(fabric: Fabric, cables: NDArray[np.int64], members: NDArray[np.int64]) -> int:
     """Return the most switches between two members of a tree: twice breadth first, from any and from the farthest."""
-    near: dict[int, list[int]] = {}
-    for a, b in zip(fabric.port_node[cables].tolist(), fabric.peer_node[cables].tolist(), strict=True):
-        near.setdefault(a, []).append(b)
-        near.setdefault(b, []).append(a)
-    homes = set(fabric.port_node[members].tolist())
-    if not homes:
-        return 0
-    start, depth = min(homes), 1
-    for _ in range(2):
-        far = {start: 1}
-        waiting = [start]
-        for here in waiting:
-            for there in near.get(here, []):
-                if there not in far:
-                    far[there] = far[here] + 1
-                    waiting.append(there)
-        depth, start = max((far[home], home) for home in homes)
+    homes, depth = np.unique(fabric.port_node[members]), 0
+    ends = fabric.port_node[cables], fabric.peer_node[cables]
+    tree = csr_array((np.ones(len(cables)), ends), shape=(fabric.n_switches, fabric.n_switches))
+    start = homes[:1]
+    for _ in range(2 if len(homes) else 0):
+        hops = dijkstra(tree, directed=False, unweighted=True, indices=start)[0, homes]
+        start, depth = homes[[hops.argmax()]], 1 + int(hops.max())
     return depth
 
 

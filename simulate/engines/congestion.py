@@ -12,6 +12,7 @@ from simulate.traffic.network import Network
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural
 from topo.fabric import Frozen, frozen
+from topo.figures import percent
 from topo.table import Brief, Shown, Table, format_seconds
 
 LATENCY_PERCENTILES = (50.0, 99.0, 99.9, 100.0)
@@ -40,6 +41,14 @@ class Congestion(Frozen, Shown):
     latency_packets: NDArray[np.int64]
     """Packets by latency, from the first bit sent to the last bit received: bin b holds latencies of
     ``(16 + b % 16) << (b // 16 - 1)`` ticks up to those of the next bin, the first 32 one tick each."""
+    late: float
+    """Share of the packets that arrived after one that was sent later in the same message; 0 where messages keep to one
+    path."""
+    farthest_late: int
+    """By how many packets at most: no message needs more room to restore its order."""
+    held_back: float
+    """Share of the time of messages that have ended in which a packet was missing before others, and a receiver that
+    keeps the order handed over nothing. A message ends none later for it: that takes all packets, in any order."""
     tick_s: float
     bin_s: float
     filled: NDArray[np.float64]
@@ -54,15 +63,20 @@ class Congestion(Frozen, Shown):
         figures: dict[str, str | int] = {"engine": self.model, "hops": self.hops}
         if self.pauses.any() or self.marked:
             figures |= {"packets marked": self.marked, "pauses": int(self.pauses.sum()), "links paused": self.paused}
-        for percent in LATENCY_PERCENTILES:
-            figures[f"latency of packets, {percent:g} %"] = format_seconds(self.latency_s(percent))
+        for part in LATENCY_PERCENTILES:
+            figures[f"latency of packets, {part:g} %"] = format_seconds(self.latency_s(part))
+        if self.late:
+            figures["arrive after a later packet of their message"] = percent(self.late)
+            figures["by how many packets at most"] = self.farthest_late
+            figures["time in which order holds a message back"] = percent(self.held_back)
         return Table.of_rows("packets", ("figure", "value"), figures.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
-        latency = {f"p{percent:g}": self.latency_s(percent) for percent in LATENCY_PERCENTILES}
-        pauses = {"pauses": int(self.pauses.sum()), "links_paused": self.paused}
-        return {"model": self.model, "hops": self.hops, "latency_s": latency, "marked": self.marked, **pauses}
+        latency = {f"p{part:g}": self.latency_s(part) for part in LATENCY_PERCENTILES}
+        order = {name: getattr(self, name) for name in ("late", "farthest_late", "held_back")}
+        met = {"marked": self.marked, "pauses": int(self.pauses.sum()), "links_paused": self.paused}
+        return {"model": self.model, "hops": self.hops, "latency_s": latency, **met, **order}
 
     @property
     def paused(self) -> int:

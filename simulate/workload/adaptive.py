@@ -8,6 +8,7 @@ however well they are divided.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,11 +24,14 @@ from routing.tables import RoutingTables
 from simulate.traffic.network import GBPS, Network
 from simulate.workload.draws import play_draws
 from simulate.workload.place import Workload
-from simulate.workload.play import Step, play
+from simulate.workload.play import JobResult, Step, play
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
 from topo.graphs import components
 from topo.table import Record, Shown, Table
+
+ALL = "all jobs"
+"""What stands for all of them, from the first begin to the last end."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class JobTime(Record):
     """How long a job takes on paths of one kind."""
 
     job: str
+    """Its name, or `ALL`."""
     paths: str
     time_s: float | None
     """None where flows are lost, and for what is not computed."""
@@ -104,18 +109,22 @@ def play_beside_adaptive(
     routed = Routed(network.fabric, static)
     tables, groups = manager_groups(routed)
     rows: list[JobTime] = []
+    parts = [(job.spec.name, workload.span(number)) for number, job in enumerate(workload.jobs)]
+    if len(parts) > 1:
+        parts.append((ALL, slice(None)))
 
     def add(paths: str, tables: RoutingTables | Hashed, lost: NDArray[np.bool_], fabric: Fabric) -> None:
-        counts = np.bincount(workload.job[lost], minlength=len(workload.jobs)).tolist()
-        times: list[float | None] = [None] * len(workload.jobs)
+        counts = [int(np.count_nonzero(lost[part])) for _, part in parts]
+        times: Sequence[float | None] = [None] * len(parts)
         here = replace(network, fabric=fabric, tables=tables)
-        if not any(counts) and isinstance(tables, Hashed) and tables.is_random:
-            jobs = play_draws(here, workload, draws=draws, seed=seed, step=step).jobs
-            times = [percentiles([drawn[number].time_s for drawn in jobs])[0] for number in range(len(times))]
-        elif not any(counts):
-            times = [job.time_s for job in play(here, workload, n_bins=0, step=step).jobs]
-        named = zip(workload.jobs, times, counts, strict=True)
-        rows.extend(JobTime(job.spec.name, paths, time_s, count) for job, time_s, count in named)
+        if not any(counts):
+            if isinstance(tables, Hashed) and tables.is_random:
+                drawn = play_draws(here, workload, draws=draws, seed=seed, step=step).jobs
+            else:
+                drawn = (play(here, workload, n_bins=0, step=step).jobs,)
+            times = [percentiles(taken)[0] for taken in zip(*map(_times, drawn), strict=True)][: len(parts)]
+        named = zip(parts, times, counts, strict=True)
+        rows.extend(JobTime(name, paths, time_s, count) for (name, _), time_s, count in named)
 
     def hashed(fabric: Fabric, queue_pairs: int = SPRAY) -> Hashed:
         lanes = LanePlan(static.sl2vl, tuple((n, round(weight)) for n, weight in enumerate(network.lane_weight)))
@@ -127,8 +136,8 @@ def play_beside_adaptive(
     add("static", static, none, network.fabric)
     add("adaptive, split evenly", spread := hashed(network.fabric), none, network.fabric)
     add("adaptive, one port a flow by a hash", hashed(network.fabric, 1), none, network.fabric)
-    for number, job in enumerate(workload.jobs):
-        rows.append(JobTime(job.spec.name, "no such choice of ports is faster than", flows.least_s(number, spread)))
+    for name, part in parts:
+        rows.append(JobTime(name, "no such choice of ports is faster than", flows.least_s(part, spread)))
     if down is None:
         return BesideAdaptive(groups, tuple(rows))
     left = network.fabric.without(down)
@@ -142,6 +151,11 @@ def play_beside_adaptive(
     if untold.any():
         add(f"{failed}adaptive, neighbours told", spread, apart | flows.unreached(spread), left)
     return BesideAdaptive(groups, tuple(rows))
+
+
+def _times(jobs: Sequence[JobResult]) -> list[float]:
+    """Return what each job takes, and from the first begin to the last end."""
+    return [*(job.time_s for job in jobs), max(job.finish_s for job in jobs) - min(job.start_s for job in jobs)]
 
 
 class _Flows:
@@ -178,12 +192,11 @@ class _Flows:
         unreached: NDArray[np.bool_] = self.between & missing
         return unreached
 
-    def least_s(self, job: int, hashed: Hashed) -> float | None:
-        """Return the time in which the bytes of a job cross its fullest links, divided as well as can be.
+    def least_s(self, mine: slice, hashed: Hashed) -> float | None:
+        """Return the time in which the bytes of some flows cross their fullest links, divided as well as can be.
 
-        None for a job whose flows are not known before it is played.
+        Whatever else moves, they take as long. None for flows that are not known before they are played.
         """
-        mine = self.workload.span(job)
         size = self.workload.flows.size_bytes[mine] * self.between[mine]
         some = np.flatnonzero(size)
         if not len(some):

@@ -83,10 +83,11 @@ class Storage:
         self.adapters = storage_adapters(env.network.fabric)
         """By server: its end port in each zone."""
         self.n_ssds = model.ssds
-        rates = [_figure(model, name) for name in ("ssd_read_gbyte_per_s", "ssd_write_gbyte_per_s")]
-        self.read_bytes_s, self.write_bytes_s = (GBYTE * rate for rate in rates)
-        waits = [_figure(model, name) for name in ("ssd_read_latency_us", "ssd_write_latency_us")]
-        self.read_latency_s, self.write_latency_s = (wait / 1e6 for wait in waits)
+        self.read_speed, self.write_speed = (
+            (GBYTE * _figure(model, f"ssd_{way}_gbyte_per_s"), _figure(model, f"ssd_{way}_latency_us") / 1e6)
+            for way in ("read", "write")
+        )
+        """Rate of an SSD in bytes a second, and its latency in seconds."""
         self.ssds = [[simpy.Resource(env) for _ in range(self.n_ssds)] for _ in self.adapters]
         self.chains = _chains(len(self.adapters), self.n_ssds, self.setup.replicas)
         self._next_chain = 0
@@ -111,19 +112,12 @@ class Storage:
         ends = self.adapters[server]
         return ends.get(zone, next(iter(ends.values())))
 
-    def fetch(self, target: Target, size_bytes: float) -> Process:
-        """Read from an SSD, which transfers one read at a time at its rate; the latencies of reads overlap."""
+    def access(self, target: Target, size_bytes: float, bytes_s: float, latency_s: float) -> Process:
+        """Read from an SSD, or write to it: it transfers one request at a time at its rate; their latencies overlap."""
         with self.ssds[target.server][target.ssd].request() as turn:
             yield turn
-            yield self.env.timeout(size_bytes / self.read_bytes_s)
-        yield self.env.timeout(self.read_latency_s)
-
-    def keep(self, target: Target, size_bytes: float) -> Process:
-        """Write to an SSD."""
-        with self.ssds[target.server][target.ssd].request() as turn:
-            yield turn
-            yield self.env.timeout(size_bytes / self.write_bytes_s)
-        yield self.env.timeout(self.write_latency_s)
+            yield self.env.timeout(size_bytes / bytes_s)
+        yield self.env.timeout(latency_s)
 
 
 class Client:
@@ -160,7 +154,7 @@ class Client:
         target = storage.target(chain, int(self.rng.integers(setup.replicas)))
         asked_s = env.now
         yield env.timeout(setup.message)
-        yield from storage.fetch(target, size_bytes)
+        yield from storage.access(target, size_bytes, *storage.read_speed)
         if self.permission is None:
             yield from self._receive(target, size_bytes, asked_s)
             return
@@ -180,7 +174,7 @@ class Client:
             target = storage.target(chain, replica)
             adapter = storage.adapter(target.server, self.zone)
             yield env.transfer(before, adapter, size_bytes, sl=self.sl, tag=self.tag)
-            yield from storage.keep(target, size_bytes)
+            yield from storage.access(target, size_bytes, *storage.write_speed)
             before = adapter
         yield env.timeout(setup.replicas * setup.message)  # the last commits, and so back to the client
         storage.written_bytes += size_bytes

@@ -78,22 +78,23 @@ def parse_far(
     fabric : Fabric
         Of what was dumped.
     tables : RoutingTables, optional
-        Tables that say which end port has which LIDs; the LIDs that the fabric was discovered with when left out.
+        Tables that say which end port has which LIDs, and what switches hold that the file leaves out; when left out,
+        the LIDs that the fabric was discovered with, and nothing.
     path : str
         Name of the file, for messages.
 
     Raises
     ------
     FormatError
-        With the line: an unknown version, column or state, a LID or port that there cannot be, a switch or private
-        table given twice; for a file without any switch of the fabric, and for a fabric without LIDs.
+        With the line: no version or an unknown one, an unknown column or state, a LID or port that there cannot be, a
+        switch or private table given twice; for a file without any switch of the fabric, and for a fabric without LIDs.
     """
     lid, lmc = (tables.lid, tables.lmc) if tables is not None else (fabric.discovered_lid, fabric.lmc)
     if not lid.any():
         raise FormatError("names LIDs, and the fabric has none: give the fabric as ibnetdiscover prints it", path)
     number_of = switch_numbers(fabric)
     found: dict[int, _Switch] = {}
-    unknown = 0
+    unknown, versioned = 0, False
     here: _Switch | None = None
     switch, radix, table, top, reading = -1, 0, -1, 0, ""
     for line_number, line in enumerate(lines_of(text, path), 1):
@@ -107,7 +108,10 @@ def parse_far(
         if version := VERSION.fullmatch(words):
             if version[1] != "1":
                 raise refuse("version 1 of .far, the only one whose form is public")
+            versioned = True
         elif start := SWITCH.fullmatch(words):
+            if not versioned:
+                raise refuse("the line `File version: 1` above it, as in .far: forms of other files are not published")
             switch, table, reading = number_of.get(int(start[1], 16), -1), -1, ""
             if switch in found:
                 raise refuse("each switch once")
@@ -151,10 +155,12 @@ def parse_far(
             raise refuse("a group of ports, or an entry of a table")
     if not found:
         raise FormatError("holds no adaptive table of any switch of this fabric", path)
-    return _assemble(found, fabric, lid, lmc), _notes(found, unknown, fabric)
+    return _assemble(found, fabric, lid, lmc, tables), _notes(found, unknown, fabric)
 
 
-def _assemble(found: dict[int, _Switch], fabric: Fabric, lid: NDArray[np.uint16], lmc: int) -> AdaptiveTables:
+def _assemble(
+    found: dict[int, _Switch], fabric: Fabric, lid: NDArray[np.uint16], lmc: int, others: RoutingTables | None
+) -> AdaptiveTables:
     """Return the arrays of what was read; a group that is named and not defined is one without ports."""
     n_tables = 1 + max((table for one in found.values() for table in one.entries), default=0)
     highest = max((entry[0] for one in found.values() for part in one.entries.values() for entry in part), default=0)
@@ -162,6 +168,11 @@ def _assemble(found: dict[int, _Switch], fabric: Fabric, lid: NDArray[np.uint16]
     shape = (n_tables, fabric.n_switches, top + 1)
     lft, state = np.full(shape, NO_PATH, np.uint8), np.full(shape, LidState.ABSENT, np.uint8)
     group = np.full(shape, -1, np.int32)
+    if others is not None:
+        left_out = np.setdiff1d(np.arange(fabric.n_switches), list(found))
+        known = others.lft[left_out, : top + 1]
+        lft[:, left_out, : known.shape[1]] = known
+        state[:, left_out, : known.shape[1]] = np.where(known == NO_PATH, LidState.ABSENT, LidState.STATIC)
     members: list[NDArray[np.bool_]] = []
     numbers: list[int] = []
     width = 1 + fabric.most_ports

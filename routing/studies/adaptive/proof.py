@@ -58,7 +58,7 @@ class AdaptiveProof(Shown):
     """What is wrong; see `KINDS`."""
     verdict: bool | None
     """Whether every packet arrives and no lane can deadlock, whatever the switches choose. None: the dump does not say
-    which private table a packet meets; it holds for some and not for all."""
+    which private table a packet meets, and it holds for some and not for all; or it leaves switches out."""
     ports: float
     """Mean number of ports that a switch may take, between switches, towards another switch with end ports."""
     max_hops: int
@@ -168,7 +168,9 @@ def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSe
     lost, found, states = alone[0] if tables.n_tables == 1 else _follow_all(asked, tables, range(tables.n_tables))
     looping, loop, _ = judge_dependencies(fabric, found.depends)
     verdicts = [not missed and not judge_dependencies(fabric, part.depends)[0].any() for missed, part, _ in alone]
-    verdict = True if not lost and not looping.any() else False if not any(verdicts) else None
+    blank = bool((tables.state == LidState.ABSENT).all(axis=(0, 2)).any())  # a switch that the dump leaves out
+    untold = any(verdicts) or (blank and not looping.any())
+    verdict = True if not lost and not looping.any() else None if untold else False
     static = _follow_all(asked, _static(tables), range(tables.n_tables))[1]
     order = None if looping.any() else rising_order(fabric, found.depends)
     compared, ports = _compare_groups(asked, tables, order, states)

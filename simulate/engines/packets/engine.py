@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from routing.hashed import ALL_SHORTEST, Hashed, PortGroups
 from routing.routed import Routed
-from routing.studies.adaptive.study import legal_tables
+from routing.studies.adaptive.nvidia_sm import manager_groups
 from simulate.engines.base import CONNECTION, FIRST_BIN_S, UNUSED, WAIT, Finished, FlowBook, Progress
 from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
 from simulate.engines.outcome import Outcome, Timeline
@@ -108,8 +108,8 @@ class PacketModel(Brief):
     high_limit: int = 255
     """How many 4 KiB of high priority go before one packet of low priority: 0 is one packet, 255 any number."""
     adaptive: bool = False
-    """Whether switches send packets to the least loaded of the ports that are legal
-    (`routing.studies.adaptive`), the least loaded in random order, in place of the port of the tables."""
+    """Whether switches send packets to the least loaded port of a group, one of several at random, in place of the port
+    of the tables. The groups are those of fluid flows: `routing.studies.adaptive.manager_groups`."""
     flowlet_s: float = 0.0
     """With adaptive routing, how long a flow must pause at a switch until it may take another port; 0 for each
     packet."""
@@ -346,7 +346,8 @@ class Packets(FlowBook):
         """Return what switches choose from, and the network of each queue pair where a flow has several."""
         fabric, tables = self.network.fabric, self.network.tables
         if not isinstance(tables, Hashed):
-            return legal_tables(Routed(fabric, tables)).groups(fabric) if self.model.adaptive else ALL_SHORTEST, ()
+            groups = manager_groups(Routed(fabric, tables))[0].groups(fabric) if self.model.adaptive else ALL_SHORTEST
+            return groups, ()
         if tables.is_grouped:
             expected = "expected its tables, and adaptive packets"
             raise HeddleError(f"found packets on {fabric.name} over the groups of a manager; {expected}")
@@ -476,7 +477,7 @@ class Packets(FlowBook):
 
     def congestion(self) -> Congestion:
         """Return what packets met until now."""
-        links, n_lanes = self._state.links, len(self.network.lane_weight)
+        links, n_lanes, now = self._state.links, len(self.network.lane_weight), self._state.now[0]
         by_lane = {name: links[name].reshape(-1, n_lanes).T for name in ("stalled", "waited")}
         filled = self._filled.reshape(len(links) // n_lanes, n_lanes, self._n_bins).transpose(1, 0, 2)
         return Congestion(
@@ -487,8 +488,11 @@ class Packets(FlowBook):
             stalled_s=by_lane["stalled"] * self.tick_s,
             waited_s=by_lane["waited"] * self.tick_s,
             pauses=links["pauses"].reshape(-1, n_lanes).T,
-            marked=int(self._state.now["marked"][0]),
+            marked=int(now["marked"]),
             latency_packets=self._state.histogram.copy(),
+            late=int(now["late"]) / max(1, int(self._state.histogram.sum())),
+            farthest_late=int(now["farthest"]),
+            held_back=int(now["held_back"]) / max(1, int(now["under_way"])),
             tick_s=self.tick_s,
             bin_s=self._bin_ticks * self.tick_s,
             filled=filled[:, :, : self._bin],
@@ -632,6 +636,7 @@ class Packets(FlowBook):
         for name in ("first", "exit", "home", "back", "window", "stride"):
             rows[name] = on[name]
         rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
+        rows["newest"], rows["missing"] = count, -1
         rows["latency"] = on["overhead"]
         rows["earliest"], rows["delay"] = self._ticks(earliest_s), self._ticks(delay_s)
         self._state.flows[places], self._state.waits[places] = rows, np.zeros((), WAIT)

@@ -161,45 +161,21 @@ def _write_state(rules: Rules, state: PacketState) -> int:
 
 
 @inner
-def _keep(state: PacketState, n: int) -> None:
-    """Keep the row, and all that counts."""
+def _count(state: PacketState, before: int) -> None:
+    """Write down all that counts; where `before` is 1, less what stands there: what a period adds."""
     now, flows, links = state.now, state.flows, state.links
     flow_steps, link_steps = state.flow_steps, state.link_steps
-    for at in range(n):
-        state.kept[at] = state.row[at]
-    now[0].n_kept = n
-    now[0].kept_tick = now[0].tick
-    now[0].kept_hops = now[0].hops
+    now[0].kept_hops = now[0].hops - before * now[0].kept_hops
     for at in range(len(state.histogram)):
-        state.kept_histogram[at] = state.histogram[at]
+        state.kept_histogram[at] = state.histogram[at] - before * state.kept_histogram[at]
     for place in range(now[0].n_active):
         flow = state.active[place]
-        flow_steps[flow].left = flows[flow].left
-        flow_steps[flow].due = flows[flow].due
+        flow_steps[flow].left = flows[flow].left - before * flow_steps[flow].left
+        flow_steps[flow].due = flows[flow].due - before * flow_steps[flow].due
     for link in state.walked[: now[0].n_walked]:
-        link_steps[link].stalled = links[link].stalled
-        link_steps[link].waited = links[link].waited
-        link_steps[link].sent = links[link].sent
-
-
-@inner
-def _take_steps(state: PacketState) -> None:
-    """Turn what is kept into what a period adds."""
-    now, flows, links = state.now, state.flows, state.links
-    flow_steps, link_steps = state.flow_steps, state.link_steps
-    now[0].period = now[0].tick - now[0].kept_tick
-    now[0].look_at = -1
-    now[0].kept_hops = now[0].hops - now[0].kept_hops
-    for at in range(len(state.histogram)):
-        state.kept_histogram[at] = state.histogram[at] - state.kept_histogram[at]
-    for place in range(now[0].n_active):
-        flow = state.active[place]
-        flow_steps[flow].left -= flows[flow].left
-        flow_steps[flow].due -= flows[flow].due
-    for link in state.walked[: now[0].n_walked]:
-        link_steps[link].stalled = links[link].stalled - link_steps[link].stalled
-        link_steps[link].waited = links[link].waited - link_steps[link].waited
-        link_steps[link].sent = links[link].sent - link_steps[link].sent
+        link_steps[link].stalled = links[link].stalled - before * link_steps[link].stalled
+        link_steps[link].waited = links[link].waited - before * link_steps[link].waited
+        link_steps[link].sent = links[link].sent - before * link_steps[link].sent
 
 
 @inner
@@ -215,8 +191,8 @@ def repeat(state: PacketState, until: int) -> None:
         return
     for place in range(now[0].n_active):
         flow = state.active[place]
-        if flow_steps[flow].left > 0:
-            times = min(times, (flows[flow].left - 1) // flow_steps[flow].left)
+        if flow_steps[flow].left < 0:
+            times = min(times, (flows[flow].left - 1) // -flow_steps[flow].left)
     if times <= 0:  # nothing is left to repeat until another flow begins or ends
         now[0].period = 0
         return
@@ -227,8 +203,8 @@ def repeat(state: PacketState, until: int) -> None:
         state.histogram[at] += times * state.kept_histogram[at]
     for place in range(now[0].n_active):
         flow = state.active[place]
-        flows[flow].left -= times * flow_steps[flow].left
-        flows[flow].due -= times * flow_steps[flow].due
+        flows[flow].left += times * flow_steps[flow].left
+        flows[flow].due += times * flow_steps[flow].due
     for link in state.walked[: now[0].n_walked]:
         links[link].stalled += times * link_steps[link].stalled
         links[link].waited += times * link_steps[link].waited
@@ -257,9 +233,15 @@ def look(rules: Rules, state: PacketState, until: int) -> None:
         same = state.row[at] == state.kept[at]
         at += 1
     if same:
-        _take_steps(state)
+        now[0].period = now[0].tick - now[0].kept_tick
+        now[0].look_at = -1
+        _count(state, 1)
         repeat(state, until)
         return
     now[0].looks += 1
     if now[0].looks & (now[0].looks - 1) == 0:
-        _keep(state, n)
+        for at in range(n):
+            state.kept[at] = state.row[at]
+        now[0].n_kept = n
+        now[0].kept_tick = now[0].tick
+        _count(state, 0)

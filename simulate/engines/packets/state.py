@@ -52,6 +52,10 @@ CLOCK = np.dtype(
         ("kept_tick", "i8"),
         ("kept_hops", "i8"),  # hops when it was kept; once a period is known, hops of the period
         ("repeated_hops", "i8"),  # of `hops`
+        ("late", "i8"),  # packets that arrived after a later one of their message
+        ("farthest", "i8"),  # most packets by which one came after a later one
+        ("under_way", "i8"),  # ticks from begin to end of messages that have ended, summed
+        ("held_back", "i8"),  # those in which a packet was missing before others
     ]
 )
 """One record of single values."""
@@ -105,6 +109,7 @@ PACKET = np.dtype(
         ("link", "i4"),  # that it crosses, or in whose buffer it is
         ("out", "i4"),  # that it goes on over, -1 where it is yet to choose; `ACK` on its way back
         ("size", "i4"),  # bytes
+        ("behind", "i8"),  # packets of its message that are sent after it
         ("born", "i8"),  # tick at which it was sent; its complement where it is marked for congestion
         ("requested", "i8"),  # tick of the request of its queue, when it is first there
     ],
@@ -118,6 +123,9 @@ FLOW = np.dtype(
         ("tail", "i4"),  # bytes of the last packet
         ("left", "i8"),  # packets to send
         ("due", "i8"),  # packets to arrive
+        ("newest", "i8"),  # packets sent after the last one of those that have arrived: as many are due in order
+        ("missing", "i8"),  # tick since which one is missing before it, -1 for none
+        ("held_back", "i8"),  # ticks for which one was
         ("unacknowledged", "i8"),  # packets that are under way, or their acknowledgements
         ("back", "i8"),  # ticks of an acknowledgement
         ("window", "i8"),  # packets that may be on their way, 0 for any number

@@ -269,6 +269,7 @@ def _begin_packet(rules: Rules, state: PacketState, flow: int, tick: int, channe
     packets[packet].out = state.route_link[packets[packet].at]
     packets[packet].born = tick
     flows[flow].left -= 1
+    packets[packet].behind = flows[flow].left
     packets[packet].size = rules.packet_bytes if flows[flow].left > 0 else flows[flow].tail
     flows[flow].unacknowledged += 1
     on_send(rules.control, flows, flow, tick, state.channels[channel].full, packets[packet].size)
@@ -322,6 +323,29 @@ def next_tick(state: PacketState) -> int:
 
 
 @inlined
+def _note_order(state: PacketState, flow: int, behind: int, tick: int) -> None:
+    """Note whether a packet arrives after a later one, and for how long packets were missing before others.
+
+    All have arrived up to the newest when as many are due as were sent after it.
+    """
+    now, flows = state.now, state.flows
+    if behind < flows[flow].newest:
+        flows[flow].newest = behind
+    else:
+        now[0].late += 1
+        now[0].farthest = max(now[0].farthest, behind - flows[flow].newest)
+    if flows[flow].due > flows[flow].newest:
+        if flows[flow].missing < 0:
+            flows[flow].missing = tick
+    elif flows[flow].missing >= 0:
+        flows[flow].held_back += tick - flows[flow].missing
+        flows[flow].missing = -1
+    if flows[flow].due == 0:
+        now[0].under_way += tick - flows[flow].begin
+        now[0].held_back += flows[flow].held_back
+
+
+@inlined
 def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
     """Take a packet whose tail is there, or its acknowledgement; return the flow that may now send again, or -1."""
     now, packets, flows = state.now, state.packets, state.flows
@@ -337,6 +361,8 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
             power += 1
         state.histogram[min(HISTOGRAM - 1, power * 16 + (took >> power))] += 1
         flows[flow].due -= 1
+        if rules.adaptive or rules.n_paths > 1:  # one path keeps the order
+            _note_order(state, flow, packets[packet].behind, tick)
         if flows[flow].due == 0:
             _end(rules, state, flow, tick)
         if flows[flow].window > 0 or born < 0:

@@ -25,10 +25,9 @@ def bin_of(ticks: int) -> int:
 
 
 def met(latencies: list[int]) -> Congestion:
-    none, bins = np.zeros((1, 1)), np.bincount([bin_of(ticks) for ticks in latencies], minlength=1)
-    return Congestion(
-        NETWORK, "packets", 1, none.astype(int), none, none, none.astype(int), 0, bins, TICK_S, 1.0, np.zeros((1, 1, 1))
-    )
+    none, filled = np.zeros((1, 1)), np.zeros((1, 1, 1))
+    bins, count = np.bincount([bin_of(ticks) for ticks in latencies], minlength=1), none.astype(int)
+    return Congestion(NETWORK, "packets", 1, count, none, none, count, 0, bins, 0.0, 0, 0.0, TICK_S, 1.0, filled)
 
 
 @pytest.mark.parametrize("seed", range(30))

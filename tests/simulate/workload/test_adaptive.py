@@ -17,6 +17,7 @@ from routing.studies.adaptive import AdaptiveTables, legal_tables, manager_group
 from simulate import Fluid, Network, preset
 from simulate.traffic.flows import Flows
 from simulate.workload import bare_flows, play_beside_adaptive
+from simulate.workload.adaptive import ALL
 from topo.errors import HeddleError
 from topo.fabric import Fabric
 
@@ -111,6 +112,26 @@ def test_a_tree_without_one_cable_loses_pairs_by_static_tables_and_none_once_nei
     assert rows["1 cable down: adaptive, no switch told"].lost == 4
     assert rows["1 cable down: adaptive, neighbours told"].time_s == pytest.approx(alone * 4 / 3)
     assert found.table.columns[1].values[0] == "static" and found.to_dict()["groups"] == "4 roots"
+
+
+def test_all_jobs_share_what_no_choice_of_ports_divides_any_better() -> None:
+    """Of 4 flows between two leaves with 2 spines each job has 2: a gigabyte a spine alone, and two for both jobs."""
+    fabric = grow_tree((4, 2), (1, 2), (1, 1))
+    ends = fabric.ends()
+    one = bare_flows(Flows.of(ends[:4], ends[4:], 1e9, start_s=np.array([0, 0, 0.01, 0.01])), "flows.csv")
+    jobs = tuple(replace(one.jobs[0], spec=one.jobs[0].spec.model_copy(update={"name": name})) for name in "ab")
+    both = replace(one, jobs=jobs, job=np.array([0, 0, 1, 1]))
+    network = Network.of(routing.route(fabric), latency_s=0)
+    found = play_beside_adaptive(network, both, draws=3)
+    alone_s = 1e9 / network.capacity_bytes_s.min()
+    times = {(row.job, row.paths): row.time_s for row in found.rows}
+    least = "no such choice of ports is faster than"
+    assert [times[job, least] for job in ("a", "b", ALL)] == pytest.approx([alone_s, alone_s, 2 * alone_s])
+    assert times[ALL, "adaptive, split evenly"] == pytest.approx(2 * alone_s, rel=1e-3)
+    for paths in ("static", "adaptive, one port a flow by a hash"):
+        time_s = times[ALL, paths]
+        assert time_s is not None and time_s >= 2 * alone_s * (1 - 1e-9)
+    assert list(found.table.columns[0].values) == ["a"] * 4 + ["b"] * 4 + [ALL] * 4
 
 
 def test_classes_of_service_keep_their_lanes_on_groups() -> None:

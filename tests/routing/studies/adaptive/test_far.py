@@ -1,5 +1,7 @@
 """ibdiagnet's ``.far``, written by another hand, and what is spoilt in it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import routing
 from helpers.far import format_far
 from helpers.trees import grow_tree
 from routing.routed import Routed
-from routing.studies.adaptive import AdaptiveTables, LidState, legal_tables, parse_far
+from routing.studies.adaptive import AdaptiveTables, LidState, legal_tables, parse_far, prove_adaptive
 from topo.errors import FormatError
 from topo.fabric import Fabric
 
@@ -53,9 +55,28 @@ def test_a_foreign_switch_is_noted_and_a_missing_one_too(dump: tuple[Routed, Ada
     assert routed.fabric.label(0) in notes[1]
 
 
+def test_what_a_dump_leaves_out_is_unknown_or_that_of_other_tables(dump: tuple[Routed, AdaptiveTables, str]) -> None:
+    """A spine that the file does not have: nothing is known of packets that get there, unless tables say it."""
+    routed, tables, text = dump
+    spine = int(routed.fabric.level[: routed.fabric.n_switches].argmax())
+    begin = text.index(f"Switch 0x{int(routed.fabric.node_guid[spine]):016x}")
+    end = text.find("Switch", begin + 1)
+    partly = text[:begin] + (text[end:] if end > 0 else "")
+    discovered = replace(routed.fabric, discovered_lid=routed.tables.lid)
+    alone, _ = parse_far(partly, discovered)
+    assert not (alone.state[0, spine] != LidState.ABSENT).any()
+    assert prove_adaptive(discovered, tables).verdict is True
+    proof = prove_adaptive(discovered, alone)
+    assert proof.verdict is None and proof.count("lost")
+    filled, _ = parse_far(partly, routed.fabric, routed.tables)
+    assert (filled.lft[0, spine] == routed.tables.lft[spine]).all()
+    assert (filled.lft == tables.lft).all() and prove_adaptive(discovered, filled).verdict is True
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
+        ("File version: 1", "", "the line `File version: 1` above it"),
         ("File version: 1", "File version: 2", "version 1"),
         ("Lid State", "State of LID", "the columns LID, Static Port, Lid State, Group"),
         ("Sub Group  WHBF", "WHBF  Sub Group", "the columns Group, Sub Group, WHBF, Ports"),

@@ -107,3 +107,23 @@ def test_a_permutation_of_512_hosts_gets_about_what_was_measured_by_static_and_a
     outcome = Packets(Network.of(routed, latency_s=0), PacketModel(adaptive=True)).play(flows)
     rate = float(fabric.rate_gbps[fabric.port_of(ends[:1])][0]) / 8e-9
     assert (size / (outcome.finish_s - outcome.start_s) / rate).mean() == pytest.approx(0.77, abs=0.12)
+
+
+@pytest.mark.slow
+def test_least_loaded_ports_lose_on_a_shift_only_where_the_hosts_of_a_leaf_go_to_two() -> None:
+    """Static tables hold all shifts of a whole tree free, and so does an even split (`test_shares`).
+
+    A switch sees its own queues. Packets of a leaf to one other leaf come down there by as many spines as they went up;
+    those to two leaves may meet on the way down.
+    """
+    fabric = grow_tree((8, 8), (1, 8), (1, 1))
+    net, ends, size = Network.of(route(fabric), latency_s=0), fabric.ends(), 1 << 20
+    rate = float(fabric.rate_gbps[fabric.port_of(ends[:1])][0]) / 8e-9
+    for shift, adaptive, low, high in (
+        (32, False, 0.99, 1),
+        (35, False, 0.99, 1),
+        (32, True, 0.99, 1),
+        (35, True, 0.8, 0.95),
+    ):
+        outcome = Packets(net, PacketModel(adaptive=adaptive)).play(Flows.of(ends, np.roll(ends, -shift), size))
+        assert low < (size / (outcome.finish_s - outcome.start_s) / rate).mean() <= high + 1e-9
