@@ -85,7 +85,7 @@ SHOWN_CLASSES = 12
     "--adaptive",
     is_flag=True,
     help="Show static tables and adaptive routing side by side, with what is --down before and after repair. With "
-    "packets: take the least loaded port of each group.",
+    "packets: take the least loaded port of each group, or of all shortest ones with --ecmp spray.",
 )
 @click.option("--alone", is_flag=True, help="Also simulate each job alone, and show how much the others slow it down.")
 @click.option(
