@@ -118,7 +118,7 @@ def play_beside_adaptive(
         times: Sequence[float | None] = [None] * len(parts)
         here = replace(network, fabric=fabric, tables=tables)
         if not any(counts):
-            if isinstance(tables, Hashed) and tables.is_random:
+            if isinstance(tables, Hashed):
                 drawn = play_draws(here, workload, draws=draws, seed=seed, step=step).jobs
             else:
                 drawn = (play(here, workload, n_bins=0, step=step).jobs,)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.opensm.files import DIRECTORY, tree_tops
+from routing.proof import prove
 from routing.routed import Routed
 from routing.studies.adaptive.proof import AdaptiveProof, prove_adaptive
 from routing.studies.adaptive.study import legal_tables, updown_tables
@@ -104,7 +105,7 @@ def nvidia_sm_files(routed: Routed) -> dict[str, str]:
         f"Groups of all ports up towards {plural(len(roots), 'root')} and then down, whatever port a switch takes: "
         f"{proof.answer}, {proof.pairs:,} pairs, {proof.count('lost'):,} lost, "
         f"{proof.count('loops'):,} channels in credit loops; {proof.max_load:,.0f} pairs over the fullest link, split "
-        "evenly.",
+        f"evenly, and {prove(routed).max_load:,} by the static tables.",
         "That the manager keeps to up and down is inferred from the name: prove what it made with",
         "plan verify FABRIC --adaptive ibdiagnet2.far",
     ]

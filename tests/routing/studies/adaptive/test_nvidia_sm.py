@@ -23,6 +23,8 @@ def test_roots_are_proven_or_the_static_tables_are_loaded(seed: int) -> None:
     routed = routing.route(random_zones(seed))
     roots, proof = choose_roots(routed)
     lines = nvidia_sm_files(routed)["opensm.conf"].splitlines()
+    fullest = f"{proof.max_load:,.0f} pairs over the fullest link, split evenly"
+    assert f"{fullest}, and {routing.prove(routed).max_load:,} by the static tables" in lines[1]
     options = dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
     assert options.keys() <= DOCUMENTED
     assert options["routing_engine"] in ENGINES
