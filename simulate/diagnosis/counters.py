@@ -213,8 +213,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     full = np.isin(np.stack(list(values.values())), CEILINGS)
     for one, bad in zip(values.values(), full, strict=True):
         one[bad] = np.nan
-    tick = np.where(fabric.speed >= SPEEDS.index("HDR"), TICK_BYTES, OLD_TICK_BYTES * fabric.width.astype(float))
-    sent, lost = values["PortXmitData"] * WORD_BYTES, values["PortXmitWait"] * tick
+    sent, lost = values["PortXmitData"] * WORD_BYTES, values["PortXmitWait"] * tick_bytes(fabric)
     found = Counters(sent, lost, int(full.sum()), errors, listed, degraded)
     if not (healthy or found.known.any() or degraded or any(isinstance(port, int) for port in errors)):
         raise FormatError(
@@ -225,6 +224,18 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
             path,
         )
     return found
+
+
+def tick_bytes(fabric: Fabric) -> NDArray[np.float64]:
+    """(P,) bytes that each port could have sent in a tick of PortXmitWait.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> set(simulate.diagnosis.tick_bytes(topo.preset("lab-20").fabric).tolist())
+    {8.0}
+    """
+    return np.where(fabric.speed >= SPEEDS.index("HDR"), TICK_BYTES, OLD_TICK_BYTES * fabric.width.astype(float))
 
 
 def _degraded(lanes: str, speed: str, best: str) -> tuple[str, float]:

@@ -299,7 +299,8 @@ def build(folder: Path) -> list[Target]:
     lists = {"db-csv": format_db_csv(fabric), "net-dump": format_net_dump(fabric), "ndt": format_ndt(fabric),
              "iblinkinfo": format_iblinkinfo(fabric), "iblinkinfo-line": format_iblinkinfo(fabric, line=True),
              "planes": format_planes(fabric, np.random.default_rng(0)), "p2p": P2P, "topo": TOPO,
-             "edges": EDGES, "ns3": NS3, "port-list": format_port_list(fabric)}  # fmt: skip
+             "edges": EDGES, "ns3": NS3, "port-list": format_port_list(fabric),
+             "lldp": topo.format_lldp(fabric, list(map(str, fabric.port_number.tolist())))}  # fmt: skip
     book = workbook()
     guid, lid = int(fabric.node_guid[0]), int(fabric.discovered_lid[0]) if len(fabric.discovered_lid) else 1
     counters = [
