@@ -41,9 +41,9 @@ CABLING = ("swapped", "rotated", "moved", "missing", "extra", "misplaced")
 """Kinds of faults that LLDP shows, as `plan diff` calls them: all that an Ethernet has."""
 FAULTS = (*CABLING, "degraded", "replaced", "errors")
 """Kinds that are drawn: those of `plan diff`, and links with errors, as `plan explain` finds them."""
-KINDS = (*FAULTS, "waiting")
+EVERY_FAULT = (*FAULTS, "waiting")
 """All kinds: at most one link may also be slow without any tool that says so, and make others wait."""
-COUNTED = ("SymbolErrorCounter", "PortRcvErrors", "LinkDownedCounter")
+ERROR_COUNTERS = ("SymbolErrorCounter", "PortRcvErrors", "LinkDownedCounter")
 """Counters of links with errors."""
 TRAFFIC = ("PortXmitData", "PortXmitWait")
 """Counters of words of four bytes, and of ticks."""
@@ -63,7 +63,7 @@ class Fault:
     """A fault that was made."""
 
     kind: str
-    """One of `KINDS`."""
+    """One of `EVERY_FAULT`."""
     ports: tuple[int, ...]
     """Ports of the planned fabric, in order; of a node that is misplaced or replaced the first."""
 
@@ -171,7 +171,7 @@ def mock(
     faults : int
         How many are wanted; a small fabric may have room for fewer.
     kinds : sequence of str
-        Of `KINDS`, drawn with equal chances; of an Ethernet those of `CABLING` among them.
+        Of `EVERY_FAULT`, drawn with equal chances; of an Ethernet those of `CABLING` among them.
     seed : int
         Of the draw.
     hosts : bool
@@ -193,8 +193,8 @@ def mock(
     >>> topo.find_differences(made.planned, made.found).summary
     '61 of 62 cables as planned; 1 replaced, 1 missing'
     """
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise HeddleError(f"kinds: found {unknown[0]!r}; expected one of {', '.join(KINDS)}")
+    if unknown := [kind for kind in kinds if kind not in EVERY_FAULT]:
+        raise HeddleError(f"kinds: found {unknown[0]!r}; expected one of {', '.join(EVERY_FAULT)}")
     path = None if isinstance(fabric, Fabric) else Path(fabric)
     if output is not None:
         check_replaceable(Path(output), *([] if path is None else [path]), keep_plan=True)
@@ -494,7 +494,7 @@ class _Hands:
     def err(self) -> list[int]:
         """Let one end of a cable count errors."""
         if one := self.pick(self.cables + self.hosts):
-            name = COUNTED[int(self.rng.integers(len(COUNTED)))]
+            name = ERROR_COUNTERS[int(self.rng.integers(len(ERROR_COUNTERS)))]
             most = (1 << ERRORS[name]) - 1
             self.counters[one[0]] = {name: int(LEAST_ERRORS * (most / LEAST_ERRORS) ** self.rng.random())}
         return list(one or ())
