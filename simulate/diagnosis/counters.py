@@ -147,7 +147,7 @@ def read_counters(path: str | Path, routed: Routed) -> Counters:
 
 
 def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters") -> Counters:
-    r"""Parse what ``ibqueryerrors --data`` or ``perfquery`` prints, PM_INFO of ``ibdiagnet2.db_csv``, or its net_dump_ext.
+    r"""Parse what ``ibqueryerrors --data`` or ``perfquery`` prints, or PM_INFO of ``db_csv``, or ``net_dump_ext``.
 
     Several outputs may stand one behind another. Errors of ports that the fabric does not have are kept by their
     device and number.
@@ -235,8 +235,8 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     if not (healthy or found.known.any() or degraded or ber or any(isinstance(port, int) for port in errors)):
         raise FormatError(
             "found no port of the fabric with PortXmitWait and PortXmitData, or with errors; expected what "
-            "`ibqueryerrors --data` or `perfquery -x` prints, ibdiagnet2.db_csv with the table PM_INFO, or ibdiagnet2's "
-            "net_dump_ext"
+            "`ibqueryerrors --data` or `perfquery -x` prints, ibdiagnet2.db_csv with the table PM_INFO, or "
+            "ibdiagnet2.net_dump_ext"
             + (f"; {int(full.sum()):,} counters stand at their ceiling" if full.any() else "")
             + (f"; it has {plural(len(errors), 'port')} that the fabric does not have" if errors else ""),
             path,

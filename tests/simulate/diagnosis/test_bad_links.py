@@ -259,8 +259,10 @@ def test_the_command_names_a_switch_that_has_dropped_out(tmp_path: Path, capsys:
     assert (status, "1 port with counters" in shown, "no fault found" in shown) == (0, True, True)
 
 
-HEAD = ("Ty : # : #IB : GUID : LID : Sta : PhysSta : LWA : LSA : Conn LID (#) : FEC mode : RTR : Raw BER : Effective BER : "
-        "Symbol BER : Symbol Err : Effective Err : Node Desc")  # fmt: skip
+HEAD = (
+    "Ty : # : #IB : GUID : LID : Sta : PhysSta : LWA : LSA : Conn LID (#) : FEC mode : RTR : Raw BER : "
+    "Effective BER : Symbol BER : Symbol Err : Effective Err : Node Desc"
+)
 
 
 def as_net_dump_ext(routed: Routed, ber: dict[int, str]) -> list[str]:
