@@ -48,7 +48,7 @@ COULD_BE = re.compile(
 )
 LANES, SPEED = re.compile(r"\b(\d{1,2})X"), re.compile(r"\b(\d{1,4}\.?\d{0,5}) Gbps")
 """What a link could be, in ``Could be``: lanes, Gb/s a lane, or both."""
-RATE = re.compile(r"\d{1,3}(\.\d{1,9})?([eE][+-]?\d{1,3})?")
+BER_VALUE = re.compile(r"\d{1,3}(\.\d{1,9})?([eE][+-]?\d{1,3})?")
 Port: TypeAlias = int | tuple[str, int]
 """A port of the fabric, or device (GUID, LID, name) and number of one that the fabric does not have; -1 is neither."""
 ERRORS = {
@@ -210,7 +210,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
         elif heads and len(cells := line.split(":")) >= len(heads):  # a description may hold a colon, and is the last
             row = dict(zip(heads, (cell.strip() for cell in cells), strict=False))
             port = places.of_guid(row.get("GUID", ""), row.get("#IB", ""))
-            if isinstance(port, int) and port >= 0 and RATE.fullmatch(text := row["Effective BER"]):
+            if isinstance(port, int) and port >= 0 and BER_VALUE.fullmatch(text := row["Effective BER"]):
                 ber[port] = min(float(text), 1.0)
         elif match := GUID_LINE.fullmatch(line.rstrip("\n")):
             port, listed = begin(places.of_guid(match[1], match[2])), True
@@ -250,8 +250,8 @@ def tick_bytes(fabric: Fabric) -> NDArray[np.float64]:
     Examples
     --------
     >>> import topo, simulate
-    >>> set(simulate.diagnosis.tick_bytes(topo.preset("lab-20").fabric).tolist())
-    {8.0}
+    >>> float(simulate.diagnosis.tick_bytes(topo.preset("lab-20").fabric)[0])
+    8.0
     """
     return np.where(fabric.speed >= SPEEDS.index("HDR"), TICK_BYTES, OLD_TICK_BYTES * fabric.width.astype(float))
 
