@@ -140,8 +140,7 @@ def diff(
     """
     _check_folders(output, adopt, planned)
     step("reading")
-    wanted = _fabric(planned, subnet)
-    there = _fabric(fabric)
+    wanted, there = (_fabric(one, name, ethernet=adopt is None) for one, name in ((planned, subnet), (fabric, None)))
     if adopt is not None and not isinstance(fabric, Fabric):
         chips = read_fabric_argument(Path(fabric)).n_switches
         if there.n_switches < chips:
@@ -295,8 +294,10 @@ def _check_folders(output: str | Path | None, adopt: str | Path | None, planned:
         check_replaceable(Path(adopt), *read, *([Path(output)] if output is not None else []))
 
 
-def _fabric(given: str | Path | Fabric, subnet: str | None = None) -> Fabric:
-    return given if isinstance(given, Fabric) else read_fabric_argument(Path(given), subnet, merged=True)
+def _fabric(given: str | Path | Fabric, subnet: str | None, *, ethernet: bool) -> Fabric:
+    if isinstance(given, Fabric):
+        return given
+    return read_fabric_argument(Path(given), subnet, merged=True, ethernet=ethernet)
 
 
 def _crew_page(found: Differences) -> str:

@@ -58,16 +58,21 @@ def find_preset(folder: str, name: str, option: str, others: Sequence[str] = ())
 
 
 @of_one_plan
-def read_fabric_argument(path: Path, subnet: str | None = None, *, merged: bool = False) -> Fabric:
+def read_fabric_argument(
+    path: Path, subnet: str | None = None, *, merged: bool = False, ethernet: bool = False
+) -> Fabric:
     """Read a fabric out of a spec (``.yaml``), out of a folder of `plan build`, or out of a dump of a real one.
 
-    ``subnet`` is that of a spec or folder that has several; ``merged`` as `topo.read_fabric` takes it. HeddleError if a
-    file cannot be read, or it is not clear which subnet is meant.
+    ``subnet`` is that of a spec or folder that has several; ``merged`` as `topo.read_fabric` takes it; with
+    ``ethernet`` an Ethernet of a spec will do, by its name or where there is nothing else. HeddleError if a file cannot
+    be read, or it is not clear which subnet is meant.
     """
     from topo import read_fabric
 
     if path.suffix in SPEC_SUFFIXES:
-        fabrics = {fabric.name: fabric for fabric in read_cluster(path).subnets}
+        cluster = read_cluster(path)
+        every = ethernet and (subnet is not None or not cluster.subnets)
+        fabrics = {fabric.name: fabric for fabric in (cluster.fabrics if every else cluster.subnets)}
         if not fabrics:
             raise HeddleError(
                 f"{path}: found Ethernet only, which has no forwarding tables; expected InfiniBand (`plan simulate`, "

@@ -10,23 +10,52 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
+import routing
+import simulate
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import read_fabric_argument
-from topo import Fabric, HeddleError, Shown, Table, format_ibnetdiscover
+from plan.inputs import SPEC_SUFFIXES, read_cluster, read_fabric_argument
+from plan.staging import Content
+from routing import Routed
+from simulate.diagnosis import ERRORS, tick_bytes
+from topo import (
+    Catalog,
+    Fabric,
+    HeddleError,
+    Shown,
+    Table,
+    format_db_csv,
+    format_ibnetdiscover,
+    format_lldp,
+    load_catalog,
+    panels,
+)
 
-FAULTS = ("swapped", "rotated", "moved", "missing", "extra", "degraded", "misplaced", "replaced", "errors")
-"""Kinds of faults: those of `plan diff`, and links with errors, as `plan explain` finds them."""
-COUNTERS = {"SymbolErrorCounter": 16, "PortRcvErrors": 16, "LinkDownedCounter": 8}
-"""Counters of links with errors, and their bits (InfiniBand Architecture Specification, volume 1, 16.1.3.5)."""
+CABLING = ("swapped", "rotated", "moved", "missing", "extra", "misplaced")
+"""Kinds of faults that LLDP shows, as `plan diff` calls them: all that an Ethernet has."""
+FAULTS = (*CABLING, "degraded", "replaced", "errors")
+"""Kinds that are drawn: those of `plan diff`, and links with errors, as `plan explain` finds them."""
+EVERY_FAULT = (*FAULTS, "waiting")
+"""All kinds: at most one link may also be slow without any tool that says so, and make others wait."""
+ERROR_COUNTERS = ("SymbolErrorCounter", "PortRcvErrors", "LinkDownedCounter")
+"""Counters of links with errors."""
+TRAFFIC = ("PortXmitData", "PortXmitWait")
+"""Counters of words of four bytes, and of ticks."""
 LEAST_ERRORS = 11
 """One more than tools let pass: the default of infiniband-diags is ten."""
 TRIES = 10
 """For each fault that is asked for: a small fabric may have no room for more."""
+MESSAGE_BYTES, MESSAGES = 32 << 10, 24
+"""Size, and how many an adapter sends to others at random, for the counters of what was sent and waited."""
+BUSY, SLOW, LATE = 0.6, 0.25, 1.3
+"""Parts: of the time in which the fullest link sends while all are sound, of its rate that a waiting link has, and of
+that rate which its traffic would take."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +63,7 @@ class Fault:
     """A fault that was made."""
 
     kind: str
-    """One of `FAULTS`."""
+    """One of `EVERY_FAULT`."""
     ports: tuple[int, ...]
     """Ports of the planned fabric, in order; of a node that is misplaced or replaced the first."""
 
@@ -47,8 +76,12 @@ class Mock(Shown):
     found: Fabric
     """The same nodes and ports in the same order, with the faults."""
     faults: tuple[Fault, ...]
-    counters: Mapping[int, tuple[str, int]]
-    """Of each port that has counted errors the counter, and what it says."""
+    counters: Mapping[int, Mapping[str, int]]
+    """Counters of each port with a cable, as its registers hold them; none of an Ethernet."""
+    routed: Routed | None = None
+    """Tables of the fabric while it carried traffic, if it did."""
+    labels: tuple[str, ...] = ()
+    """What is printed at each port of an Ethernet."""
 
     @property
     def table(self) -> Table:
@@ -57,17 +90,47 @@ class Mock(Shown):
         return Table.of_rows("faults", ("fault", "at"), rows)
 
     @property
+    def files(self) -> dict[str, Content]:
+        """What tools print of it, by the names of files, and the answer."""
+        both = {"planned": self.planned, "fabric": self.found}
+        made: dict[str, Content] = {"answer.json": json.dumps(self.to_dict(), indent=2) + "\n"}
+        if self.labels:
+            return made | {f"{name}.lldp": format_lldp(one, self.labels) for name, one in both.items()}
+        made |= {f"{name}.ibnetdiscover": format_ibnetdiscover(one) for name, one in both.items()}
+        made |= {"fabric.db_csv": format_db_csv(self.found, self.counters)}
+        if self.routed is not None:
+            made["fabric.lfts"] = routing.opensm.format_lfts(self.found, self.routed.tables)
+        return made | {"counters.txt": self.perfquery, "errors.txt": self.errors}
+
+    @property
+    def perfquery(self) -> str:
+        """What ``perfquery`` prints, port by port."""
+        lids = self.found.discovered_lid[self.found.end_of(np.arange(self.found.n_ports))].tolist()
+        lines = []
+        for port, told in sorted(self.counters.items()):
+            number = int(self.found.port_number[port])
+            lines.append(f"# Port counters: Lid {lids[port]} port {number} (CapMask: 0x00)")
+            lines += [f"{name + ':':.<33}{value}" for name, value in (("PortSelect", number), *told.items())]
+        return "".join(f"{line}\n" for line in lines)
+
+    @property
     def errors(self) -> str:
         """What ``ibqueryerrors`` prints of it: the ports whose counters are above its thresholds."""
         fabric, lines = self.found, []
-        for port, (name, value) in sorted(self.counters.items()):
+        bad = {
+            port: above
+            for port, told in sorted(self.counters.items())
+            if (above := {name: told[name] for name in ERRORS if told[name] >= LEAST_ERRORS})
+        }
+        for port, above in bad.items():
             node = int(fabric.port_node[port])
-            guid, number = int(fabric.node_guid[node]), fabric.port_number[port]
-            lines += [f'Errors for "{fabric.names[node]}"', f"   GUID 0x{guid:x} port {number}: [{name} == {value}]"]
-        bad, plugged = len({int(fabric.port_node[port]) for port in self.counters}), int((fabric.peer >= 0).sum())
+            counted = " ".join(f"[{name} == {value}]" for name, value in above.items())
+            lines += [f'Errors for "{fabric.names[node]}"']
+            lines += [f"   GUID 0x{int(fabric.node_guid[node]):x} port {fabric.port_number[port]}: {counted}"]
+        nodes = len({int(fabric.port_node[port]) for port in bad})
         lines += [
-            f"## Summary: {fabric.n_nodes} nodes checked, {bad} bad nodes found",
-            f"##          {plugged} ports checked, {len(self.counters)} ports have errors beyond threshold",
+            f"## Summary: {fabric.n_nodes} nodes checked, {nodes} bad nodes found",
+            f"##          {int((fabric.peer >= 0).sum())} ports checked, {len(bad)} ports have errors beyond threshold",
         ]
         return "".join(f"{line}\n" for line in lines)
 
@@ -78,8 +141,10 @@ class Mock(Shown):
         """Return the answer as plain values, ready for JSON."""
         label = self.planned.port_label
         counted = [
-            {"port": label(port), "counter": name, "value": value}
-            for port, (name, value) in sorted(self.counters.items())
+            {"port": label(port), "counter": name, "value": told[name]}
+            for port, told in sorted(self.counters.items())
+            for name in ERRORS
+            if told[name]
         ]
         faults = [{"fault": one.kind, "ports": [label(port) for port in one.ports]} for one in self.faults]
         return {"fabric": self.planned.name, "faults": faults, "counted": counted}
@@ -93,6 +158,7 @@ def mock(
     kinds: Sequence[str] = FAULTS,
     seed: int = 0,
     hosts: bool = True,
+    subnet: str | None = None,
 ) -> Mock:
     """Make faults in a fabric that have nothing to do with one another, drawn from a seed.
 
@@ -101,15 +167,17 @@ def mock(
     fabric : str, Path or Fabric
         A spec, a folder of `plan build` or a dump.
     output : str or Path, optional
-        Folder for ``planned.ibnetdiscover``, ``fabric.ibnetdiscover``, ``errors.txt`` and ``answer.json``.
+        Folder for what tools print of the plan and of the fabric, and ``answer.json``: `Mock.files`.
     faults : int
         How many are wanted; a small fabric may have room for fewer.
     kinds : sequence of str
-        Of `FAULTS`, drawn with equal chances.
+        Of `EVERY_FAULT`, drawn with equal chances; of an Ethernet those of `CABLING` among them.
     seed : int
         Of the draw.
     hosts : bool
         Whether cables of hosts are plugged otherwise, too.
+    subnet : str, optional
+        Which subnet or Ethernet of a plan that has several.
 
     Raises
     ------
@@ -125,28 +193,119 @@ def mock(
     >>> topo.find_differences(made.planned, made.found).summary
     '61 of 62 cables as planned; 1 replaced, 1 missing'
     """
-    if unknown := [kind for kind in kinds if kind not in FAULTS]:
-        raise HeddleError(f"kinds: found {unknown[0]!r}; expected one of {', '.join(FAULTS)}")
+    if unknown := [kind for kind in kinds if kind not in EVERY_FAULT]:
+        raise HeddleError(f"kinds: found {unknown[0]!r}; expected one of {', '.join(EVERY_FAULT)}")
+    path = None if isinstance(fabric, Fabric) else Path(fabric)
     if output is not None:
-        check_replaceable(Path(output), *([] if isinstance(fabric, Fabric) else [Path(fabric)]), keep_plan=True)
-    planned = fabric if isinstance(fabric, Fabric) else read_fabric_argument(Path(fabric))
-    hands = _Hands(planned, np.random.default_rng(seed), hosts)
-    for _ in range(TRIES * faults):
-        if len(hands.faults) >= faults:
-            break
-        hands.make(kinds[int(hands.rng.integers(len(kinds)))])
-    if faults and not hands.faults:
-        raise HeddleError(f"{planned.name}: no fault of kind {', '.join(kinds)} can be made in this fabric")
-    made = Mock(planned, hands.fabric(), tuple(hands.faults), hands.counters)
+        check_replaceable(Path(output), *([] if path is None else [path]), keep_plan=True)
+    planned = fabric if isinstance(fabric, Fabric) else read_fabric_argument(Path(fabric), subnet, ethernet=True)
+    catalog = read_cluster(path).catalog if path and path.suffix in SPEC_SUFFIXES else load_catalog()
+    made = _make(planned, catalog, faults, kinds, np.random.default_rng(seed), hosts)
     if output is not None:
-        files = {
-            "planned.ibnetdiscover": format_ibnetdiscover(planned),
-            "fabric.ibnetdiscover": format_ibnetdiscover(made.found),
-            "errors.txt": made.errors,
-            "answer.json": json.dumps(made.to_dict(), indent=2) + "\n",
-        }
-        write_folder(Path(output), files)
+        write_folder(Path(output), made.files)
     return made
+
+
+def mock_each(
+    fabrics: Sequence[Path], output: Path, *, faults: int = 5, kinds: Sequence[str] = FAULTS, seed: int = 0
+) -> dict[str, Mock]:
+    """Break several fabrics, as `mock` does, and write a folder for each network that is no copy of another.
+
+    Returns
+    -------
+    dict of str to Mock
+        By the name of the folder.
+    """
+    check_replaceable(output, *fabrics, keep_plan=True)
+    made: dict[str, Mock] = {}
+    for path in fabrics:
+        cluster = read_cluster(path) if path.suffix in SPEC_SUFFIXES else None
+        networks = cluster.fabrics if cluster else (read_fabric_argument(path),)
+        catalog = cluster.catalog if cluster else load_catalog()
+        for at, planned in enumerate(networks):
+            if any(planned.is_copy_of(other) for other in networks[:at]):
+                continue
+            if planned.name in made:
+                raise HeddleError(
+                    f"{path}: found a second fabric {planned.name!r}; expected each with a name of its own"
+                )
+            made[planned.name] = _make(planned, catalog, faults, kinds, np.random.default_rng(seed), True)
+    write_folder(output, {f"{name}/{file}": text for name, one in made.items() for file, text in one.files.items()})
+    return made
+
+
+def _make(
+    planned: Fabric, catalog: Catalog, faults: int, kinds: Sequence[str], rng: np.random.Generator, hosts: bool
+) -> Mock:
+    """Break a fabric; of one of InfiniBand, let it carry traffic and count."""
+    model = catalog.switches.get(planned.model_of(0)) if planned.n_switches else None
+    ethernet = model is not None and model.protocol == "ethernet"
+    if not len(planned.discovered_lid):
+        planned = replace(planned, discovered_lid=np.arange(1, planned.n_end_ports + 1).astype(np.uint16))
+    hands = _Hands(planned, rng, hosts)
+    drawn = [kind for kind in kinds if kind in (CABLING if ethernet else FAULTS)]
+    slow = "waiting" in kinds and not ethernet and faults > 0
+    for _ in range(TRIES * faults if drawn else 0):
+        if len(hands.faults) >= faults - slow:
+            break
+        hands.make(drawn[int(rng.integers(len(drawn)))])
+    found = hands.fabric()
+    if ethernet:
+        (panel,) = panels([planned], catalog)
+        made = Mock(planned, found, tuple(hands.faults), {}, labels=panel.labels)
+    else:
+        play = _play(found, rng, hands.touched) if slow else None
+        hands.faults += [Fault("waiting", play.link)] if play else []
+        idle = dict.fromkeys((*ERRORS, *TRAFFIC), 0)
+        counters = {
+            port: idle
+            | hands.counters.get(port, {})
+            | (dict(zip(TRAFFIC, play.counted[port].tolist(), strict=True)) if play else {})
+            for port in np.flatnonzero(found.peer >= 0).tolist()
+        }
+        made = Mock(planned, found, tuple(hands.faults), counters, play.routed if play else None)
+    if faults and not made.faults:
+        raise HeddleError(f"{planned.name}: no fault of kind {', '.join(kinds)} can be made in this fabric")
+    return made
+
+
+class _Play(NamedTuple):
+    """What ports have counted while one link was slow."""
+
+    routed: Routed
+    link: tuple[int, ...]
+    counted: NDArray[np.int64]
+    """(P, 2) `TRAFFIC` of each port."""
+
+
+def _play(fabric: Fabric, rng: np.random.Generator, touched: set[int]) -> _Play | None:
+    """Let all adapters send to others at random while a link between switches is slow.
+
+    Faults have not ``touched`` it, and its traffic is more than it can carry. None where there is no such link.
+    """
+    routed = routing.route(fabric, "balanced")
+    proof, network = routing.prove(routed), simulate.Network.of(routed, lane_weights=1, latency_s=0)
+    rate, ends = network.capacity_bytes_s.copy(), fabric.ends()
+    a, b = fabric.port_node[fabric.links].T
+    part = connected_components(coo_array((np.ones(len(a)), (a, b)), shape=(fabric.n_nodes,) * 2), directed=False)[1]
+    src, dst = np.repeat(ends, MESSAGES), rng.choice(ends, MESSAGES * len(ends))
+    sent = (src != dst) & (part[fabric.end_node[src]] == part[fabric.end_node[dst]])
+    src, dst = src[sent], dst[sent]
+    sound = rate[: fabric.n_ports].copy()
+    busy_s = proof.load / proof.pairs * len(src) * MESSAGE_BYTES / sound
+    time_s, inner = busy_s.max() / BUSY, fabric.inner_links
+    late = inner[busy_s[inner].max(axis=1) > LATE * SLOW * time_s].tolist()
+    free = [link for link in late if touched.isdisjoint(link)]
+    if not free:
+        return None
+    link = tuple(free[int(rng.integers(len(free)))])
+    rate[list(link)] *= SLOW
+    flows = simulate.Flows.of(src, dst, float(MESSAGE_BYTES), start_s=rng.uniform(0, time_s, len(src)))
+    met = simulate.Packets(replace(network, capacity_bytes_s=rate)).play(flows).congestion
+    assert met is not None
+    sent_bytes, stalled_s = (each.sum(axis=0)[: fabric.n_ports] for each in (met.sent_bytes, met.stalled_s))
+    counted = np.stack([sent_bytes / 4, stalled_s * sound / tick_bytes(fabric)], axis=1).astype(np.int64)
+    return _Play(routed, link, counted)
 
 
 @dataclass
@@ -164,7 +323,7 @@ class _Hands:
     touched: set[int] = field(default_factory=set)
     """Ports."""
     faults: list[Fault] = field(default_factory=list)
-    counters: dict[int, tuple[str, int]] = field(default_factory=dict)
+    counters: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -335,9 +494,9 @@ class _Hands:
     def err(self) -> list[int]:
         """Let one end of a cable count errors."""
         if one := self.pick(self.cables + self.hosts):
-            name = list(COUNTERS)[int(self.rng.integers(len(COUNTERS)))]
-            most = (1 << COUNTERS[name]) - 1
-            self.counters[one[0]] = name, int(LEAST_ERRORS * (most / LEAST_ERRORS) ** self.rng.random())
+            name = ERROR_COUNTERS[int(self.rng.integers(len(ERROR_COUNTERS)))]
+            most = (1 << ERRORS[name]) - 1
+            self.counters[one[0]] = {name: int(LEAST_ERRORS * (most / LEAST_ERRORS) ** self.rng.random())}
         return list(one or ())
 
 

@@ -205,7 +205,8 @@ def simulate(
         traffic = read_workload(path, routed.fabric, seed, catalog)
         if source.is_dir() and traffic.looks_inside:
             check_servers(source, catalog)
-        named = [path.parent / beside for job in traffic.jobs if (beside := getattr(job.spec, "file", None))]
+        named = [path.parent / beside for job in traffic.jobs for key in ("file", "server")
+                 if (beside := getattr(job.spec, key, None))]  # fmt: skip
         for target in written:
             check_writable(target, [path, *named])
     as_goal = None if goal is None else format_as_goal(traffic, routed.fabric)

@@ -71,6 +71,8 @@ Fabrics
     ``read_guid_list``  port GUIDs from a file, one a line
     ``format_fabric``  a fabric as the text that `write_fabric` writes
     ``format_ibnetdiscover``  a fabric as ibnetdiscover prints it
+    ``format_db_csv``  a fabric, and counters of its ports, as ibdiagnet's database
+    ``format_lldp``  a fabric as lldpctl prints it on each device
     ``FabricBuilder``  builds a fabric node by node and link by link
     ``LinkSpeed``  a generation and a number of lanes: ``4xHDR``
     ``SPEEDS``  names of link speeds, by their number in a fabric

@@ -39,9 +39,11 @@ from .fabric import Fabric as Fabric, Kind as Kind, Purpose as Purpose, Role as 
 from .checks import Check as Check, Cure as Cure
 from .figures import percent as percent
 from .files.csv import format_csv as format_csv, plain_text as plain_text
+from .dumps.db_csv import format_db_csv as format_db_csv
 from .dumps.fabric_file import read_fabric as read_fabric
 from .dumps.fabric_json import format_fabric as format_fabric, write_fabric as write_fabric
 from .dumps.ibnetdiscover import format_ibnetdiscover as format_ibnetdiscover
+from .dumps.lldp import format_lldp as format_lldp
 from .files.text import config_root as config_root, read_text as read_text
 from .files.yaml import read_yaml as read_yaml
 from .changes.growth import Growth as Growth, plan_growth as plan_growth

@@ -9,6 +9,7 @@ import click
 
 from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options
 from plan.render.progress import progress
+from topo import plural
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
@@ -49,12 +50,13 @@ def explain(
 ) -> int:
     """Explain measured bandwidths of pairs, or counters of ports, by slow links and collisions.
 
-    FABRIC is the same as for `plan simulate`, with the --tables that were loaded during the measurement. MEASURED is a
-    CSV file. It has a row for each pair (source,destination,Gb/s, and a round if several were measured at once), or is
-    a matrix whose first cell is the unit. Or it has counters of ports: ibdiagnet2.db_csv, or the output of
-    `ibqueryerrors --data` or `perfquery -x`. Of these, PortXmitWait and PortXmitData tell of waiting, and counters of
-    errors and a rate that could be higher name bad links, with the pairs that cross them. The command names the cause,
-    its probability, and the pairs to measure next.
+    FABRIC is the same as for `plan simulate`, with the --tables that were loaded during the measurement. MEASURED
+    is a CSV file. It has a row for each pair (source,destination,Gb/s, and a round if several were measured at
+    once), or is a matrix whose first cell is the unit. Or it has counters of ports: ibdiagnet2.db_csv, or the
+    output of `ibqueryerrors --data` or `perfquery -x`; or bit error rates: ibdiagnet2.net_dump_ext. Of these,
+    PortXmitWait and PortXmitData tell of waiting, and counters of errors and a rate that could be higher name bad
+    links, with the pairs that cross them. The command names the cause, its probability, and the pairs to measure
+    next.
 
     Exit status 1: a bad or slow link or a collision was found; 3: something is slow, and its cause is unknown.
     """
@@ -80,6 +82,8 @@ def explain(
             found = simulate.diagnosis.explain(routed, pairs, following=following)
     print_notes(routed.fabric.notes)
     doubts = found.doubts if found else ("no port has counted what it sent: whether packets waited is not known",)
+    if bad and bad.without_ber:
+        doubts = (*doubts, f"the bit error rate of {plural(bad.without_ber, 'port')} is not known")
     identified = bool(bad and bad.found) or bool(found and found.identified)
     status = 1 if identified else 3 if found and found.undecided else 0
     if as_json:

@@ -4,6 +4,9 @@ All say the same tree: `find_units` of the compute network, groups of units, and
 against real spines: the scheduler only asks which leaves are near each other, and its start-up takes time with the cube
 of the switches. A compute node is listed once. Storage is not listed.
 
+A server of several trays, as an NVL72 rack, is as many nodes, which are called after it. NVLink joins them: they, and
+no units, are blocks then.
+
 Sources, read in November 2026: ``topology.conf(5)`` and ``topology.yaml(5)`` of Slurm; ``pkg/models/model.go`` and
 ``pkg/engines/{k8s,nfd}`` of topograph 0.5.0 and 1.0.0; the custom resources of NFD 0.18. topograph 1.0 declares nodes
 in ``blocks`` and names labels by tiers; before, nodes stood under their switch and at the top, and labels had three
@@ -14,28 +17,46 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from plan.export.base import Export
+from plan.export.base import Export, Maker
 from plan.export.names import slurm_word, yaml_text
 from plan.export.units import Unit, find_units
 from plan.pipeline import COMPILE
-from topo import Fabric, FormatError, HeddleError, compress, expand
+from topo import Catalog, Fabric, FormatError, HeddleError, compress, expand
 
 SLURM_READS = "Slurm up to 26.05, topology.yaml since 25.05"
 TOPOGRAPH_READS = "topograph 0.5 and 1.0"
 NFD_READS = "Node Feature Discovery 0.18"
 LABELS = "fabric.topograph.run/tier-"
 """Of topograph 1.0, followed by the number of the tier, 0 for the unit."""
+DOMAIN = "accelerator.topograph.run/domain"
+"""Label of topograph 1.0 for nodes that NVLink joins."""
 LABELS_BEFORE = tuple(f"network.topology.nvidia.com/{place}" for place in ("leaf", "spine", "core"))
 """Of topograph before 1.0, the nearest first."""
 LONGEST_VALUE = 63
 """Characters of the value of a label, which begins and ends with a letter or digit (Kubernetes manual, "Labels")."""
 
 
-def slurm_units(fabrics: Sequence[Fabric]) -> list[Unit]:
-    """Return the units with names as words of Slurm's files."""
-    return [Unit(slurm_word(unit.name), tuple(map(slurm_word, unit.nodes)), unit.above) for unit in find_units(fabrics)]
+def slurm_units(fabrics: Sequence[Fabric], catalog: Catalog | None = None) -> list[Unit]:
+    """Return the units with names as words of Slurm's files, trays apart where the catalog has them."""
+    trays = find_domains(fabrics, catalog)
+    return [
+        Unit(slurm_word(unit.name), tuple(slurm_word(node) for host in unit.nodes for node in trays.get(host, (host,))),
+             unit.above)
+        for unit in find_units(fabrics)
+    ]  # fmt: skip
+
+
+def find_domains(fabrics: Sequence[Fabric], catalog: Catalog | None) -> dict[str, tuple[str, ...]]:
+    """Return the trays of each server that has several; none without a catalog, as of a dump."""
+    found = {}
+    for fabric in fabrics if catalog else ():
+        for host, model in zip(fabric.hosts, fabric.host_model.tolist(), strict=True):
+            known = catalog.nodes.get(fabric.models[model]) if catalog and model >= 0 else None
+            if known is not None and known.trays > 1:
+                found[host] = tuple(f"{host}-tray{tray:02d}" for tray in range(known.trays))
+    return found
 
 
 def groups_of(units: Sequence[Unit]) -> Iterator[tuple[str, list[str]]]:
@@ -48,9 +69,9 @@ def groups_of(units: Sequence[Unit]) -> Iterator[tuple[str, list[str]]]:
     yield from ((name, list(found)) for name, found in members.items())
 
 
-def format_topology_conf(fabrics: Sequence[Fabric]) -> str:
+def format_topology_conf(fabrics: Sequence[Fabric], catalog: Catalog | None = None) -> str:
     """Return the tree for the plug-in ``topology/tree``."""
-    units = slurm_units(fabrics)
+    units = slurm_units(fabrics, catalog)
     lines = [
         f"# {slurm_word(fabrics[0].name)}, for {SLURM_READS}: units, groups of units, one root. "
         "TopologyPlugin=topology/tree"
@@ -112,31 +133,35 @@ def compare_topologies(theirs: Mapping[str, str], ours: Mapping[str, str]) -> li
     return lines
 
 
-def format_topology_yaml(fabrics: Sequence[Fabric]) -> str:
-    """Return the same tree, and the units as blocks."""
-    units = slurm_units(fabrics)
+def format_topology_yaml(fabrics: Sequence[Fabric], catalog: Catalog | None = None) -> str:
+    """Return the same tree, and blocks: domains of NVLink, or the units where there are none."""
+    units = slurm_units(fabrics, catalog)
     lines = [f"# For {SLURM_READS}", "---", "- topology: default", "  cluster_default: true"]
     lines += ["  tree:", "    switches:"]
     for name, members in reversed(list(groups_of(units))):
         lines += [f"      - switch: {yaml_text(name)}", f"        children: {yaml_text(compress(members))}"]
     for unit in units:
         lines += [f"      - switch: {yaml_text(unit.name)}", f"        nodes: {yaml_text(compress(unit.nodes))}"]
-    smallest = min((len(unit.nodes) for unit in units), default=0)
+    domains = find_domains(fabrics, catalog)
+    blocks = [(host, tuple(map(slurm_word, nodes))) for host, nodes in domains.items()] or [
+        (unit.name, unit.nodes) for unit in units
+    ]
+    smallest = min((len(nodes) for _, nodes in blocks), default=0)
     if smallest:
         sizes = [smallest]
-        while sizes[-1] * 2 <= smallest * len(units):
+        while sizes[-1] * 2 <= smallest * len(blocks):
             sizes.append(sizes[-1] * 2)
         lines += ["- topology: blocks", "  cluster_default: false", "  block:", "    block_sizes:"]
         lines += [f"      - {size}" for size in sizes]
         lines.append("    blocks:")
-        for unit in units:
-            lines += [f"      - block: {yaml_text(unit.name)}", f"        nodes: {yaml_text(compress(unit.nodes))}"]
+        for name, nodes in blocks:
+            lines += [f"      - block: {yaml_text(slurm_word(name))}", f"        nodes: {yaml_text(compress(nodes))}"]
     return "\n".join(lines) + "\n"
 
 
-def format_topograph_model(fabrics: Sequence[Fabric]) -> str:
+def format_topograph_model(fabrics: Sequence[Fabric], catalog: Catalog | None = None) -> str:
     """Return the model that topograph simulates: switches with what hangs on them, then nodes."""
-    units = slurm_units(fabrics)
+    units = slurm_units(fabrics, catalog)
     lines = [f"# For {TOPOGRAPH_READS}: 1.0 reads blocks, earlier versions read nodes.", "switches:"]
     for name, members in reversed(list(groups_of(units))):
         lines += [f"  {yaml_text(name)}:", "    switches:", *(f"    - {yaml_text(member)}" for member in members)]
@@ -150,11 +175,12 @@ def format_topograph_model(fabrics: Sequence[Fabric]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def format_node_labels(fabrics: Sequence[Fabric]) -> str:
+def format_node_labels(fabrics: Sequence[Fabric], catalog: Catalog | None = None) -> str:
     """Return the labels of each node, as ``kubectl apply --server-side`` takes them."""
     lines = [f"# Labels of {TOPOGRAPH_READS}: tier-N since 1.0; leaf, spine and core before."]
-    for node, places in _places(fabrics):
+    for node, places, domain in _places(fabrics, catalog):
         labels = [
+            *domain,
             *((f"{LABELS}{tier}", place) for tier, place in enumerate(places)),
             *zip(LABELS_BEFORE, places, strict=False),
         ]
@@ -163,28 +189,38 @@ def format_node_labels(fabrics: Sequence[Fabric]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def format_node_features(fabrics: Sequence[Fabric]) -> str:
+def format_node_features(fabrics: Sequence[Fabric], catalog: Catalog | None = None) -> str:
     """Return an object of NFD for each node: labels to make, and features as topograph's own engine for NFD has them.
 
     They are applied in the namespace of NFD: ``kubectl apply --server-side -n node-feature-discovery -f``.
     """
     lines = [f"# For {NFD_READS}"]
-    for node, places in _places(fabrics):
+    for node, places, domain in _places(fabrics, catalog):
         lines += ["---", "apiVersion: nfd.k8s-sigs.io/v1alpha1", "kind: NodeFeature", "metadata:"]
         lines += [f"  name: {yaml_text(f'heddle-{node}')}", "  labels:"]
         lines += [f"    nfd.node.kubernetes.io/node-name: {yaml_text(node)}", "spec:", "  features:", "    attributes:"]
         lines += ["      system.name:", "        elements:", f"          nodename: {yaml_text(node)}"]
         lines += ["      topograph.network:", "        elements:"]
         lines += [f"          fabric-tier-{tier}: {yaml_text(place)}" for tier, place in enumerate(places)]
-        lines += ["  labels:", *(f"    {LABELS}{tier}: {yaml_text(place)}" for tier, place in enumerate(places))]
+        lines += ["  labels:", *(f"    {key}: {yaml_text(place)}" for key, place in domain)]
+        lines += [f"    {LABELS}{tier}: {yaml_text(place)}" for tier, place in enumerate(places)]
     return "\n".join(lines) + "\n"
 
 
-def _places(fabrics: Sequence[Fabric]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each node with the values of its labels, the nearest first."""
-    for unit in slurm_units(fabrics):
+def _places(
+    fabrics: Sequence[Fabric], catalog: Catalog | None
+) -> Iterator[tuple[str, list[str], list[tuple[str, str]]]]:
+    """Yield each node with the values of its labels, the nearest first, and the label of its NVLink, if it has one."""
+    domains = {slurm_word(node): [(DOMAIN, label_value(host))]
+               for host, nodes in find_domains(fabrics, catalog).items() for node in nodes}  # fmt: skip
+    for unit in slurm_units(fabrics, catalog):
         places = [label_value(place) for place in (unit.name, *unit.above)]
-        yield from ((node, places) for node in unit.nodes)
+        yield from ((node, places, domains.get(node, [])) for node in unit.nodes)
+
+
+def _of_plan(make: Callable[[Sequence[Fabric], Catalog | None], str]) -> Maker:
+    """Return what makes a file of a plan, whose catalog knows trays; that of a dump does not."""
+    return lambda plan, subnet: make(plan.fabrics, plan.cluster.catalog if plan.cluster else None)
 
 
 def label_value(name: str) -> str:
@@ -197,10 +233,10 @@ def label_value(name: str) -> str:
 
 
 SLURM = Export("slurm", "which nodes are near each other", SLURM_READS, COMPILE,
-               {"exports/topology.conf": lambda plan, subnet: format_topology_conf(plan.fabrics),
-                "exports/topology.yaml": lambda plan, subnet: format_topology_yaml(plan.fabrics)})  # fmt: skip
+               {"exports/topology.conf": _of_plan(format_topology_conf),
+                "exports/topology.yaml": _of_plan(format_topology_yaml)})  # fmt: skip
 TOPOGRAPH = Export("topograph", "which nodes are near each other: a model of the tree, labels of nodes",
                    f"{TOPOGRAPH_READS}, Kubernetes v1, {NFD_READS}", COMPILE,
-                   {"exports/topograph.yaml": lambda plan, subnet: format_topograph_model(plan.fabrics),
-                    "exports/node-labels.yaml": lambda plan, subnet: format_node_labels(plan.fabrics),
-                    "exports/node-features.yaml": lambda plan, subnet: format_node_features(plan.fabrics)})  # fmt: skip
+                   {"exports/topograph.yaml": _of_plan(format_topograph_model),
+                    "exports/node-labels.yaml": _of_plan(format_node_labels),
+                    "exports/node-features.yaml": _of_plan(format_node_features)})  # fmt: skip

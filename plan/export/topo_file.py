@@ -3,6 +3,9 @@
 Two dialects (grammar: ``ibdm-topo-file`` of ibutils; NVIDIA's Cable Validation Tool manual, "Topo File"): NVIDIA's
 gives width and speed of a lane, ``P21 -4x-50G-> ...``; the open-source ibdm of ibutils ignores such lines, so its
 dialect has a bare ``->``, and needs a system definition (``.ibnl``) for each type.
+
+``topoconfig.conf`` says by GUIDs which links the subnet manager of UFM takes into its model; all others it passes over
+(UFM Enterprise REST API Guide 6.21, "OpenSM Static Topology Configuration").
 """
 
 from __future__ import annotations
@@ -75,6 +78,16 @@ def ibnl_files(fabric: Fabric, catalog: Catalog | None = None) -> dict[str, str]
     return files
 
 
+def format_topoconfig(fabric: Fabric) -> str:
+    """Return each link from both of its ends: node GUID and port of either, any device, active."""
+    guid, number = fabric.node_guid[fabric.port_node].tolist(), fabric.port_number.tolist()
+    return "".join(
+        f"0x{guid[port]:016x},{number[port]},0x{guid[peer]:016x},{number[peer]},Any,Active\n"
+        for port, peer in enumerate(fabric.peer.tolist())
+        if peer >= 0
+    )
+
+
 TOPO = Export("topo", "the cabling for UFM and ibdiagnet", "UFM Cable Validation Tool 1.4 to 1.5, ibdiagnet",
               COMPILE,
               {"exports/fabric.topo": lambda plan, subnet: format_topo(plan.fabrics[subnet])},
@@ -83,3 +96,7 @@ IBDM = Export("ibdm", "the cabling for the open-source ibdm", "ibdm of ibutils 1
               COMPILE,
               {"exports/fabric.ibdm.topo": lambda plan, subnet: format_ibdm_topo(plan.fabrics[subnet]),
                "exports/ibnl/": lambda plan, subnet: ibnl_files(plan.fabrics[subnet])}, each_subnet=True)  # fmt: skip
+TOPOCONFIG = Export("topoconfig", "which links the subnet manager of UFM takes, by GUID, and no others",
+                    "the subnet manager of UFM 6.19 to 6.21", COMPILE,
+                    {"exports/topoconfig.conf": lambda plan, subnet: format_topoconfig(plan.fabrics[subnet])},
+                    each_subnet=True, built=False)  # fmt: skip

@@ -214,10 +214,11 @@ def files_of(task: Task, points: Sequence[Point]) -> list[Path]:
 
 
 def files_of_workload(path: Path) -> list[Path]:
-    """Return the traces and schedules that the jobs of a workload name; of a name that stands for several, all."""
+    """Return the traces, schedules and servers that jobs of a workload name; of a name that stands for several, all."""
     value = read_yaml(path).value
     jobs = value.get("jobs", ()) if isinstance(value, dict) else ()
-    names = [job["file"] for job in jobs if isinstance(job, dict) and isinstance(job.get("file"), str)]
+    given = [job.get(key) for job in jobs if isinstance(job, dict) for key in ("file", "server")]
+    names = [name for name in given if isinstance(name, str)]
     files = [path.parent / name for name in names]
     return [one for file in files for one in (file, *file.parent.glob(f"{glob.escape(file.name)}.*")) if one.is_file()]
 

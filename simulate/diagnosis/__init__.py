@@ -14,6 +14,8 @@
 ``BadLink``  one of them
 ``AbsentDevice``  a device with counters of ports that the fabric does not have
 ``Counters``  what ports have sent, and how long they waited
+``tick_bytes``  bytes that ports could have sent in a tick of PortXmitWait
+``ERRORS``  counters of errors, with their bits
 """
 
 import lazy_loader

@@ -7,7 +7,7 @@ costs a transport one timeout.
 Symbols and packets are counted as bad where they arrive, so that a counter accuses the cable and both of its ends. A
 port that sees more than its share of errors makes packets be sent again, and each loss stops a transport for its
 timeout, which is far longer than a message takes: all pairs that cross the link are slowed, however few packets it
-spoils.
+spoils. A bit error rate is told by the receiver too, and comes last: it is what errors are counted of.
 """
 
 from __future__ import annotations
@@ -20,11 +20,16 @@ from routing.proof import prove
 from routing.routed import Routed
 from simulate.diagnosis.counters import ERRORS, Counters
 from topo.errors import plural
-from topo.table import Shown, Table
+from topo.table import Shown, Table, format_seconds
 
 THRESHOLD = 10
 """A counter above this is reported: ``ibqueryerrors`` and its kin do so by default (infiniband-diags, the file
 error_thresholds). What `ibqueryerrors` prints has passed its own thresholds."""
+
+
+BER_THRESHOLD = 1e-12
+"""A bit error rate above this is reported: the default of ibdiagnet's test (NVIDIA, *ibdiagnet user manual* 2.19, "Bit
+Error Rate")."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class BadLinks(Shown):
     links: tuple[BadLink, ...]
     absent: tuple[AbsentDevice, ...] = ()
     """Devices with counters of ports that the fabric does not have, the worst first."""
+    without_ber: int = 0
+    """Ports with a cable whose bit error rate is not known, where that of others is."""
 
     def _brief(self) -> str:
         return f"{plural(len(self.links), 'link')} with errors"
@@ -101,7 +108,8 @@ class BadLinks(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
-        return {"bad_links": [vars(one) for one in self.links], "absent": [vars(one) for one in self.absent]}
+        found = {"bad_links": [vars(one) for one in self.links], "absent": [vars(one) for one in self.absent]}
+        return found | {"without_ber": self.without_ber}
 
 
 WORDS = {
@@ -142,33 +150,37 @@ def find_bad_links(routed: Routed, counters: Counters) -> BadLinks:
             absent.append((port, above))
         elif above:
             counted.setdefault(_link(routed, port), {})[port] = above
-    for port in counters.degraded:
+    noisy = {port: rate for port, rate in counters.ber.items() if rate > BER_THRESHOLD}
+    for port in (*counters.degraded, *noisy):
         counted.setdefault(_link(routed, port), {}).setdefault(port, {})
 
-    def rank(link: int) -> tuple[float, int, int, int, int]:
+    def rank(link: int) -> tuple[float, int, int, int, float, int]:
         said = [counters.degraded[port][1] for port in counted[link] if port in counters.degraded]
         gone = fabric.peer[link] < 0 and "LinkDownedCounter" in counted[link][link]
         left = 0.0 if gone else min((share for share in said if share < 1), default=1.0)
-        return (left, not said, *_badness(counted[link].values()), link)
+        noise = max((noisy.get(port, 0.0) for port in counted[link]), default=0.0)
+        return (left, not said, *_badness(counted[link].values()), -noise, link)
 
     devices: dict[str, list[str]] = {}
     for (device, number), errors in sorted(absent, key=lambda one: _badness([one[1]])):
         devices.setdefault(device, []).append(f"port {number}: {', '.join(_words(errors))}" if errors else "")
     lacking = tuple(AbsentDevice(device, len(ports), ports[0]) for device, ports in devices.items())
+    unknown = int((fabric.peer >= 0).sum()) - len(counters.ber) if counters.ber else 0
     if not counted:
-        return BadLinks((), lacking)
+        return BadLinks((), lacking, unknown)
     proof, found = prove(routed), []
     for link in sorted(counted, key=rank):
         peer = int(fabric.peer[link])
         crossing = int(proof.load[link] + (proof.load[peer] if peer >= 0 else 0))
         says = "; ".join(
-            f"{fabric.port_label(port)}: {', '.join([*_words(errors), *counters.degraded.get(port, ())[:1]])}"
+            f"{fabric.port_label(port)}: "
+            + ", ".join([*_words(errors), *counters.degraded.get(port, ())[:1], *_noise(routed, port, noisy.get(port))])
             for port, errors in sorted(counted[link].items())
         )
         ends = [fabric.port_label(port) for port in (link, peer) if port >= 0]
         name = " to ".join(ends) if peer >= 0 else f"{ends[0]}, no link now"
         found.append(BadLink(name, says, crossing, crossing / proof.pairs if proof.pairs else 0.0))
-    return BadLinks(tuple(found), lacking)
+    return BadLinks(tuple(found), lacking, unknown)
 
 
 def _badness(ports: Iterable[dict[str, int]]) -> tuple[int, int]:
@@ -177,6 +189,13 @@ def _badness(ports: Iterable[dict[str, int]]) -> tuple[int, int]:
         (name in ("LinkDownedCounter", "LinkErrorRecoveryCounter"), n) for one in ports for name, n in one.items()
     ]
     return -sum(n for down, n in counts if down), -sum(n for _, n in counts)
+
+
+def _noise(routed: Routed, port: int, ber: float | None) -> list[str]:
+    """Say a bit error rate, and how often it strikes at the rate of the link."""
+    if ber is None:
+        return []
+    return [f"bit error rate {ber:.0e}, one in {format_seconds(1 / (ber * routed.fabric.rate_gbps[port] * 1e9))}"]
 
 
 def _link(routed: Routed, port: int) -> int:

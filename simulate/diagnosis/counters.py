@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,8 +31,12 @@ WORD_BYTES = 4
 TICK_BYTES, OLD_TICK_BYTES = 8, 32
 CEILINGS = (1 << 32) - 1, (1 << 64) - 1
 """Where counters stop."""
-FIRST_LINE = re.compile(r"START_|Errors for |Data Counters for |# Port|## Summary|\s*GUID 0x")
-"""How the first line of a file of counters begins."""
+FIRST_LINE = re.compile(r"START_|Errors for |Data Counters for |# Port|## Summary|\s*GUID 0x|Ty\s*:")
+"""How the first line of a file of counters begins, behind comments."""
+COMMENTS = 20
+"""Lines in which it must stand."""
+BER_HEAD = re.compile(r"Ty\s*:.{1,300}:\s*Effective BER\s*:.{0,300}")
+"""Heading of ``ibdiagnet2.net_dump_ext``, of which a row has a port, its state and its bit error rates."""
 GUID_LINE = re.compile(r"\s*GUID 0x([0-9a-fA-F]{1,16}) port (\d{1,3}):(.*)")
 CHECKED = re.compile(r"## Summary: [1-9]\d{0,8} nodes checked, 0 bad nodes found")
 """How `ibqueryerrors` ends if it has no port to name."""
@@ -43,6 +48,7 @@ COULD_BE = re.compile(
 )
 LANES, SPEED = re.compile(r"\b(\d{1,2})X"), re.compile(r"\b(\d{1,4}\.?\d{0,5}) Gbps")
 """What a link could be, in ``Could be``: lanes, Gb/s a lane, or both."""
+BER_VALUE = re.compile(r"\d{1,3}(\.\d{1,9})?([eE][+-]?\d{1,3})?")
 Port: TypeAlias = int | tuple[str, int]
 """A port of the fabric, or device (GUID, LID, name) and number of one that the fabric does not have; -1 is neither."""
 ERRORS = {
@@ -78,6 +84,8 @@ class Counters(Frozen, Brief):
     degraded: Mapping[int, tuple[str, float]] = field(default_factory=dict)
     """What a tool says of a link that is slower or narrower than it could be, and the share of its rate that is left,
     nan where the tool does not say, by port."""
+    ber: Mapping[int, float] = field(default_factory=dict)
+    """Bit error rate behind forward error correction, by port; of a port that is not there it is unknown."""
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -117,7 +125,7 @@ def are_counters(path: str | Path) -> bool:
     ...     simulate.diagnosis.are_counters(file)
     True
     """
-    return Path(path).is_file() and FIRST_LINE.match(next(iter(read_lines(path)), "")) is not None
+    return Path(path).is_file() and any(map(FIRST_LINE.match, islice(read_lines(path), COMMENTS)))
 
 
 def read_counters(path: str | Path, routed: Routed) -> Counters:
@@ -139,7 +147,7 @@ def read_counters(path: str | Path, routed: Routed) -> Counters:
 
 
 def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters") -> Counters:
-    r"""Parse what ``ibqueryerrors --data`` or ``perfquery`` prints, or the table PM_INFO of ``ibdiagnet2.db_csv``.
+    r"""Parse what ``ibqueryerrors --data`` or ``perfquery`` prints, or PM_INFO of ``db_csv``, or ``net_dump_ext``.
 
     Several outputs may stand one behind another. Errors of ports that the fabric does not have are kept by their
     device and number.
@@ -166,6 +174,8 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     columns: list[str] | None = None
     errors: dict[Port, dict[str, int]] = {}
     degraded: dict[int, tuple[str, float]] = {}
+    ber: dict[int, float] = {}
+    heads: list[str] = []
     port: Port = -1
 
     def begin(found: Port) -> Port:
@@ -195,6 +205,13 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
             for column, name in PM_INFO_COLUMNS.items():
                 if re.fullmatch(r"\d{1,20}|0x[0-9a-fA-F]{1,16}", text := row.get(column, "")):
                     count(port, name, int(text, 0))
+        elif BER_HEAD.fullmatch(line.rstrip("\n")):
+            heads = [head.strip() for head in line.split(":")]
+        elif heads and len(cells := line.split(":")) >= len(heads):  # a description may hold a colon, and is the last
+            row = dict(zip(heads, (cell.strip() for cell in cells), strict=False))
+            port = places.of_guid(row.get("GUID", ""), row.get("#IB", ""))
+            if isinstance(port, int) and port >= 0 and BER_VALUE.fullmatch(text := row["Effective BER"]):
+                ber[port] = min(float(text), 1.0)
         elif match := GUID_LINE.fullmatch(line.rstrip("\n")):
             port, listed = begin(places.of_guid(match[1], match[2])), True
             for name, text in COUNTER.findall(match[3]):
@@ -213,18 +230,30 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     full = np.isin(np.stack(list(values.values())), CEILINGS)
     for one, bad in zip(values.values(), full, strict=True):
         one[bad] = np.nan
-    tick = np.where(fabric.speed >= SPEEDS.index("HDR"), TICK_BYTES, OLD_TICK_BYTES * fabric.width.astype(float))
-    sent, lost = values["PortXmitData"] * WORD_BYTES, values["PortXmitWait"] * tick
-    found = Counters(sent, lost, int(full.sum()), errors, listed, degraded)
-    if not (healthy or found.known.any() or degraded or any(isinstance(port, int) for port in errors)):
+    sent, lost = values["PortXmitData"] * WORD_BYTES, values["PortXmitWait"] * tick_bytes(fabric)
+    found = Counters(sent, lost, int(full.sum()), errors, listed, degraded, ber)
+    if not (healthy or found.known.any() or degraded or ber or any(isinstance(port, int) for port in errors)):
         raise FormatError(
             "found no port of the fabric with PortXmitWait and PortXmitData, or with errors; expected what "
-            "`ibqueryerrors --data` or `perfquery -x` prints, or ibdiagnet2.db_csv with the table PM_INFO"
+            "`ibqueryerrors --data` or `perfquery -x` prints, ibdiagnet2.db_csv with the table PM_INFO, or "
+            "ibdiagnet2.net_dump_ext"
             + (f"; {int(full.sum()):,} counters stand at their ceiling" if full.any() else "")
             + (f"; it has {plural(len(errors), 'port')} that the fabric does not have" if errors else ""),
             path,
         )
     return found
+
+
+def tick_bytes(fabric: Fabric) -> NDArray[np.float64]:
+    """(P,) bytes that each port could have sent in a tick of PortXmitWait.
+
+    Examples
+    --------
+    >>> import topo, simulate
+    >>> float(simulate.diagnosis.tick_bytes(topo.preset("lab-20").fabric)[0])
+    8.0
+    """
+    return np.where(fabric.speed >= SPEEDS.index("HDR"), TICK_BYTES, OLD_TICK_BYTES * fabric.width.astype(float))
 
 
 def _degraded(lanes: str, speed: str, best: str) -> tuple[str, float]:

@@ -25,6 +25,7 @@ from simulate.traffic.serving import inference
 from simulate.traffic.tuner import Choice, Tuned
 from simulate.workload.simai import SimaiWorkload, flows_of_simai
 from simulate.workload.spec import (
+    XML,
     CollectiveJob,
     FlowsJob,
     GpuCollectiveJob,
@@ -490,7 +491,7 @@ def _model_of(fabric: Fabric, ends: NDArray[np.int32], said: str | None, models:
     known = sorted(fabric.models[number] for number in np.unique(numbers[numbers >= 0]).tolist())
     if len(known) > 1:
         raise HeddleError(f"The servers are of several models ({', '.join(known)}); choose those of one")
-    if said is not None and known and known != [said]:
+    if said is not None and known and known != [said] and not said.endswith(XML):
         raise HeddleError(f"The servers of this fabric are {known[0]}, not {said}: leave `server` out")
     if said is None and np.any(numbers < 0):
         raise HeddleError(

@@ -19,8 +19,9 @@ from simulate.workload.formats.flows_csv import read_flows_csv
 from simulate.workload.formats.simai import read_simai
 from simulate.workload.place import RunningJob, Workload, ends_of, place_workload
 from simulate.workload.simai import SimaiWorkload
-from simulate.workload.spec import ChakraJob, FlowsJob, GoalJob, SimaiJob, WorkloadSpec
+from simulate.workload.spec import XML, ChakraJob, FlowsJob, GoalJob, ServerJob, SimaiJob, WorkloadSpec
 from topo.catalog.load import Catalog, load_catalog
+from topo.catalog.nccl_xml import read_server
 from topo.errors import HeddleError, did_you_mean, refusal
 from topo.fabric import Fabric, frozen
 from topo.files.text import config_root
@@ -202,5 +203,8 @@ def _read(document: Document, folder: Path, fabric: Fabric, seed: int, catalog: 
             )
         elif isinstance(job, FlowsJob):
             traces[job.name] = read_flows_csv(folder / job.file, fabric if job.rank is None else None)
-    models = (catalog or load_catalog()).nodes
+    models = dict((catalog or load_catalog()).nodes)
+    for job in spec.jobs:
+        if isinstance(job, ServerJob) and job.server and job.server.endswith(XML):
+            models[job.server] = read_server(folder / job.server)
     return place_workload(spec, document, fabric, traces, np.random.default_rng(seed), models, steps)

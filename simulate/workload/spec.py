@@ -102,11 +102,16 @@ class CollectiveJob(RankedJob, Messaging):
         return algorithm or next(iter(names), "")
 
 
+XML = ".xml"
+"""Suffix of a file that describes a server."""
+
+
 class ServerJob(PlacedJob):
     """A job among the GPUs of whole servers: GPU g of the s-th server is rank s G + g, with G GPUs in each."""
 
     server: str | None = None
-    """Model of the catalog that the servers are, for a fabric that does not know it, such as a dump."""
+    """Model of the catalog that the servers are, for a fabric that does not know it, such as a dump; or an ``.xml``,
+    relative to this file, that NCCL wrote of a server (``NCCL_TOPO_DUMP_FILE``), whatever the fabric says."""
 
     @property
     def whole_servers(self) -> bool:

@@ -24,6 +24,7 @@ from helpers.dumps import format_db_csv, format_iblinkinfo, format_ndt, format_n
 from helpers.far import format_far
 from plan.export.infragraph import format_infragraph
 from routing import opensm
+from topo.catalog.nccl_xml import read_server
 
 CORPUS = Path(__file__).parent / "corpus"
 SCALE: dict[str, float] = {"flows": 20_000, "storage-acts": 20_000, "queue-rounds": 300, "search-cpu": 0.5}
@@ -73,6 +74,15 @@ job: {nodes: 6, bisection: 1.0, with_storage: true}
 bandwidth: {compute: 0.1, storage: 20 GB/s}
 survives_a_switch: true
 switches: [QM8700]
+"""
+SERVER = """<system version="1"><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD">
+<pci busid="0000:01:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">
+<pci busid="0000:02:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="80" rank="0">
+<nvlink target="0000:03:00.0" count="4" tclass="0x030200"/></gpu></pci>
+<pci busid="0000:03:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="1" sm="80" rank="1">
+<nvlink target="0000:02:00.0" count="4" tclass="0x030200"/></gpu></pci>
+<pci busid="0000:04:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16">
+<nic><net name="mlx5_0" dev="0" speed="200000" port="1" guid="0x1"/></nic></pci></pci></cpu></system>
 """
 LINES = """check @spec.yaml
 init lab-20
@@ -299,7 +309,8 @@ def build(folder: Path) -> list[Target]:
     lists = {"db-csv": format_db_csv(fabric), "net-dump": format_net_dump(fabric), "ndt": format_ndt(fabric),
              "iblinkinfo": format_iblinkinfo(fabric), "iblinkinfo-line": format_iblinkinfo(fabric, line=True),
              "planes": format_planes(fabric, np.random.default_rng(0)), "p2p": P2P, "topo": TOPO,
-             "edges": EDGES, "ns3": NS3, "port-list": format_port_list(fabric)}  # fmt: skip
+             "edges": EDGES, "ns3": NS3, "port-list": format_port_list(fabric),
+             "lldp": topo.format_lldp(fabric, list(map(str, fabric.port_number.tolist())))}  # fmt: skip
     book = workbook()
     guid, lid = int(fabric.node_guid[0]), int(fabric.discovered_lid[0]) if len(fabric.discovered_lid) else 1
     counters = [
@@ -335,6 +346,7 @@ def build(folder: Path) -> list[Target]:
         Target("saved-run", "state", [state], resume, 5),
         Target("needs", "needs.yaml", [needs, NEEDS.encode()], costmodel.read_needs),
         Target("catalog", "table.csv", catalog, read_catalog, 10),
+        Target("server", "mine.xml", [SERVER.encode()], read_server, 5),
         Target("line of words", "words", [line.encode() for line in LINES.splitlines()], line_of_words(folder), 8),
         *(
             Target(f"plan {name}", file, seeds, command(folder, *words.split()), weight)

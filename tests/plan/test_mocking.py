@@ -12,7 +12,7 @@ import routing
 import simulate
 import topo
 from plan.cli import run
-from plan.mocking import FAULTS
+from plan.mocking import CABLING, FAULTS, mock_each
 from simulate.diagnosis.counters import parse_counters
 
 SPEC = str(topo.config_root() / "lab-20.yaml")
@@ -33,11 +33,12 @@ def test_the_answer_is_what_the_files_show(preset: str, seed: int, tmp_path: Pat
         (one.kind, frozenset(map(label, one.ports))) for one in wired
     )
     routed = routing.route(found, "minhop")
-    text = (tmp_path / "mock" / "errors.txt").read_text().splitlines()
-    bad = simulate.diagnosis.find_bad_links(routed, parse_counters(text, routed)).links
-    assert {frozenset(one.link.split(" to ")) for one in bad} == {
-        frozenset(map(label, one.ports)) for one in made.faults if one.kind == "errors"
-    }
+    wanted = {frozenset(map(label, one.ports)) for one in made.faults if one.kind == "errors"}
+    for name in ("errors.txt", "counters.txt", "fabric.db_csv"):
+        text = (tmp_path / "mock" / name).read_text().splitlines()
+        bad = simulate.diagnosis.find_bad_links(routed, parse_counters(text, routed)).links
+        assert {frozenset(one.link.split(" to ")) for one in bad} == wanted, name
+    assert not topo.find_differences(found, topo.read_fabric(tmp_path / "mock" / "fabric.db_csv")).found
     answer = json.loads((tmp_path / "mock" / "answer.json").read_text())
     assert answer == made.to_dict() and len(answer["faults"]) == len(made.faults)
 
@@ -50,6 +51,73 @@ def test_each_kind_is_made_alone(kind: str) -> None:
     where = {port for one in made.faults for port in one.ports}
     assert set(changed.tolist()) <= where or kind in ("misplaced", "replaced")
     assert (len(changed) == 0) == (kind in ("misplaced", "replaced", "errors"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slow_link_makes_others_wait(seed: int) -> None:
+    """It is among the first suspects, with the tables of the folder; a fabric without it waits for nothing."""
+    fabric = topo.preset("dragonfly").fabric
+    made = plan.mock(fabric, faults=3, kinds=["waiting", "missing"], seed=seed)
+    (slow,) = (one for one in made.faults if one.kind == "waiting")
+    assert made.routed is not None and len(made.faults) == 3
+    found = simulate.diagnosis.explain_waits(made.routed, parse_counters(made.perfquery.splitlines(), made.routed))
+    first = [one.ports[0] for one in (*found.identified, *found.others)[:2]]
+    assert not set(first).isdisjoint(slow.ports)
+    assert "fabric.lfts" in made.files and "fabric.lfts" not in plan.mock(fabric, faults=1).files
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_ethernet_is_shown_as_its_devices_see_it(seed: int, tmp_path: Path) -> None:
+    """Read back from the sessions, beside each other and beside the spec: each fault, and no other."""
+    spec = tmp_path / "roce.yaml"
+    spec.write_text(ETHERNET)
+    made = plan.mock(spec, tmp_path / "mock", faults=5, seed=seed)
+    planned, found = (topo.read_fabric(tmp_path / "mock" / f"{name}.lldp") for name in ("planned", "fabric"))
+    wanted = Counter((one.kind, frozenset(map(made.planned.port_label, one.ports))) for one in made.faults)
+    assert {one.kind for one in made.faults} <= {*CABLING}
+    assert len(made.faults) == 5 and set(made.files) == {"planned.lldp", "fabric.lldp", "answer.json"}
+    told = topo.find_differences(planned, found)
+    assert Counter((one.kind, frozenset(map(planned.port_label, one.ports))) for one in told.found) == wanted
+    changes = plan.diff(spec, tmp_path / "mock" / "fabric.lldp")
+    assert Counter(one.kind for one in changes.differences.found) == Counter(one.kind for one in made.faults)
+    assert run(["diff", str(spec), str(tmp_path / "mock" / "planned.lldp")]) == 0
+    assert run(["diff", str(spec), str(tmp_path / "mock" / "planned.lldp"), "--adopt", str(tmp_path / "x")]) == 2
+
+
+ETHERNET = """
+name: roce
+nodes: {gpu: {model: dgx-b300-spectrum, count: 16}}
+network: {shape: fat-tree, switch: SN5600, leaves: 4, spines: 2, parallel: 8}
+"""
+
+
+def test_a_collection_has_a_folder_for_each_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "roce.yaml").write_text(ETHERNET)
+    given = [str(tmp_path / "roce.yaml"), *(str(topo.config_root() / f"{name}.yaml") for name in SMALL)]
+    assert run(["mock", *given, "-o", str(tmp_path / "all"), "--faults", "3", "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert set(answers) == {"roce", "lab-20", "dgx-h100-48", "dgx-h100-48-storage"}
+    for name, answer in answers.items():
+        assert json.loads((tmp_path / "all" / name / "answer.json").read_text()) == answer
+        assert len(answer["faults"]) == 3
+    assert run(["mock", *given, given[0], "-o", str(tmp_path / "all")]) == 2
+    assert run(["mock", *given, "-o", str(tmp_path / "all"), "--subnet", "x"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_every_preset_is_a_realistic_fabric_with_faults(tmp_path: Path) -> None:
+    """Twenty and more, as one command makes them; each breaks as often as it is asked to."""
+    paths = [path for path in sorted(topo.config_root().glob("*.yaml")) if path.stem not in LARGE]
+    made = mock_each(paths, tmp_path / "all", faults=4, seed=3)
+    assert len(made) >= 20
+    for name, one in made.items():
+        assert len(one.faults) in (4, 5), name  # two that are misplaced are one fault
+
+
+LARGE = {"dgx-baseline", "four-planes-32k", "deepseek-v3-planes", "deepseek-v3-2048"}
+"""Files of these take seconds to write."""
 
 
 def test_a_seed_is_a_fabric_and_another_one_another() -> None:

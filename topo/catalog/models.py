@@ -269,14 +269,16 @@ class NodeModel(PoweredModel):
     """What NCCL gets of one GPU's NVLink in one direction; half of `nvlink_gbyte_per_s` where it is left out."""
     nvlink_gpus: Whole | None = None
     """GPUs that NVLink connects with one another."""
+    trays: Whole = 1
+    """Hosts that it is to a scheduler, each with an operating system of its own: those of a rack that NVLink joins."""
     nvswitches: Whole | None = None
     """NVSwitches that NVLink runs through; 0 where fixed links join every two GPUs, such as Infinity Fabric. Where
     it is left out, NVLink is bridges, which may be plugged in or not."""
 
     @property
     def figures_sha256(self) -> str:
-        """Digest of what it is, apart from what it costs, its height and its power."""
-        bought = {*PoweredModel.__dataclass_fields__, "adapters_included"}
+        """Digest of what jobs meet in it, apart from what it costs, its height, its power and its trays."""
+        bought = {*PoweredModel.__dataclass_fields__, "adapters_included", "trays"}
         figures = [(key, repr(value)) for key, value in sorted(vars(self).items()) if key not in bought]
         return hashlib.sha256(repr(figures).encode()).hexdigest()
 

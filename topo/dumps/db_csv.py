@@ -1,4 +1,4 @@
-"""The database of a fabric that ibdiagnet writes (``ibdiagnet2.db_csv``): reader.
+"""The database of a fabric that ibdiagnet writes (``ibdiagnet2.db_csv``): reader and writer.
 
 Tables of CSV, each between ``START_X`` and ``END_X`` with a header of its own::
 
@@ -18,8 +18,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
+from topo.catalog.devices import device_id
 from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
+from topo.dumps.ibnetdiscover import PREFIX, clean_description
 from topo.dumps.planes import assemble
+from topo.fabric import Fabric, Kind
 from topo.files.csv import split_row
 from topo.files.text import lines_of
 from topo.speeds import SPEEDS
@@ -33,6 +38,8 @@ TABLES = {
 }
 """The columns that each table must have."""
 NODE_TYPES = {1: "H", 2: "S", 3: "R"}
+ACTIVE = 4
+"""PortInfo:PortState of a link that is up."""
 WIDTH_BITS = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
 """Lanes by PortInfo:LinkWidthActive (InfiniBand Architecture Specification, volume 1)."""
 SPEED_BIT = {1: "SDR", 2: "DDR", 4: "QDR", 1 << 8: "FDR", 1 << 9: "EDR", 1 << 10: "HDR", 1 << 11: "NDR", 1 << 12: "XDR",
@@ -156,3 +163,56 @@ def _number(records: Records, row: Mapping[str, str], column: str, line: int, mi
     if not 0 <= value < 1 << 64:
         raise records.refuse(f"found {text[:40]!r} in column {column}; expected a number such as 0x1b or 27", line)
     return value
+
+
+def format_db_csv(fabric: Fabric, counters: Mapping[int, Mapping[str, int]] | None = None) -> str:
+    """Return the tables of a database that tell nodes, ports, links and, where there are any, counters.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    counters : mapping of int to mapping of str to int, optional
+        Counters of ports, for the table PM_INFO: of each the same, by their names.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.format_db_csv(topo.preset("lab-20").fabric).splitlines()[0]
+    'START_NODES'
+    """
+    lids = fabric.discovered_lid if len(fabric.discovered_lid) else np.zeros(fabric.n_end_ports, np.uint16)
+    types = {letter: number for number, letter in NODE_TYPES.items()}
+    widths = {lanes: bits for bits, lanes in WIDTH_BITS.items()}
+    speeds = {SPEEDS.index(name): bit for bit, name in SPEED_BIT.items()}
+    guid, owner, number = fabric.node_guid.tolist(), fabric.port_node.tolist(), fabric.port_number.tolist()
+    end, port_guid = fabric.end_of(np.arange(fabric.n_ports)).tolist(), fabric.port_guid.tolist()
+    nodes = [
+        f'"{clean_description(fabric.names[node])}",{len(fabric.ports_of(node))},'
+        f"{types[PREFIX[Kind(fabric.kind[node])]]},1,1,0x{guid[node]:016x},0x{guid[node]:016x},0x{guid[node]:016x},"
+        f"{device_id(fabric, node, None)}"
+        for node in range(fabric.n_nodes)
+    ]
+    ports = [f"0x{guid[node]:016x},0x{guid[node]:016x},0,{lids[node]},N/A,N/A,0,{ACTIVE}"
+             for node in range(fabric.n_switches)]  # fmt: skip
+    ports += [
+        f"0x{guid[owner[port]]:016x},0x{port_guid[port]:016x},{number[port]},{lids[end[port]]},"
+        f"{widths[int(fabric.width[port])]},{speeds[int(fabric.speed[port])]},{fabric.lmc},{ACTIVE}"
+        for port in np.flatnonzero(fabric.peer >= 0).tolist()
+    ]
+    links = [",".join(f"0x{guid[owner[port]]:016x},{number[port]}" for port in link) for link in fabric.links.tolist()]
+    tables = {
+        "NODES": ("NodeDesc,NumPorts,NodeType,ClassVersion,BaseVersion,SystemImageGUID,NodeGUID,PortGUID,DeviceID",
+                  nodes),
+        "PORTS": ("NodeGuid,PortGuid,PortNum,LID,LinkWidthActv,LinkSpeedActv,LMC,PortState", ports),
+        "LINKS": ("NodeGuid1,PortNum1,NodeGuid2,PortNum2", links),
+    }  # fmt: skip
+    if counters:
+        names = list(next(iter(counters.values())))
+        rows = [
+            f"0x{guid[owner[port]]:016x},0x{port_guid[port]:016x},{number[port]},{','.join(map(str, told.values()))}"
+            for port, told in sorted(counters.items())
+        ]
+        tables["PM_INFO"] = (f"NodeGUID,PortGUID,PortNumber,{','.join(names)}", rows)
+    return "".join(
+        "\n".join([f"START_{name}", head, *rows, f"END_{name}", "", ""]) for name, (head, rows) in tables.items()
+    )

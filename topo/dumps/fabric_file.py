@@ -15,6 +15,7 @@ from topo.dumps import (
     edge_list,
     iblinkinfo,
     ibnetdiscover,
+    lldp,
     net_dump,
     ns3_topology,
     port_list,
@@ -47,6 +48,7 @@ FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]]
     (iblinkinfo.PORT, iblinkinfo.parse_iblinkinfo),
     (cabling_sheet.CSV_HEAD, cabling_sheet.parse_cabling_csv),
     (cabling_sheet.TOPO_CABLE, cabling_sheet.parse_topo),
+    (lldp.PROMPT, lldp.parse_lldp),
     (edge_list.EDGE_HEAD, edge_list.parse_edge_list),
     (ns3_topology.LINK, ns3_topology.parse_ns3_topology),
 )

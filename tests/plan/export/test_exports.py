@@ -18,8 +18,9 @@ from helpers.clusters import CATALOG, nodes, zoned
 from plan.export.graphs import format_dot, format_graphml
 from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
+from plan.export.registry import EXPORTS
 from plan.export.scheduling import format_topology_conf, format_topology_yaml
-from plan.export.topo_file import format_ibdm_topo, format_topo, ibnl_files
+from plan.export.topo_file import format_ibdm_topo, format_topo, format_topoconfig, ibnl_files
 from topo.fabric import Role
 from topo.hostlist import compress
 from topo.shapes.fat_tree import FatTree
@@ -63,6 +64,17 @@ def test_ibdm_defines_every_system_and_ignores_no_line(tmp_path):
     # Storage servers are one system with two nodes.
     assert f"Defined {SMALL.n_switches + 70}/{SMALL.n_switches + 80} systems/nodes" in run.stdout
     assert "Ignoring" not in run.stdout + run.stderr
+
+
+def test_topoconfig_has_each_link_from_both_ends():
+    line = re.compile(r"0x([0-9a-f]{16}),(\d+),0x([0-9a-f]{16}),(\d+),Any,Active")
+    rows = [line.fullmatch(text).groups() for text in format_topoconfig(SMALL).splitlines()]
+    node = {int(guid): at for at, guid in enumerate(SMALL.node_guid.tolist())}
+    ends = [tuple(SMALL.port_id(node[int(guid, 16)], int(number)) for guid, number in ((a, p), (b, q)))
+            for a, p, b, q in rows]  # fmt: skip
+
+    assert len({*ends}) == len(ends) == 2 * len(SMALL.links)
+    assert all(SMALL.peer[near] == far for near, far in ends)
 
 
 def test_p2p_sheet_holds_each_cable_once_with_what_the_tool_expects():
@@ -174,3 +186,9 @@ def test_dot_names_every_switch_and_bundles_parallel_links():
     assert all(f'label="{SMALL.label(switch)}"' in text for switch in range(SMALL.n_switches))
     assert text.count(" [label=5, penwidth=5]") == 2 * 8 * 4, "five links between each leaf and spine"
     assert Role.JOINT in SMALL.role
+
+
+def test_a_page_says_by_whom_each_export_is_read(repository):
+    text = (repository / "docs" / "validation" / "exports.md").read_text(encoding="utf-8")
+    first = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    assert sorted(name for cell in first for name in re.findall(r"`([^`]+)`", cell)) == sorted(EXPORTS)

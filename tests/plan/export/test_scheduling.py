@@ -25,6 +25,7 @@ from plan.export.scheduling import (
     read_topology_conf,
 )
 from plan.export.units import find_units
+from topo import expand
 
 NODE = "nfd.node.kubernetes.io/node-name"
 
@@ -189,6 +190,35 @@ def test_a_site_checks_its_file(tmp_path: Path) -> None:
         "gpu07: under s2, which has nodes of leaf1; its leaves are leaf0's",
     ])  # fmt: skip
     assert CliRunner().invoke(plan, ["export", lab, "dot", "--check", str(file)]).exit_code == 2
+
+
+def test_a_rack_that_nvlink_joins_is_a_block_of_its_trays() -> None:
+    """Every tray once, 18 to a block; the tree and the labels of tiers are those of the rack, as the network has it."""
+    cluster = topo.parse({
+        "name": "racks", "nodes": {"rack": {"model": "gb200-nvl72", "count": 4}},
+        "network": {"shape": "rail", "rails": 4, "unit_nodes": 1, "tree": {"switch": "QM9700"}},
+    })  # fmt: skip
+    fabrics, catalog = cluster.fabrics, cluster.catalog
+    (tree, blocks) = load(format_topology_yaml(fabrics, catalog))[0]
+    named = {one["block"]: expand(one["nodes"]) for one in blocks["block"]["blocks"]}
+    assert {len(nodes) for nodes in named.values()} == {18} and len(named) == 4
+    assert blocks["block"]["block_sizes"] == [18, 36, 72]
+    racks = {host: unit.name for unit in find_units(fabrics) for host in unit.nodes}
+    assert named.keys() == racks.keys()
+    leaf = read_topology_conf(format_topology_conf(fabrics, catalog))
+    assert leaf == {node: racks[rack] for rack, nodes in named.items() for node in nodes}
+    in_tree = [node for one in tree["tree"]["switches"] for node in expand(one.get("nodes", ""))]
+    assert sorted(in_tree) == sorted(leaf)
+    rack_of = {node: rack for rack, nodes in named.items() for node in nodes}
+    key = "accelerator.topograph.run/domain"
+    for one in load(format_node_labels(fabrics, catalog)):
+        if one:
+            assert one["metadata"]["labels"][key] == rack_of[one["metadata"]["name"]]
+    for one in load(format_node_features(fabrics, catalog)):
+        if one:
+            assert one["spec"]["labels"][key] == rack_of[one["metadata"]["labels"][NODE]]
+    assert set(read_model(format_topograph_model(fabrics, catalog), "1.0")) == set(rack_of)
+    assert set(read_topology_conf(format_topology_conf(fabrics))) == set(racks)  # a dump does not know trays
 
 
 @pytest.mark.slow

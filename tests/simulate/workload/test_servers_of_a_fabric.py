@@ -1,6 +1,7 @@
 """What is inside servers is what the fabric says they are; where nobody says it, nothing is played."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +34,24 @@ def refusal(fabric: Fabric, **keys: object) -> str:
     with pytest.raises(SpecError) as caught:
         parse_workload({"jobs": [RING | keys]}, fabric)
     return str(caught.value)
+
+
+def test_a_server_is_what_nccl_says_of_it(tmp_path: Path) -> None:
+    """On a dump and on a plan alike; with half the lanes of PCIe a ring over adapters takes twice as long."""
+    fabric = topo.preset("lab-20").fabric
+    took = []
+    for width in (16, 8):
+        pci = f'<pci busid="0000:{{:02x}}:00.0" class="{{}}" link_speed="8.0 GT/s PCIe" link_width="{width}">'
+        cards = [f'{pci.format(at, "0x0302")}<gpu dev="{at}" sm="80"/></pci>' for at in range(8)]
+        cards.append(f'{pci.format(9, "0x0207")}<nic><net dev="0" speed="200000"/></nic></pci>')
+        (tmp_path / "mine.xml").write_text(f'<system version="1"><cpu numaid="0">{"".join(cards)}</cpu></system>')
+        for one in (fabric, dumped(fabric)):
+            workload = parse_workload({"jobs": [RING | {"ranks": 4, "server": "mine.xml"}]}, one, folder=tmp_path)
+            assert workload.jobs[0].servers is not None
+            assert workload.jobs[0].servers.model.gpu_adapter_gbyte_per_s == 12 * width / 16
+            took.append(play(Network.of(routing.route(one, "minhop"), latency_s=0), workload).jobs[0].finish_s)
+    assert took[0] == took[1]
+    assert took[2] == took[3] == pytest.approx(2 * took[0], rel=1e-3)
 
 
 @pytest.mark.slow
