@@ -122,9 +122,14 @@ class Check(Brief):
     @property
     def reason(self) -> str:
         """Why it does not hold, in short: what is limited, the figures, and the cure."""
+        said = f" {self.found}, {self.allowed} allowed" if self.allowed else f": {self.found or self.text}"
+        return f"{self.what}{said}{self.advice}"
+
+    @property
+    def advice(self) -> str:
+        """By how much it is missed, and the cure, to stand behind other words; empty where nothing is known."""
         over = f", {self.excess} too much" if self.excess else ""
-        said = f" {self.found}, {self.allowed} allowed{over}" if self.allowed else f": {self.found or self.text}"
-        return f"{self.what}{said}{f' ({self.cure})' if self.cures else ''}"
+        return f"{over}{f' ({self.cure})' if self.cures else ''}"
 
     @property
     def cure(self) -> str:

@@ -160,7 +160,8 @@ def show(optimum: Optimum) -> None:
     """Print the winner, the certificate, and the designs that are cheaper and miss a requirement."""
     from plan.render.tables import show_table
 
-    show_table(optimum.table)
+    if next(optimum.table.rows(), None):
+        show_table(optimum.table)
     click.echo(optimum.certificate)
     for name, found in optimum.networks.searches.items() if optimum.networks else [("", optimum.search)]:
         _explain(found, name and f"{name}: ")
