@@ -38,7 +38,7 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
             return cure(cluster, losses, alone)  # a switch in it takes as much
         if spec.floor and spec.floor.stand_ins == "together":
             return (Cure("floor.stand_ins", "apart"),)
-        return (Cure("floor.fixed", text="`floor.fixed` puts a device elsewhere"),)
+        return _move(cluster, loss)
     keys, shape = _network(cluster, network)
     key, tree = ".".join(keys), ".".join(_tree(keys, shape))
     if kind == "joint":
@@ -59,13 +59,39 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
     if cut and (not found or min(adapters.values()) == 1):
         more = adapters[cut[0]] + 1
         column = f"{'.'.join(keys[:2])}.adapters"
-        where = f"`{column}`: {more}"
+        where = f"`{column}: {more}`"
         if keys[0] == "network":  # there, the model of a server has its adapters, compute servers two kinds
             server = next(node for node in ends if fabric.server_of(node) == cut[0])
             column = "storage_adapters" if keys[1:] and fabric.role[server] == Role.COMPUTE else "adapters"
             where = f"a model with `{column}: {more}` in the catalog,"
         found.append(Cure(column, more, f"{where} for servers such as {compress(cut)}"))
     return tuple(found) or (Cure("", text="a further link around it"),)
+
+
+def _move(cluster: Cluster, loss: Loss) -> tuple[Cure, ...]:
+    """Return the switch of a rack to fix elsewhere so that no rack takes switches that stand in for one another.
+
+    Each is tried, those that the spec fixes there first, in the rack with the fewest switches: the floor is planned
+    again, and what its racks take is computed.
+    """
+    layout, spec = cluster.layout, cluster.spec
+    assert layout is not None
+    racks = [layout.rack_name(rack) for rack in range(layout.n_racks)]
+    inside = [[layout.devices[at].name for at in rack if layout.devices[at].model in cluster.catalog.switches]
+              for rack in layout.inside]  # fmt: skip
+    here = racks.index(loss.name)
+    place = min((len(inside[rack]), abs(rack - here), racks[rack]) for rack in range(len(racks)) if rack != here)[2]
+    row = {"racks_per_row": layout.pinned.racks_per_row}
+    fixed = {key: text for key, text in layout.floor.fixed.items() if text.startswith(loss.name)}
+    for name in dict.fromkeys([*fixed, *inside[here]]):
+        floor = layout.floor.model_copy(update={**row, "fixed": {**layout.floor.fixed, name: place}})
+        changed = Cluster(spec.model_copy(update={"floor": floor}), cluster.catalog)
+        with suppress(DesignError):
+            worst = find_losses(changed.fabrics, cluster.catalog, changed.layout).worst_of("rack")
+            if worst is not None and worst.survived:
+                moved = Cure(f"floor.fixed.{name}", place)
+                return (moved,) if layout.floor.racks_per_row else (Cure("floor.racks_per_row", row["racks_per_row"]), moved)
+    return (Cure("floor.fixed", text=f"`floor.fixed` with {compress(inside[here])} in several racks"),)
 
 
 def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check) -> Check:
