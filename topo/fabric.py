@@ -467,6 +467,16 @@ class Fabric(Shown):
         """
         return self._labels[node]
 
+    def frame(self, node: int) -> str:
+        """Name of the frame that a switch is a chip of, by its label; empty for none.
+
+        >>> import topo
+        >>> topo.preset("fire-flyer-2-frames").fabric.frame(0), topo.preset("lab-20").fabric.frame(0)
+        ('spine0', '')
+        """
+        name, inside, _ = self.label(node).partition("/")
+        return name if inside and node < self.n_switches else ""
+
     @cached_property
     def _labels(self) -> tuple[str, ...]:
         short = [_short_name(name) for name in self.names]
