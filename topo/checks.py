@@ -108,7 +108,9 @@ class Check(Brief):
             over = Sum(Range(amount.known.low - limit, amount.known.high - limit), amount.missing)
             excess = f"{over:{wide}}"
         if verdict is Verdict.CANNOT_TELL and amount.missing:
-            cures = (Cure("catalog", text=f"`catalog` with the {what} of {listed(amount.missing)}"),)
+            room = limit - max(ends, default=limit)
+            left = f", which may come to {Sum(Range(room, room)):{wide}}" if room > 0 else ""
+            cures = (Cure("catalog", text=f"`catalog` with the {what} of {listed(amount.missing)}{left}"),)
         elif verdict is Verdict.EXCEEDED and amount.missing:
             cures = (Cure(key, text=f"`{key}` above {found.removeprefix('at least ')}, how far is unknown"),)
         elif verdict is not Verdict.HOLDS and amount.known is not None:

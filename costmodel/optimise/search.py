@@ -388,7 +388,7 @@ def optimise(
 
 
 def _excluded(problem: Problem, search: Callable[[Needs], Search]) -> tuple[Design, ...]:
-    """Return the cheapest design without the limits that exclude designs before they are compiled, as it misses them."""
+    """Return the cheapest design without limits that exclude designs before they are compiled: it misses them."""
     unlimited = problem.needs.budget.model_copy(update={"power": None, "switches": None})
     if unlimited == problem.needs.budget:
         return ()
