@@ -110,7 +110,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     for fabric in plan.fabrics[len(plan.subnets) :]:
         yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; `plan simulate` plays hashed paths"
     if plan.bisection is not None and plan.bisection.gbps:
-        yield "bisection", plan.bisection.text
+        yield "bisection of cables", plan.bisection.text
     if plan.ports is not None and len(plan.fabrics) == 1:
         yield from _used(plan.ports)
     if plan.bill is not None:

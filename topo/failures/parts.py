@@ -101,7 +101,7 @@ def list_parts(
         runs = [model and model.runs_on_one_feed for model in (known.get(device.model) for device in layout.devices)]
         if None in runs:
             silent = sorted({device.model for device, one in zip(layout.devices, runs, strict=True) if one is None})
-            raise HeddleError(f"feed: whether {listed(silent)} run on one of two feeds is unknown")
+            raise HeddleError(f"feed: whether {listed(silent)} can run on one of two feeds is unknown (`runs_on_one_feed`)")
         return {"one of two": devices_down(reach, layout, np.flatnonzero(~np.array(runs, bool)).tolist())}
     if kind == "batch":
         assert cablings is not None and batch is not None
