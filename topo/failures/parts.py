@@ -101,7 +101,8 @@ def list_parts(
         runs = [model and model.runs_on_one_feed for model in (known.get(device.model) for device in layout.devices)]
         if None in runs:
             silent = sorted({device.model for device, one in zip(layout.devices, runs, strict=True) if one is None})
-            raise HeddleError(f"feed: whether {listed(silent)} can run on one of two feeds is unknown (`runs_on_one_feed`)")
+            why = "can run on one of two feeds is unknown (`runs_on_one_feed`)"
+            raise HeddleError(f"feed: whether {listed(silent)} {why}")
         return {"one of two": devices_down(reach, layout, np.flatnonzero(~np.array(runs, bool)).tolist())}
     if kind == "batch":
         assert cablings is not None and batch is not None
