@@ -6,8 +6,7 @@ The bill
     ``bill``  every part of a cluster, spares included: `Bill.price` and `Bill.power` say what it costs and draws
     ``Bill``  lines of parts with their counts
     ``Line``  a line of it: kind, item, count and place
-    ``NETWORK``  kinds of parts that make the network
-    ``SERVERS``  kinds of parts that make the servers
+    ``SUMS``  the sums of a bill, each with its kinds of parts: network, servers, racks, total
     ``SPARE``  place of parts that are bought and not used yet
     ``Cost``  a bill in one currency: sums that name what has no price
     ``Power``  what the parts of a bill draw, typically and at most

@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.bills import Bill, bill
 from costmodel.optimise.bisection import Bisection, bisection
 from costmodel.power import Power
-from costmodel.price import Cost
+from costmodel.price import SUMS, Cost
 from topo.amounts import Sum
 from topo.cluster import Cluster
 from topo.counts import Counts
@@ -84,7 +84,7 @@ def compare(*clusters: Cluster, currency: str | None = None) -> Comparison:
     *clusters : topo.Cluster
         Two or more clusters.
     currency : str, optional
-        ``USD``, ``EUR``, ..., or ``units``. By default `Bill.currency` where it is the same for all clusters, else USD.
+        ``USD``, ``EUR``, ..., or ``units``. By default that of `quote` where it is the same for all clusters, else USD.
 
     Returns
     -------
@@ -107,7 +107,8 @@ def compare(*clusters: Cluster, currency: str | None = None) -> Comparison:
     if len(given) < 2:
         raise HeddleError(f"found {plural(len(given), 'cluster')} to compare; expected two or more")
     bills = [bill(cluster) for cluster in given]
-    currencies = {parts.currency for parts in bills} if currency is None else {currency}
+    named = {cluster.spec.currency or parts.currency for cluster, parts in zip(given, bills, strict=True)}
+    currencies = named if currency is None else {currency}
     one = currencies.pop() if len(currencies) == 1 else "USD"
     return Comparison(tuple(_compared(cluster, parts, one) for cluster, parts in zip(given, bills, strict=True)))
 
@@ -143,8 +144,8 @@ def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]
     each = (f"{compress(names)} {said}" if several else said for said, names in tapers.items())
     yield "taper", ", ".join(each) or "none"
     yield "free ports", f"{sum(row.free for row in system.ports.classes):,}"
-    for name in ("network", "servers", "total"):
-        yield f"{name} ({cost.unit})", cost.told(name)
+    for name in SUMS:
+        yield f"{name} ({cost.unit})", cost.told(name) if cost.priced(*SUMS[name])[1] else "none"
     per_gpu = system.network_per_gpu
     yield f"network for each GPU ({cost.unit})", "unknown" if per_gpu is None else f"{per_gpu:,.2f}"
     yield f"no price ({cost.unit})", "; ".join(gap.partition(" (")[0] for gap in cost.gaps) or "none"
@@ -157,4 +158,6 @@ def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]
     yield "total bisection (sum of a half; servers on one switch count in full)", total
     for kind in kinds:
         lost = "; ".join(str(loss) for loss in system.losses.worst if loss.kind == kind)
-        yield f"failure of a {kind}", lost or "none"
+        unknown = (why.partition(": ") for why in system.losses.unknown)
+        because = next((f"unknown: {why}" for of, _, why in unknown if kind in of), f"has no {kind}")
+        yield f"failure of a {kind}", lost or because

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from costmodel.baselines import FIRE_FLYER, Published, published
@@ -10,7 +10,7 @@ from costmodel.bills import Bill, bill
 from costmodel.parts import recalled
 from costmodel.power import Power
 from costmodel.price import Cost
-from topo.amounts import Range, Sum, listed, sums_to_dict
+from topo.amounts import Range, Sum, Verdict, listed, sums_to_dict
 from topo.checks import Check
 from topo.cluster import Cluster
 from topo.cluster_spec import ClusterBudget, Owning, parse_money
@@ -178,7 +178,13 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         priced = bought.price(currency)
         gaps = f"; no price: {listed(priced.total.missing)}" if priced.total.missing else ""
         note = f"{gaps}{recalled('price', priced.lines)}"
-        found.append(Check.of("price", priced.total, limit, "budget.price", unit=currency, note=note))
+        check = Check.of("price", priced.total, limit, "budget.price", unit=currency, note=note)
+        ranges = ((row, row.amount) for row in priced.lines if row.amount is not None)
+        wide, all_of = max(ranges, key=lambda pair: pair[1].high - pair[1].low, default=(None, None))
+        if check.verdict is Verdict.CANNOT_TELL and not priced.total.missing and wide is not None:
+            asked = f"{check.cure}, or a price in `catalog` for {wide.line.item}, of which all cost {all_of}"
+            check = replace(check, cures=(replace(check.cures[0], text=asked),))
+        found.append(check)
     return tuple(found)
 
 
@@ -190,7 +196,8 @@ def quote(cluster: Cluster, currency: str | None = None) -> Quote:
     cluster : topo.Cluster
         The cluster.
     currency : str, optional
-        Currency of the cost, by default `Bill.currency`. The cost of owning is in the currency that the spec states.
+        Currency of the cost, by default that of ``budget.price`` or ``owning`` of the spec, else `Bill.currency`. The
+        cost of owning is in the currency that the spec states.
 
     Returns
     -------
@@ -213,7 +220,7 @@ def quote(cluster: Cluster, currency: str | None = None) -> Quote:
     """
     parts = bill(cluster)
     owning = _own(cluster, parts, cluster.spec.owning) if cluster.spec.owning else None
-    return Quote(cluster, parts, parts.price(currency), owning)
+    return Quote(cluster, parts, parts.price(currency or cluster.spec.currency), owning)
 
 
 def own(cluster: Cluster, stated: Owning | None = None) -> CostOfOwning:

@@ -14,6 +14,7 @@ PartKind = Literal["switch", "node", "adapter", "cable", "fibre", "optic", "rack
 KINDS: tuple[PartKind, ...] = ("switch", "node", "adapter", "cable", "fibre", "optic", "rack")
 NETWORK: tuple[PartKind, ...] = ("switch", "cable", "fibre", "optic")
 SERVERS: tuple[PartKind, ...] = ("node", "adapter")
+RACKS: tuple[PartKind, ...] = ("rack",)
 SPARE = "spare"
 """Place of spare parts."""
 UNKNOWN = "unknown"

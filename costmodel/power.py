@@ -158,13 +158,16 @@ def _cable(line: Line, catalog: Catalog) -> PowerLine:
     switches = [catalog.switches.get(name) for name in line.switches]
     apart = sum(switch is None or switch.power_max_w is None for switch in switches)
     known = end_power(line.item, catalog)
+    if not switches:
+        return PowerLine(line, 0.0, 0.0, 0.0, "in the power of the server")
     if known is None:
-        unknown = None if switches else 0.0
-        return PowerLine(line, unknown, unknown, None if apart else 0.0, "")
+        return PowerLine(line, None, None, None if apart else 0.0, "" if apart else "in the maximum of the switch")
     watts, source = known
     note = "" if line.item in catalog.cables else "taken to be optical: "
+    ends = f"; {len(switches)} ends" if len(switches) > 1 else ""
+    inside = "" if apart else "; in the maximum of the switch"
     each = len(switches) * watts
-    return PowerLine(line, each, each, apart * watts, note + cite(source))
+    return PowerLine(line, each, each, apart * watts, f"{note}{cite(source)}{ends}{inside}")
 
 
 def end_power(item: str, catalog: Catalog) -> tuple[float, Source] | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-from costmodel.parts import KINDS, LINE_COLUMNS, NETWORK, SERVERS, Line, PartKind, cite
+from costmodel.parts import KINDS, LINE_COLUMNS, NETWORK, RACKS, SERVERS, Line, PartKind, cite
 from topo.amounts import Range, Sum, sums_to_dict
 from topo.catalog.load import Catalog
 from topo.errors import plural
@@ -22,8 +22,8 @@ BARE_SPEED = re.compile(r"\d+x[A-Z]+")
 """Item of a cable of unknown length: its speed."""
 NO_LENGTH = ", since its length is unknown without `floor:` in the spec"
 
-SUMS = {"network": NETWORK, "servers": SERVERS, "total": KINDS}
-"""Kinds of parts of each sum."""
+SUMS = {"network": NETWORK, "servers": SERVERS, "racks": RACKS, "total": KINDS}
+"""Kinds of parts of each sum: the total is that of the others."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,17 @@ class Cost(Shown):
         return self.of()
 
     def priced(self, *kinds: PartKind) -> tuple[int, int]:
-        """Return how many pieces of these kinds have a price, their own or that of what includes them, of how many."""
-        mine = [row for row in self.lines if not kinds or row.line.kind in kinds]
+        """Return how many pieces of these kinds have a price, of how many; those that come with others do not count."""
+        mine = [row for row in self.lines if (not kinds or row.line.kind in kinds) and not row.included]
         return sum(row.line.count for row in mine if not row.is_gap), sum(row.line.count for row in mine)
 
-    def told(self, what: Literal["network", "servers", "total"]) -> str:
-        """Return a sum in words.
+    @property
+    def sums(self) -> str:
+        """All sums in words; those of nothing are left out."""
+        return ", ".join(f"{name} {self.told(name)}" for name, kinds in SUMS.items() if self.of(*kinds) != Sum())
+
+    def told(self, what: str) -> str:
+        """Return one of `SUMS` in words.
 
         It is "unknown" where half of the switches or of the servers or more have no price, as far as they belong to it:
         what is known would be read as the price of all.
@@ -145,14 +150,17 @@ class Cost(Shown):
 
         prices = ((each, "each", self.unit), (lambda row: text(row.amount), "all", self.unit))
         lacking = f"; no price for {plural(len(self.gaps), 'part')}" if self.gaps else ""
-        title = f"cost: {self.told('total')} {self.unit}{lacking}"
+        total = self.told("total")  # where it is unknown, what is known of its parts
+        title = f"cost: {self.sums if total == 'unknown' else total} {self.unit}{lacking}"
         return Table.of(title, self.lines, *LINE_COLUMNS, *prices, (lambda row: row.source or None, "source"))
 
 
 def price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:
     """Look up one line of a bill in one currency."""
     comes_with = _comes_with(line, catalog, unit)
-    price = None if comes_with else catalog.price(line.item, unit)
+    model = catalog.cables.get(line.item)
+    by_speed = str(model.speed) if model is not None and line.kind == "cable" else line.item
+    price = None if comes_with else catalog.price(line.item, unit) or catalog.price(by_speed, unit)
     if price is None:
         return PricedLine(line, None, comes_with, "")
     source = "; ".join(cite(point.source, point.note) for point in price.points)

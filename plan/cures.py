@@ -16,7 +16,7 @@ from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, compres
 
 if TYPE_CHECKING:
     from costmodel import Quote
-    from topo import Check, Loss, Losses
+    from topo import Check, Layout, Loss, Losses
 
 
 def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
@@ -35,10 +35,12 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
     if kind == "rack":
         alone = losses.largest
         if not loss.together and alone is not None and not alone.survived:
+            if loss.beyond > alone.beyond and spec.floor and spec.floor.switches != "servers":
+                return (Cure("floor.switches", "servers"),)  # many leaves are in it that share no server
             return cure(cluster, losses, alone)  # a switch in it takes as much
         if spec.floor and spec.floor.stand_ins == "together":
             return (Cure("floor.stand_ins", "apart"),)
-        return (Cure("floor.fixed", text="`floor.fixed` puts a device elsewhere"),)
+        return _move(cluster, loss)
     keys, shape = _network(cluster, network)
     key, tree = ".".join(keys), ".".join(_tree(keys, shape))
     if kind == "joint":
@@ -59,13 +61,76 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
     if cut and (not found or min(adapters.values()) == 1):
         more = adapters[cut[0]] + 1
         column = f"{'.'.join(keys[:2])}.adapters"
-        where = f"`{column}`: {more}"
+        where = f"`{column}: {more}`{', or an adapter in another network,' * (len(spec.networks) > 0)}"
         if keys[0] == "network":  # there, the model of a server has its adapters, compute servers two kinds
             server = next(node for node in ends if fabric.server_of(node) == cut[0])
             column = "storage_adapters" if keys[1:] and fabric.role[server] == Role.COMPUTE else "adapters"
             where = f"a model with `{column}: {more}` in the catalog,"
         found.append(Cure(column, more, f"{where} for servers such as {compress(cut)}"))
     return tuple(found) or (Cure("", text="a further link around it"),)
+
+
+def _move(cluster: Cluster, loss: Loss) -> tuple[Cure, ...]:
+    """Return the switch of a rack to fix elsewhere so that no rack takes switches that stand in for one another.
+
+    Each is tried, those that the spec fixes there first, in the rack with the fewest switches: the floor is planned
+    again, and what its racks take is computed.
+    """
+    assert cluster.layout is not None
+    inside = _switches_of_racks(cluster, cluster.layout)
+    here = list(inside).index(loss.name)
+    place = min((len(inside[rack]), abs(at - here), rack) for at, rack in enumerate(inside) if at != here)[2]
+    fixed = [name for name, text in cluster.layout.floor.fixed.items() if text.startswith(loss.name)]
+    for name in dict.fromkeys([*fixed, *inside[loss.name]]):
+        moved, cures = _fix(cluster, name, place)
+        with suppress(DesignError):
+            worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
+            if worst is not None and worst.survived:
+                return cures
+    return (Cure("floor.fixed", text=f"`floor.fixed` with {compress(inside[loss.name])} in several racks"),)
+
+
+def fewer_racks(cluster: Cluster, losses: Losses) -> str:
+    """Return which racks hold a single switch, and keys that save such a rack; empty where there is none.
+
+    The switch is fixed in each other rack with switches in turn: the floor is planned again, and must have fewer racks,
+    of which none takes more than the worst takes now.
+    """
+    layout = cluster.layout
+    if layout is None or layout.floor.switches == "servers" or layout.floor.stand_ins == "together":
+        return ""
+    inside, found = _switches_of_racks(cluster, layout), []
+    alone = [rack for rack, held in zip(inside, layout.inside, strict=True) if len(inside[rack]) == len(held) == 1]
+    now = losses.worst_of("rack")
+    for rack, other in ((rack, other) for rack in alone for other in inside if other not in alone and inside[other]):
+        moved, cures = _fix(cluster, inside[rack][0], other)
+        with suppress(DesignError):
+            if moved.layout is not None and moved.layout.n_racks < layout.n_racks:
+                worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
+                if now is not None and worst is not None and worst.beyond <= now.beyond:
+                    found.append(f"one fewer with {' and '.join(map(str, cures))}")
+                    break
+    why = f"; a single switch is in {', '.join(alone)}, since a rack has at most half of those that do the same work"
+    return "; ".join([why, *found]) if alone else ""
+
+
+def _switches_of_racks(cluster: Cluster, layout: Layout) -> dict[str, list[str]]:
+    """Return the names of the switches in each rack, by the name of the rack."""
+    switches, devices = cluster.catalog.switches, layout.devices
+    return {
+        layout.rack_name(rack): [devices[at].name for at in held if devices[at].model in switches]
+        for rack, held in enumerate(layout.inside)
+    }
+
+
+def _fix(cluster: Cluster, name: str, rack: str) -> tuple[Cluster, tuple[Cure, ...]]:
+    """Return a cluster with a device fixed in a rack, and the keys that do it: places are counted in rows as long."""
+    assert cluster.layout is not None
+    floor, row = cluster.layout.floor, cluster.layout.pinned.racks_per_row
+    pinned = floor.model_copy(update={"racks_per_row": row, "fixed": {**floor.fixed, name: rack}})
+    cure = Cure(f"floor.fixed.{name}", rack)
+    cures = (cure,) if floor.racks_per_row else (Cure("floor.racks_per_row", row), cure)
+    return Cluster(cluster.spec.model_copy(update={"floor": pinned}), cluster.catalog), cures
 
 
 def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check) -> Check:

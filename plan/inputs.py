@@ -132,7 +132,8 @@ def check_servers(folder: Path, catalog: Catalog) -> None:
     if other:
         raise HeddleError(
             f"{folder}: the catalog of this plan says other figures of the server {other[0]} than Heddle's own, and "
-            "its inside is therefore unknown: name the spec instead of the folder, or build the plan again"
+            "its inside is therefore unknown: a folder keeps no catalog of yours, name the spec; a plan of an older "
+            "Heddle can be built again"
         )
 
 
@@ -305,6 +306,12 @@ def read_paths_argument(
     for file in (given.tables, given.lanes, given.policy):
         if file is not None:
             raise HeddleError(f"{file}: found a file for forwarding tables; expected none where switches hash")
+    if hashing == Hashing(down=hashing.down) and subnets_of(path):
+        part = f"--down {hashing.down[0]}"
+        raise HeddleError(
+            f"{path}: found {part} beside forwarding tables, which a failure changes; expected hashes (--ecmp 1), or "
+            f"tables of what is left: plan repair {path} {part} -o REPAIRED, and simulate that"
+        )
     step("reading the fabric")
     if path.suffix in SPEC_SUFFIXES:
         cluster = read_cluster(path)

@@ -328,14 +328,15 @@ class _Hands:
     def __post_init__(self) -> None:
         plan = self.plan
         self.peer, self.width, self.node = plan.peer.copy(), plan.width.copy(), np.arange(plan.n_nodes)
-        box = [plan.label(node).partition("/") for node in range(plan.n_nodes)]
         ends = plan.inner_links
-        inside = [all(box[node][1] for node in two) and box[two[0]][0] == box[two[1]][0]
-                  for two in plan.port_node[ends].tolist()]  # fmt: skip
+        inside = [self.in_frame(a, b) for a, b in plan.port_node[ends].tolist()]
         self.cables = [(a, b) for (a, b), backplane in zip(ends.tolist(), inside, strict=True) if not backplane]
         attached = plan.port_of(plan.ends())
         self.hosts = [(int(plan.peer[port]), int(port)) for port in attached.tolist()] if self.with_hosts else []
-        self.box = [name for name, _, _ in box]
+
+    def in_frame(self, a: int, b: int) -> bool:
+        """Return whether two switches are chips of one frame."""
+        return self.plan.frame(a) == self.plan.frame(b) != ""
 
     def make(self, kind: str) -> None:
         """Try a fault of a kind; if a part of it cannot be had, nothing has changed."""
@@ -398,9 +399,7 @@ class _Hands:
             return []
         drawn = self.rng.permutation(switches).tolist()
         return [
-            node
-            for node in drawn
-            if "/" not in self.plan.label(node) and self.touched.isdisjoint(self.plan.ports_of(node))
+            node for node in drawn if not self.plan.frame(node) and self.touched.isdisjoint(self.plan.ports_of(node))
         ]
 
     def seize(self, *nodes: int) -> list[int]:
@@ -466,8 +465,7 @@ class _Hands:
         """Plug in a cable that nobody planned."""
         switches = self.rng.integers(self.plan.n_switches, size=2).tolist()
         ends = [port for switch in switches if (port := self.free(switch)) is not None]
-        backplane = self.box[switches[0]] == self.box[switches[1]]
-        if len(ends) < 2 or switches[0] == switches[1] or backplane:
+        if len(ends) < 2 or switches[0] == switches[1] or self.in_frame(*switches):
             return []
         self.plug((ends[0], ends[1]))
         return ends

@@ -453,7 +453,7 @@ def price_parts(plan: Plan, step: Progress) -> Plan:
     step("pricing")
     assert plan.bill is not None
     owning = costmodel.own(plan.planned) if plan.planned.spec.owning else None
-    return replace(plan, quote=Quote(plan.planned, plan.bill, plan.bill.price(), owning))
+    return replace(plan, quote=Quote(plan.planned, plan.bill, plan.bill.price(plan.planned.spec.currency), owning))
 
 
 @adding("advice", needs="routed proofs")

@@ -195,6 +195,6 @@ def compare_tables(states: Mapping[str, Routed], plan: Plan) -> Table:
             Column("credit loops", [proof.credit_loops for proof in proofs]),
             Column("entries that change", [int(np.count_nonzero(one.tables.lft != first)) for one in states.values()]),
             Column("fullest link", [proof.max_load for proof in proofs]),
-            Column("bisection", [quality.ebb for quality in qualities], digits=".3f"),
+            Column("effective bisection", [quality.ebb for quality in qualities], digits=".3f"),
         ),
     )

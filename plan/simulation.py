@@ -202,7 +202,12 @@ def simulate(
         traffic = bare_flows(read_flows_csv(path, routed.fabric), str(path))
     else:
         catalog = catalog_of(source)
-        traffic = read_workload(path, routed.fabric, seed, catalog)
+        try:
+            traffic = read_workload(path, routed.fabric, seed, catalog)
+        except HeddleError:
+            if source.is_dir():  # what is said to be missing may be in the catalog of its spec
+                check_servers(source, catalog)
+            raise
         if source.is_dir() and traffic.looks_inside:
             check_servers(source, catalog)
         named = [path.parent / beside for job in traffic.jobs for key in ("file", "server")

@@ -108,7 +108,9 @@ class Check(Brief):
             over = Sum(Range(amount.known.low - limit, amount.known.high - limit), amount.missing)
             excess = f"{over:{wide}}"
         if verdict is Verdict.CANNOT_TELL and amount.missing:
-            cures = (Cure("catalog", text=f"`catalog` with the {what} of {listed(amount.missing)}"),)
+            room = limit - max(ends, default=limit)
+            left = f", which may come to {Sum(Range(room, room)):{wide}}" if room > 0 else ""
+            cures = (Cure("catalog", text=f"`catalog` with the {what} of {listed(amount.missing)}{left}"),)
         elif verdict is Verdict.EXCEEDED and amount.missing:
             cures = (Cure(key, text=f"`{key}` above {found.removeprefix('at least ')}, how far is unknown"),)
         elif verdict is not Verdict.HOLDS and amount.known is not None:
@@ -122,9 +124,14 @@ class Check(Brief):
     @property
     def reason(self) -> str:
         """Why it does not hold, in short: what is limited, the figures, and the cure."""
+        said = f" {self.found}, {self.allowed} allowed" if self.allowed else f": {self.found or self.text}"
+        return f"{self.what}{said}{self.advice}"
+
+    @property
+    def advice(self) -> str:
+        """By how much it is missed, and the cure, to stand behind other words; empty where nothing is known."""
         over = f", {self.excess} too much" if self.excess else ""
-        said = f" {self.found}, {self.allowed} allowed{over}" if self.allowed else f": {self.found or self.text}"
-        return f"{self.what}{said}{f' ({self.cure})' if self.cures else ''}"
+        return f"{over}{f' ({self.cure})' if self.cures else ''}"
 
     @property
     def cure(self) -> str:

@@ -218,6 +218,13 @@ class ClusterSpec(SpecModel):
                 raise mismatch(f"another {what} for each class", f"{times} classes with {what} {value}")
         return traffic
 
+    @property
+    def currency(self) -> str | None:
+        """The currency that the spec names: of its price limit, else of what owning costs; None where it names none."""
+        if self.budget.price:
+            return parse_money(self.budget.price)[1]
+        return None if self.owning is None else self.owning.currency
+
     def to_yaml(self, comment: str = "") -> str:
         """Return the YAML of what was set, which reads back as the same spec; ``comment`` goes above it."""
         from ruamel.yaml import YAML

@@ -467,6 +467,18 @@ class Fabric(Shown):
         """
         return self._labels[node]
 
+    def frame(self, node: int) -> str:
+        """Name of the frame that a switch is a chip of, by its label; empty for none.
+
+        >>> import topo
+        >>> builder = topo.FabricBuilder("chip")
+        >>> _ = builder.switch("MF0;core1:CS7500/L02/U1", model="", radix=2, role=topo.Role.LEAF, level=1)
+        >>> builder.build().frame(0), topo.preset("lab-20").fabric.frame(0)
+        ('core1', '')
+        """
+        name, inside, _ = self.label(node).partition("/")
+        return name if inside and node < self.n_switches else ""
+
     @cached_property
     def _labels(self) -> tuple[str, ...]:
         short = [_short_name(name) for name in self.names]

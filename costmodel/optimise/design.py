@@ -112,7 +112,11 @@ class Design(Brief):
     @property
     def reasons(self) -> tuple[str, ...]:
         """The needs that the design misses, else those that are undecided; empty where it meets all."""
-        missed = tuple(check.text for check in self.checks if check.verdict is Verdict.EXCEEDED)
+        missed = tuple(
+            f"{check.text}{check.advice if check.excess else ''}"
+            for check in self.checks
+            if check.verdict is Verdict.EXCEEDED
+        )
         unknown = (check.text for check in self.checks if check.verdict is Verdict.CANNOT_TELL)
         return missed or tuple(f"cannot tell: {text}" for text in unknown)
 

@@ -3,12 +3,12 @@
 The least price of all is the sum of the least prices, so the certificates of all are one of the whole. What they share
 is what a buyer has: budgets, stock and floor. These are compared with the cheapest networks together. Where one is
 exceeded, dearer networks may still keep it, and the verdict says that it cannot tell, except for a price that is proven
-to be the least.
+to be the least, and for power that the servers exceed alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -160,7 +160,8 @@ def optimise_networks(needs: Needs, search: SearchOne) -> Networks:
     switches = sum(fabric.n_switches for fabric in bought.fabrics)
     checks = [*check_limits(needs, cost, power, switches, bill), *check_floor(full, needs)]
     least = needs.floor is None and all(found.proven for found in searches.values())
-    return Networks(needs, searches, spec, cost, tuple(_judged(checks, least)))
+    sure = {*(PRICE_CHECKS if least else ()), *(check.what for check in problem.exceeded_by_servers)}
+    return Networks(needs, searches, spec, cost, tuple(_judged(checks, sure)))
 
 
 def _alone(needs: Needs, **update: object) -> Needs:
@@ -186,10 +187,10 @@ def _further(needs: Needs, name: str, network: FurtherNetwork, catalog: Catalog)
     return alone, replace(catalog, nodes=MappingProxyType(models))
 
 
-def _judged(checks: list[Check], least: bool) -> Iterator[Check]:
-    """Yield checks of the cheapest networks as checks of all: dearer ones may keep a limit that is no price."""
+def _judged(checks: list[Check], sure: Container[str]) -> Iterator[Check]:
+    """Yield checks of the cheapest networks as checks of all: dearer ones may keep a limit that is not ``sure``."""
     for check in checks:
-        if check.verdict is Verdict.EXCEEDED and not (least and check.what in PRICE_CHECKS):
+        if check.verdict is Verdict.EXCEEDED and check.what not in sure:
             text = f"{check.text}: the cheapest networks exceed it, others may not"
             yield replace(check, verdict=Verdict.CANNOT_TELL, text=text)
         else:

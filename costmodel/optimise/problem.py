@@ -19,7 +19,9 @@ from costmodel.owning import price_per_watt
 from costmodel.parts import Line
 from costmodel.power import end_power
 from costmodel.price import UNITS, Cost, price_line
+from topo.amounts import Range, Sum, Verdict
 from topo.catalog.load import Catalog
+from topo.checks import Check
 from topo.cluster import resolve_groups
 from topo.cluster_spec import ClusterSpec, parse_money
 from topo.errors import DesignError
@@ -223,6 +225,21 @@ class Problem:
         """Power of all servers, of those whose power is known."""
         models = [(group.count, self.catalog.node(group.model).planned_w) for group in self.groups]
         return sum(count * watts for count, watts in models if watts)
+
+    @property
+    def exceeded_by_servers(self) -> list[Check]:
+        """The limits of power that the servers exceed before there is any network."""
+        typical = sum(group.count * (self.catalog.node(group.model).power_typical_w or 0.0) for group in self.groups)
+        budget, rest = self.needs.budget, ("the network",)
+        checks = [
+            Check.of(what, Sum(Range(watts, watts), rest) * 1e-3, limit / 1e3, f"budget.{what}", unit="kW", decimals=1)
+            for what, watts, limit in (
+                ("power", self.servers_w, budget.power),
+                ("typical_power", typical, budget.typical_power),
+            )
+            if limit is not None
+        ]
+        return [check for check in checks if check.verdict is Verdict.EXCEEDED]
 
     @cached_property
     def _switch_w(self) -> float:

@@ -189,9 +189,10 @@ class Search(Shown):
     @property
     def table(self) -> Table:
         """The winner, the other finalists, and the most expensive of the designs that miss a need."""
-        others = ", and others" * bool(self.others) + ", and some that miss a need" * bool(self.tried)
+        missed = ", and some that miss a need" if self.tried else ""
+        best = f"the cheapest design{', and others' if self.others else ''}{missed}"
         return Table.of(
-            f"{self.needs.name}: {'the cheapest design' if self.winner else 'no design'}{others}",
+            f"{self.needs.name}: {best if self.winner else 'no design meets the needs, and why not'}",
             (*([self.winner] if self.winner else []), *self.others, *self.tried[: -SHOWN - 1 : -1]),
             ("name", "design"),
             (lambda design: str(design.total), "price", self.needs.currency),
@@ -381,7 +382,18 @@ def optimise(
     if found is None:
         unpriced = tuple(sorted(problem.unpriced))
         found = Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), unpriced, ended=ended)
+    if found.verdict is Verdict.EXCEEDED and not (found.tried or found.refused):
+        found = replace(found, tried=_excluded(problem, partial(optimise, catalog=catalog, progress=progress)))
     return replace(found, others=tuple(met[1:]))
+
+
+def _excluded(problem: Problem, search: Callable[[Needs], Search]) -> tuple[Design, ...]:
+    """Return the cheapest design without limits that exclude designs before they are compiled: it misses them."""
+    unlimited = problem.needs.budget.model_copy(update={"power": None, "switches": None})
+    if unlimited == problem.needs.budget:
+        return ()
+    least = search(problem.needs.model_copy(update={"budget": unlimited, "tables": None})).winner
+    return (evaluate(least.name, least.spec.network, problem),) if least else ()
 
 
 def _first_sure(designs: Sequence[Design]) -> Design | None:
@@ -407,7 +419,7 @@ def _same_family(one: ShapeModel, other: ShapeModel) -> bool:
 
 
 def _impossible(problem: Problem) -> Iterator[str]:
-    """Yield why no network can meet the needs: adapters that are too slow, or a server that no rack can hold."""
+    """Yield why no network can meet the needs: slow adapters, servers that draw too much, or that no rack can hold."""
     for role, wanted in problem.needs.bandwidth.asked.items():
         half = 0.5 if role is Role.COMPUTE else 1.0
         most = min(half * problem.attainable_gbps(role), problem.attainable_gbps(Role.COMPUTE))
@@ -416,6 +428,8 @@ def _impossible(problem: Problem) -> Iterator[str]:
             yield f"no network can meet this: on these switches {name} carries {has}, {wanted} is needed"
     errors = (problem.floor_error(name, group.model) for name, group in problem.needs.nodes.items())
     yield from (f"no network can meet this: {error}" for error in errors if error)
+    for check in problem.exceeded_by_servers:
+        yield f"no network can meet this: of the servers alone, {check.reason}"
 
 
 def _undecidable(problem: Problem) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,7 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
     from plan.render.tables import show_table
 
     show_table(priced.table, cluster.name, hide=("source",))
-    sums = ", ".join(f"{name} {priced.told(name)}" for name in ("network", "servers", "total"))
-    click.echo("; ".join(filter(None, (f"{sums} {priced.unit}", priced.coverage))))
+    click.echo("; ".join(filter(None, (f"{priced.sums} {priced.unit}", priced.coverage))))
     for gap in priced.gaps:
         click.echo(f"not in the total: {gap}")
     if owning is not None:
@@ -93,7 +93,11 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
         print_json({"systems": beside and beside.to_dict(), "published": baselines and baselines.to_dict()})
         return
     if beside is not None:
-        show_table(beside.table)
+        table = beside.table
+        if len({cluster.name for cluster in clusters}) < len(specs):  # files tell plans of one name apart
+            named = (replace(column, name=f"{n}: {specs[n - 1].name}") for n, column in enumerate(table.columns[1:], 1))
+            table = replace(table, columns=(table.columns[0], *named))
+        show_table(table)
     if baselines is not None:
         show_table(baselines.table)
 
@@ -160,7 +164,8 @@ def show(optimum: Optimum) -> None:
     """Print the winner, the certificate, and the designs that are cheaper and miss a requirement."""
     from plan.render.tables import show_table
 
-    show_table(optimum.table)
+    if next(optimum.table.rows(), None):
+        show_table(optimum.table)
     click.echo(optimum.certificate)
     for name, found in optimum.networks.searches.items() if optimum.networks else [("", optimum.search)]:
         _explain(found, name and f"{name}: ")

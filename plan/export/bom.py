@@ -19,7 +19,7 @@ from xlsxwriter import Workbook
 from xlsxwriter.utility import xl_rowcol_to_cell
 from xlsxwriter.worksheet import Worksheet
 
-from costmodel import NETWORK, SERVERS, SPARE, Cost, Line, Power
+from costmodel import SPARE, SUMS, Cost, Line, Power
 from plan.export.base import Export
 from plan.pipeline import DESIGN, Plan
 from plan.render.tables import Formula, add_sheet
@@ -33,7 +33,7 @@ PART = ("kind", "item", "description", "place", "count")
 COUNT, LOW, HIGH, AMOUNTS, SOURCE = 4, 5, 6, (7, 8), 9
 """Places of the columns that formulas name."""
 BILL = (*PART, "price, low", "price, high", "amount, low", "amount, high", "source")
-POWER = (*PART, "typical W", "at most W", "typical W, all", "at most W, all", "source")
+POWER = (*PART, "typical W", "in the maximum, W", "typical W, all", "in the maximum, W, all", "source")
 PARTS = {"switch": "switches", "node": "servers", "rack": "racks and what belongs to them"}
 """What kinds of parts are called in the summary, where an s is not all that is added."""
 WIDTHS = (9, 21, 42, 18, 8, 12, 12, 15, 15, 46)
@@ -70,7 +70,7 @@ def format_bom_xlsx(name: str, catalog: Catalog, cost: Cost, power: Power, layou
 
 def _totals(cost: Cost) -> list[tuple[str, Sequence[Any], Sum]]:
     """Return the sums below a bill: name, kinds of parts (all without any), amount."""
-    return [("network", NETWORK, cost.network), ("servers", SERVERS, cost.servers), ("total", (), cost.total)]
+    return [(name, () if name == "total" else kinds, cost.of(*kinds)) for name, kinds in SUMS.items()]
 
 
 def _summary(name: str, cost: Cost, power: Power, layout: Layout | None) -> Table:

@@ -58,7 +58,10 @@ def cable_rows(
         for link in np.flatnonzero(~backplane(fabric, catalog)).tolist():
             ports = sorted(fabric.links[link].tolist(), key=lambda port: (fabric.level[fabric.port_node[port]], port))
             a, b = (_end(fabric, subnet, port, front, layout, cabling) for port in ports)
-            role = " - ".join(Role(fabric.role[fabric.port_node[port]]).name.lower() for port in ports)
+            nodes = fabric.port_node[ports]
+            role = " - ".join(Role(role).name.lower() for role in fabric.role[nodes].tolist())
+            if (nodes < fabric.n_switches).all() and -1 not in fabric.zone[nodes] and np.ptp(fabric.zone[nodes]):
+                role += " between zones"  # as the groups of a dragonfly are, too
             # The legs of a splitter share the number of a cable; without a floor plan each link is a cable.
             number: tuple[int, ...]
             number, what, pieces = (subnet, link), ["", "", ""], 1

@@ -22,7 +22,8 @@ def verdict_line(plan: Plan) -> str:
     text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}{why and f': {why}'}"
     failure = one_failure(plan, told=why)
     but = plan.verdict.holds and failure.startswith("one ")
-    return text if not failure else f"{text}{', but' if but else ';'} {failure}"
+    text = f"{text}{', but' if but else ';'} {failure}" if failure else text
+    return "; ".join([text, *dict.fromkeys(routed.caveat for routed in plan.routed if routed.caveat)])
 
 
 def one_failure(plan: Plan, told: str = "") -> str:
@@ -33,11 +34,13 @@ def one_failure(plan: Plan, told: str = "") -> str:
     if plan.losses is None:
         return ""
     taken = list(dict.fromkeys(_taken(plan)))
+    most = max(plan.losses.worst, key=lambda loss: (loss.off, loss.kind != "rack"), default=None)
+    off = [f"one {most.kind} leaves {most.networks}"] if most and most.off else []
     if taken:
-        return "; ".join(text for text in taken if text not in told)
+        return "; ".join(text for text in [*taken, *off] if text not in told)
     kinds = ["switch", "link", *dict.fromkeys(one.kind for one in plan.losses.worst if one.kind in ("rack", "feed"))]
     any_one = " or ".join((", ".join(kinds[:-1]), kinds[-1]))
-    return f"any one {any_one} may fail: all servers left reach one another"
+    return "; ".join([f"any one {any_one} may fail: all servers left reach one another", *off])
 
 
 def _reasons(plan: Plan) -> Iterator[str]:
@@ -53,7 +56,8 @@ def _reasons(plan: Plan) -> Iterator[str]:
 def _taken(plan: Plan) -> Iterator[str]:
     """Yield what one part of each kind takes away, but for the servers in a rack, the worst first."""
     assert plan.losses is not None
+    largest = plan.losses.largest
     for loss in sorted(plan.losses.worst, key=lambda loss: loss.weight, reverse=True):
-        # What a switch in a rack takes is named with that switch.
-        if loss.effect and (loss.kind != "rack" or loss.together):
+        # What the worst switch takes is named with it, not with its rack.
+        if loss.effect and (loss.kind != "rack" or loss.together or largest is None or loss.beyond > largest.beyond):
             yield f"{loss.effect} ({' and '.join(map(str, cure(plan.planned, plan.losses, loss)))})"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from plan.cures import fewer_switches, more_spines
+from plan.cures import fewer_racks, fewer_switches, more_spines
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
@@ -66,10 +66,12 @@ def show_checks(checks: Iterable[Check], where: Callable[..., str]) -> None:
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield what a person wants to know of a plan, each with its name."""
     assert plan.counts is not None
+    if limits := [check for check in plan.budget if check.allowed]:
+        yield "limits", "; ".join(f"{check.what} {check.found} of {check.allowed}" for check in limits)
     if plan.quote is not None:
         yield from _priced(plan.quote)
     if plan.layout is not None:
-        yield "racks", _racks(plan.layout, plan.fabrics)
+        yield "racks", _racks(plan, plan.layout)
     if plan.losses is not None:
         worst, of_all = plan.losses.worst, plan.losses.largest
         for loss in sorted(worst, key=lambda loss: loss is not of_all):
@@ -111,7 +113,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         if hashes:
             yield f"load of {fabric.name}", hashes.text
     if plan.bisection is not None and plan.bisection.gbps:
-        yield "bisection", plan.bisection.text
+        yield "bisection of cables", plan.bisection.text
     if plan.ports is not None and len(plan.fabrics) == 1:
         yield from _used(plan.ports)
     if plan.bill is not None:
@@ -125,29 +127,14 @@ def _error(quality: Quality, bounds: Bounds) -> str:
     return f" ± {2 * quality.bisection.error:.3f}" if quality.ebb < bounds.ebb else ""
 
 
-def _racks(layout: Layout, fabrics: Sequence[Fabric]) -> str:
+def _racks(plan: Plan, layout: Layout) -> str:
     """Return how many racks there are, and of which devices it is unknown whether they need one each."""
     alone = layout.alone
     if not alone:
-        return f"{layout.n_racks:,}{_single_switches(layout, fabrics)}"
+        return f"{layout.n_racks:,}{fewer_racks(plan.planned, plan.losses) if plan.losses else ''}"
     models = Counter(layout.devices[device].model for device in alone)
     said = ", ".join(f"{number:,} x {model}" for model, number in models.items())
     return f"at most {layout.n_racks:,}: power of {said} is unknown, so each has a rack of its own"
-
-
-def _single_switches(layout: Layout, fabrics: Sequence[Fabric]) -> str:
-    """Say which racks of switches have a single one, because it stands in for those of another rack."""
-    if layout.floor.switches == "servers" or layout.floor.stand_ins == "together":
-        return ""
-    found = zip(layout.node_device, fabrics, strict=True)
-    switches = {device for ends, fabric in found for device in ends[: fabric.n_switches].tolist()}
-    inside = enumerate(layout.inside)
-    names = [layout.rack_name(rack) for rack, held in inside if len(held) == 1 and held[0] in switches]
-    if not names:
-        return ""
-    return (
-        f"; one switch alone in {', '.join(names)}, apart from those that it stands in for: `floor.stand_ins: together`"
-    )
 
 
 def _networks(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -198,8 +185,10 @@ def _priced(quote: Quote) -> Iterator[tuple[str, str]]:
     """Yield what a plan costs and draws."""
     cost, power = quote.cost, quote.power
     unit = "relative units" if cost.unit == "units" else cost.unit
-    sums = ", ".join(f"{name} {cost.told(name)}" for name in ("network", "servers", "total"))
-    yield "cost", "; ".join(filter(None, (f"{sums} {unit}", cost.coverage)))
+    yield "cost", "; ".join(filter(None, (f"{cost.sums} {unit}", cost.coverage)))
+    if quote.owning is not None:
+        own, years = quote.owning, plural(quote.owning.stated.years, "year")
+        yield "owning", f"energy {own.energy}, with capital {own.total} {own.stated.currency} in {years}"
     network = f"network {power.network_w * 1e-3:,.1f kW}"
     typical = f"{power.total_w * 1e-3:,.1f kW} typically ({network})"
     if power.servers_w.known is None:  # a sum without any server would be read as that of the cluster

@@ -28,13 +28,36 @@ def test_fire_flyer_2_in_the_units_of_the_paper(catalog: Catalog) -> None:
         "unit": "units",
         "network": 366.0,
         "servers": 10_800.0,
+        "racks": 0.0,
         "total": 11_166.0,
-        "ranges": {"network": [366.0, 366.0], "servers": [10_800.0, 10_800.0], "total": [11_166.0, 11_166.0]},
+        "ranges": {
+            "network": [366.0, 366.0],
+            "servers": [10_800.0, 10_800.0],
+            "racks": [0.0, 0.0],
+            "total": [11_166.0, 11_166.0],
+        },
         "at_least": ["servers", "total"],
-        # 122 switches, 1,600 + 1,600 links; 1,200 nodes and 180 storage servers, each of which has adapters.
-        "priced": {"network": [3_322, 3_322], "servers": [2_760, 2_940], "total": [6_082, 6_262]},
+        # 122 switches, whose links come with them; 1,200 nodes and 180 storage servers, as do their adapters.
+        "priced": {"network": [122, 122], "servers": [1_200, 1_380], "racks": [0, 0], "total": [1_322, 1_502]},
         "gaps": list(cost.gaps),
     }
+
+
+def test_a_cable_without_a_price_of_its_own_costs_what_its_speed_does(catalog: Catalog) -> None:
+    """A price of ``4xHDR`` is that of each copper and optical cable of 200 Gb/s that has none; the sums add up."""
+    point = PricePoint(250.0, 250.0, "", Source("a quote", "2026-11-27", "own", ""))
+    floor = {"rack_units": 42, "racks_per_row": 20}
+    cluster = topo.parse(topo.preset("lab-20").spec.model_dump(mode="json", exclude_unset=True) | {"floor": floor})
+    known = {item: {"USD": Price("USD", (point,))} for item in ("4xHDR", "QM8700", "rack-42", "pdu")}
+    bill = make_bill(
+        cluster.fabrics, replace(catalog, prices=MappingProxyType(known)), cluster.layout, cluster.cablings
+    )
+    cost = bill.price("USD")
+    cables = [row for row in cost.lines if row.line.kind == "cable"]
+    assert len({row.line.item for row in cables}) > 1
+    assert all(row.unit_price == Range(250, 250) for row in cables)
+    parts = [cost.to_dict()[name] or 0.0 for name in ("network", "servers", "racks")]
+    assert sum(parts) == cost.to_dict()["total"]
 
 
 @pytest.mark.slow
@@ -103,7 +126,8 @@ def test_a_currency_is_a_code_and_a_sum_with_gaps_says_so() -> None:
         bill.price("usd")
     cost = bill.price("USD")
     assert cost.gaps
-    assert cost.table.title.startswith("cost: unknown USD")
+    assert cost.table.title.startswith(f"cost: {cost.sums} USD")
+    assert "total unknown" in cost.sums
 
 
 def pod(model: str, count: int, switch: str = "QM9700") -> topo.Cluster:
@@ -161,8 +185,8 @@ def test_a_sum_is_told_where_most_switches_and_servers_have_a_price(prices: dict
     bill = make_bill(cluster.fabrics, replace(cluster.catalog, prices=MappingProxyType(known)))
     cost = bill.price("USD")
     for name, kinds in (("network", NETWORK), ("servers", SERVERS), ("total", KINDS)):
-        mine = [row for row in cost.lines if row.line.kind in kinds]
-        has = [row for row in mine if row.unit_price is not None or row.included]
+        mine = [row for row in cost.lines if row.line.kind in kinds and not row.included]
+        has = [row for row in mine if row.unit_price is not None]
         counts = [sum(row.line.count for row in rows) for rows in (has, mine)]
         assert cost.to_dict()["priced"][name] == counts
         assert (f"{counts[0]:,} of {counts[1]:,} ({name})" in cost.coverage) == (counts[0] < counts[1])

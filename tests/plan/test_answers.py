@@ -161,6 +161,16 @@ def test_a_rack_for_one_switch_is_said(stand_ins: str) -> None:
         for rack in layout.rack[layout.node_device[0][: fabric.n_switches]].tolist()
         if on[rack] == 1
     }
-    said = re.search(r"one switch alone in ([\w-]+), apart", dict(facts(found))["racks"])
+    row = dict(facts(found))["racks"]
+    said = re.search(r"a single switch is in ([\w-]+), since", row)
     assert ({said[1]} if said else set()) == single
     assert bool(single) == (stand_ins == "apart")
+    keys = dict(re.findall(r"`floor\.([\w.]+): ([\w-]+)`", row))
+    if per_row := int(keys.pop("racks_per_row", 0)):
+        ((device, place),) = keys.items()
+        fixed = {"racks_per_row": per_row, "fixed": {device.removeprefix("fixed."): place}}
+        moved = checked({"gpu": ("dgx-h100", 16)}, tree, floor=floor | fixed)
+        assert moved.layout is not None
+        assert moved.layout.n_racks < layout.n_racks
+        assert moved.losses is not None and found.losses is not None
+        assert moved.losses.worst_of("rack").beyond <= found.losses.worst_of("rack").beyond

@@ -107,6 +107,36 @@ def test_fewer_switches_are_those_of_the_spec_with_the_key(count: int, unit: int
         assert min(map(len, on.values())) > 1, "no leaf has all adapters of a server"
 
 
+@examples(6)
+@given(
+    count=st.integers(7, 8),
+    pinned=st.sets(st.sampled_from(["leaf00", "leaf1", "spine0", "spine01"]), min_size=2),
+    unit=st.booleans(),
+)
+def test_the_device_to_move_out_of_a_rack_lets_it_fail(count: int, pinned: set[str], unit: bool) -> None:
+    """Two rails, some switches pinned into one rack with four servers: with the key of the cure, it takes no others."""
+    floor = {
+        "racks_per_row": 9,
+        "fixed": {name: f"R01-01 U{at}" if unit else "R01-01" for at, name in enumerate(sorted(pinned), 1)},
+    }
+    spec = {
+        "name": "x",
+        "nodes": {"gpu": {"model": "dgx-h100", "count": count}},
+        "network": {"shape": "rail", "unit_nodes": count, "rails": 2, "tree": {"switch": "QM9700"}},
+        "survives": ["rack"],
+    }
+    found = plan.check(topo.parse({**spec, "floor": floor}))
+    (check,) = (check for check in found.budget if check.what == "survives rack")
+    assert (check.verdict is topo.Verdict.EXCEEDED) == ({"leaf00", "leaf1"} <= pinned), "a leaf has all servers"
+    if check.verdict is topo.Verdict.EXCEEDED:
+        (cure,) = check.cures
+        *_, device = cure.key.split(".")
+        assert device in pinned
+        floor["fixed"] = {**floor["fixed"], device: cure.value}
+        mended = plan.check(topo.parse({**spec, "floor": floor}))
+        assert all(check.verdict is topo.Verdict.HOLDS for check in mended.budget)
+
+
 def test_a_pod_that_fills_its_leaves_names_no_fewer_switches() -> None:
     cluster = topo.parse(
         {

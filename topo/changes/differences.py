@@ -173,7 +173,9 @@ class _Comparison:
 
     def backplanes(self, planned: set[frozenset[int]]) -> set[Cable]:
         """Return the links inside those frames of which the plan lists no inner links, as cable lists do not."""
-        boxes, there = _boxes(self.plan), _boxes(self.there)
+        boxes, there = (
+            [fabric.frame(node).casefold() for node in range(fabric.n_nodes)] for fabric in (self.plan, self.there)
+        )
         for node, other in self.plan_of.items():
             there[node] = boxes[other]
         known = {boxes[a] for a, b in self.plan.port_node[self.plan.links].tolist() if boxes[a] == boxes[b]}
@@ -392,12 +394,6 @@ class _Comparison:
 def _cables(fabric: Fabric) -> list[tuple[int, int]]:
     """Return the links without those inside a switch, to its aggregation node."""
     return [(a, b) for a, b in fabric.links[~fabric.is_internal].tolist()]
-
-
-def _boxes(fabric: Fabric) -> list[str]:
-    """Return the frame that each node is a chip of, in lower case; "" for none."""
-    labels = [fabric.label(node) if node < fabric.n_switches else "" for node in range(fabric.n_nodes)]
-    return [label.partition("/")[0].casefold() if "/" in label else "" for label in labels]
 
 
 def _chains(planned: set[frozenset[int]], seen: set[frozenset[int]]) -> list[list[int]]:

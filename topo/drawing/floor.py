@@ -81,8 +81,9 @@ def draw_floor(
         for row, column in np.argwhere(counts).tolist():
             x, y = at(row, column)
             cables, wide = int(counts[row, column]), THICK * (counts[row, column] / fullest) ** 0.5
-            # A tray is above the fronts of its row; cables cross in the gap before a rack, from tray to tray.
-            line = f"M{x - GAP / 2:.1f} {y - AISLE / 2:.1f}" + (f"v{DEEP + AISLE:.1f}" if way else f"h{step:.1f}")
+            # A tray leads from the middle of a rack to that of the next; cables cross in the gap before a rack.
+            begin, leads = (-GAP / 2, f"v{DEEP + AISLE:.1f}") if way else (RACK / 2, f"h{step:.1f}")
+            line = f"M{x + begin:.1f} {y - AISLE / 2:.1f}{leads}"
             ends = [(row, column), (row + 1, column) if way else (row, column + 1)]
             words = f"{' to '.join(rack_name(*end) for end in ends)}: {plural(cables, 'cable')} {way}".rstrip()
             shade = palette.LOADS[-1][1] if cables == fullest else palette.PLAIN

@@ -51,8 +51,16 @@ class Loss(Record):
     """Those of them that count against `survived`: a rack takes its own servers with it, so theirs do not."""
     together: int
     """Those of `beyond` that no switch in a rack takes alone: switches that stand in for one another are in it."""
+    off: int
+    """Most of the other servers that lose all their ports in one of several networks, which others may connect."""
+    networks: str
+    """How many servers these are in each network, of how many; empty for none."""
     ports: int
     """Ports of adapters without a working link to a working switch."""
+    gbps: float
+    """Gb/s of these ports."""
+    share: float
+    """Largest share of its bandwidth in a network that a server loses which keeps some of it."""
     zones: float | None
     """Largest share of its bandwidth to other zones that a zone loses; None without zones."""
     bandwidth: float
@@ -64,7 +72,12 @@ class Loss(Record):
     @property
     def weight(self) -> tuple[float, ...]:
         """Sort key of failures: the largest is the worst."""
-        return (self.beyond, self.pairs, self.zones or 0.0, self.servers, self.ports, self.bandwidth)
+        return (self.beyond, self.pairs, self.zones or 0.0, self.servers, self.gbps, self.bandwidth)
+
+    @property
+    def weighed(self) -> tuple[object, ...]:
+        """What failures with the same effect have in common."""
+        return (*self.weight, self.roles, self.off, self.ports, self.share)
 
     @property
     def survived(self) -> bool:
@@ -77,7 +90,7 @@ class Loss(Record):
         effects = []
         inside = self.kind == "rack"  # it takes its own servers with it, which no network can cure
         if not self.survived:
-            pairs = f"parts {plural(self.beyond, 'pair')} of {'other ' * inside}servers"
+            pairs = f"separates {plural(self.beyond, 'pair')} of {'other ' * inside}servers"
             effects.append(f"cuts off {plural(self.servers, 'server')}" if self.servers and not inside else pairs)
         if self.zones == 1.0:
             effects.append("takes all bandwidth between zones")
@@ -89,6 +102,7 @@ class Loss(Record):
             also = f"{f'{self.alike:,} such' if self.alike > 1 else 'one'} of {self.of:,}"
         also = also and f" ({also})"
         lost = [f"{self.roles} cut off"] if self.servers else []
+        lost += [self.networks] if self.off else []
         if self.apart:
             lost.append(f"{listed(self.apart, 1)} no longer reach one another")
         if self.pairs:
@@ -98,7 +112,8 @@ class Loss(Record):
         if self.bandwidth:
             lost.append(f"{percent(self.bandwidth)} of a switch's bandwidth to the others lost")
         if self.ports:
-            lost.append(f"{plural(self.ports, 'adapter port')} without a link")
+            of = f", {percent(self.share)} of a server's bandwidth in its network" if self.share else ""
+            lost.append(f"{plural(self.ports, 'adapter port')} without a link{of}")
         return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'no pair of servers lost'}"
 
 
@@ -106,7 +121,7 @@ class Loss(Record):
 class Losses(Shown):
     """The worst failure of each kind of part, of switches in each network.
 
-    Of racks also the one that takes most servers, and the one that takes most bandwidth, where these are others.
+    Of racks also those that take most servers, most servers of one network, and most bandwidth, where these are others.
     """
 
     worst: tuple[Loss, ...]
@@ -166,7 +181,9 @@ class Losses(Shown):
             ("servers", "servers cut off"),
             ("pairs", "pairs lost"),
             (lambda row: len(row.apart), "separated groups"),
+            ("off", "off a network"),
             ("ports", "adapter ports"),
+            ("share", "of a server", "", "share"),
             ("zones", "between zones", "", "share"),
             ("bandwidth", "from a switch", "", "share"),
         )
@@ -245,6 +262,9 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     parted = left.pairs < reach.whole.pairs and left.pairs < reach.between(left.alone)
     stopped = np.array([name in failed.servers for name in reach.names], bool)
     cut = (left.alone & ~reach.whole.alone) | stopped
+    had, has = reach.whole.gbps, left.gbps
+    off = ((had > 0) & (has == 0) & ~cut[:, None]).sum(axis=0)
+    kept = (has > 0) & (has < had)
     zones = None
     before = reach.whole_zones_gbps
     if before:
@@ -263,7 +283,15 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         beyond=(reach.between(stopped) if kind == "rack" else reach.whole.pairs) - left.pairs,
         together=0,
         apart=tuple(reach.parted(left)) if parted else (),
+        off=int(off.max(initial=0)),
+        networks=", ".join(
+            f"{lost:,} of {plural(int(of), 'server')} without {network}"
+            for network, lost, of in zip(reach.networks, off.tolist(), (had > 0).sum(axis=0), strict=True)
+            if lost
+        ),
         ports=reach.whole.ports - left.ports,
+        gbps=float((had - has).sum()),
+        share=float(1.0 - (has[kept] / had[kept]).min(initial=1.0)),
         zones=zones,
         bandwidth=reach.bandwidth_lost(failed),
     )
@@ -271,13 +299,13 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
 
 def _worst(losses: Sequence[Loss], of: int) -> Loss:
     worst = max(losses, key=lambda loss: loss.weight)
-    alike = sum(loss.alike for loss in losses if (loss.weight, loss.roles) == (worst.weight, worst.roles))
+    alike = sum(loss.alike for loss in losses if loss.weighed == worst.weighed)
     return replace(worst, alike=alike, of=of)
 
 
 def _add_racks(worst: list[Loss], racks: Sequence[Loss]) -> None:
-    """Add the rack that takes most servers, and that which takes most bandwidth, where none of the worst takes it."""
-    for key in ("servers", "bandwidth"):
+    """Add the racks that take most servers, most servers of a network, and most bandwidth, where no row does yet."""
+    for key in ("servers", "off", "bandwidth"):
         most = max(racks, key=lambda loss: (getattr(loss, key), loss.weight), default=None)
         known = max((getattr(loss, key) for loss in worst if loss.kind == "rack"), default=0)
         if most is not None and getattr(most, key) > known:
@@ -288,7 +316,7 @@ def _alike(worst: Iterable[Loss]) -> list[Loss]:
     """Return the worst of each kind and network, those of one kind that lose the same in one: planes are many."""
     found: dict[tuple[object, ...], Loss] = {}
     for loss in worst:
-        alike = (loss.kind, loss.roles, *loss.weight)
+        alike = (loss.kind, *loss.weighed)
         first = found.get(alike)
         both = loss if first is None else replace(first, alike=first.alike + loss.alike, of=first.of + loss.of)
         found[alike] = both

@@ -101,7 +101,8 @@ def list_parts(
         runs = [model and model.runs_on_one_feed for model in (known.get(device.model) for device in layout.devices)]
         if None in runs:
             silent = sorted({device.model for device, one in zip(layout.devices, runs, strict=True) if one is None})
-            raise HeddleError(f"feed: whether {listed(silent)} run on one of two feeds is unknown")
+            why = "can run on one of two feeds is unknown (`runs_on_one_feed`)"
+            raise HeddleError(f"feed: whether {listed(silent)} {why}")
         return {"one of two": devices_down(reach, layout, np.flatnonzero(~np.array(runs, bool)).tolist())}
     if kind == "batch":
         assert cablings is not None and batch is not None
@@ -116,12 +117,12 @@ def list_parts(
         elif kind in ("switch", "card", "frame"):
             framed = list_frames(fabric, subnet, catalog) if kind == "frame" else {}
             if kind == "card" and (whole := [node for node in list_frames(fabric, subnet, catalog)
-                                            if "/" not in fabric.label(node)]):  # fmt: skip
+                                            if not fabric.frame(node)]):  # fmt: skip
                 models = listed({fabric.model_of(node) for node in whole})
                 raise HeddleError(f"card: nobody knows which chips of {models} share a line card; expected a dump, "
                                   "whose names tell, or the kind frame")  # fmt: skip
             for node in range(fabric.n_switches):
-                if name := framed.get(node) or _box(fabric.label(node), kind):
+                if name := framed.get(node) or _box(fabric, node, kind):
                     found.switches[of + name][subnet].append(node)
         else:
             _gather_links(found.links, kind, reach, subnet, of, layout)
@@ -188,12 +189,11 @@ def devices_down(reach: Reach, layout: Layout, devices: Iterable[int]) -> Failed
     return Failed(switches, servers=names & reach.servers.keys())
 
 
-def _box(label: str, kind: str) -> str:
+def _box(fabric: Fabric, node: int, kind: str) -> str:
     """Return the part of a kind that a switch belongs to, from its label; "" for none."""
-    if kind == "switch":
-        return label
-    if kind == "frame":
-        return label.partition("/")[0] if "/" in label else ""
+    label = fabric.label(node)
+    if kind != "card":
+        return label if kind == "switch" else fabric.frame(node)
     match = CARD.fullmatch(label)
     return match[1] if match else ""
 
@@ -225,7 +225,7 @@ def _gather_links(
 def _places(fabric: Fabric, subnet: int, layout: Layout | None) -> Callable[[int], str]:
     """Return a function that gives the rack of a node, or without a layout its frame or switch."""
     if layout is None:
-        return lambda node: fabric.label(node).partition("/")[0]
+        return lambda node: fabric.frame(node) or fabric.label(node)
     racks = layout.rack[layout.node_device[subnet]]
     return lambda node: layout.rack_name(int(racks[node]))
 

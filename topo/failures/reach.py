@@ -2,11 +2,12 @@
 
 A pair is connected if any one subnet connects it: servers do not forward packets. A plan must connect compute servers
 to one another and to every storage and management server, or without compute servers all servers. What a failure takes
-is counted over all pairs that the plan connects.
+is counted over all pairs that the plan connects, and for each network the servers that lose all their ports in it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,8 @@ from topo.hostlist import compress
 from topo.table import Brief
 
 NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
+PLANE = re.compile(r"-plane\d+$")
+"""What the names of fabrics have that are planes of one network."""
 MOST_ZONES = 16
 """Above this number zones are groups of a dragonfly, and bandwidth between them does not depend on single links."""
 
@@ -53,6 +56,8 @@ class Reached:
     """(V,) servers that reach no other."""
     ports: int
     """Ports of working servers with a working link to a working switch."""
+    gbps: NDArray[np.float64]
+    """(V, N) Gb/s of these ports in each network."""
 
 
 class Reach:
@@ -108,11 +113,20 @@ class Reach:
         """(V,) kind of each server: those of one kind have one role, and ports on the same components."""
         return self._groups(np.column_stack([self.whole.on, np.equal(self.roles[:, None], [*HOST_ROLES.values()])]))[1]
 
+    @cached_property
+    def networks(self) -> dict[str, list[int]]:
+        """The subnets of each network: planes belong to one."""
+        found: dict[str, list[int]] = {}
+        for subnet, fabric in enumerate(self.fabrics):
+            found.setdefault(PLANE.sub("", fabric.name), []).append(subnet)
+        return found
+
     def around(self, subnet: int) -> list[bytes]:
         """Return what the failure of each switch of a subnet takes, if it leads to no other part of the network.
 
-        That is the kinds of its servers, the rates of their links, and whether they have others in its component; and
-        of each neighbour with servers the rate of these, the rate to other switches, and how much of that it loses.
+        That is the kinds of its servers, the rates of their links, of all their links in the network, and whether they
+        have others in its component; and of each neighbour with servers the rate of these, the rate to other switches,
+        and how much of that it loses.
         """
         fabric, plugs, n = self.fabrics[subnet], self.plugs[subnet], self.fabrics[subnet].n_switches
         label, (down, up, rate, inner) = self._whole_components[subnet], self._rates[subnet]
@@ -126,7 +140,9 @@ class Reach:
         lost = np.bincount(pair, np.tile(rate[inner], 2), len(pairs))
         feels = down[far] > 0
         near, far, lost = near[feels], far[feels], lost[feels]
-        servers = _by_switch(n, switch, self.kind[server], only, rate[link])
+        (network,) = (at for at, subnets in enumerate(self.networks.values()) if subnet in subnets)
+        all_rates = self.whole.gbps[server, network]
+        servers = _by_switch(n, switch, self.kind[server], only, rate[link], all_rates)
         return [a + b"|" + b for a, b in zip(servers, _by_switch(n, near, down[far], up[far], lost), strict=True)]
 
     def without(self, failed: Failed) -> Reached:
@@ -134,26 +150,29 @@ class Reach:
         works = np.ones(len(self.names), bool)
         works[[self.servers[name] for name in failed.servers if name in self.servers]] = False
         server, component = [NOTHING], [NOTHING]
+        gbps = np.zeros((len(self.names), len(self.networks)))
+        network = {subnet: at for at, subnets in enumerate(self.networks.values()) for subnet in subnets}
         for subnet, plugs in enumerate(self.plugs):
             label = self._components(subnet, failed)
             dead = np.isin(plugs[:, 2], list(failed.links.get(subnet, ())))
             used = plugs[works[plugs[:, 0]] & (label[plugs[:, 1]] >= 0) & ~dead]
             server.append(used[:, 0])
             component.append(label[used[:, 1]] * len(self.fabrics) + subnet)
+            gbps[:, network[subnet]] += np.bincount(used[:, 0], self._rates[subnet][2][used[:, 2]], len(self.names))
         who = np.concatenate(server)
         components, index = np.unique(np.concatenate(component), return_inverse=True)
         on = np.zeros((len(self.names), len(components)), bool)
         on[who, index] = True
-        return self._counted(on, len(who))
+        return self._counted(on, len(who), gbps)
 
     def between(self, cut: NDArray[np.bool_]) -> int:
         """Return the pairs of servers outside ``cut`` that are connected in the intact plan."""
-        return self._counted(self.whole.on & ~cut[:, None], 0).pairs
+        return self._counted(self.whole.on & ~cut[:, None], 0, self.whole.gbps).pairs
 
     def bandwidth_lost(self, failed: Failed) -> float:
         """Return the largest share of their bandwidth to other switches that the servers on one remaining switch lose.
 
-        That bandwidth is min(Gb/s of the servers on the switch, Gb/s of its links to other switches).
+        That bandwidth is min(Gb/s of the servers on the switch, Gb/s of its links to other switches but joints).
         """
         worst = 0.0
         for subnet in {*failed.switches, *failed.links}:
@@ -179,6 +198,7 @@ class Reach:
         for fabric, plugs in zip(self.fabrics, self.plugs, strict=True):
             ends, rate = fabric.port_node[fabric.links], fabric.rate_gbps[fabric.links].min(axis=1).astype(np.float64)
             inner = (ends < fabric.n_switches).all(axis=1) & (ends[:, 0] != ends[:, 1])
+            inner &= (fabric.role[ends] != Role.JOINT).all(axis=1)  # what they carry is told by `zones_gbps`
             down = np.bincount(plugs[:, 1], rate[plugs[:, 2]], fabric.n_switches).astype(np.float64)
             up = np.bincount(ends[inner].ravel(), np.repeat(rate[inner], 2), fabric.n_switches)
             found.append((down, up.astype(np.float64), rate, inner))
@@ -314,14 +334,14 @@ class Reach:
         _, first, of = np.unique(np.packbits(on, axis=1), axis=0, return_index=True, return_inverse=True)
         return on[first], of.ravel()
 
-    def _counted(self, on: NDArray[np.bool_], ports: int) -> Reached:
+    def _counted(self, on: NDArray[np.bool_], ports: int, gbps: NDArray[np.float64]) -> Reached:
         if not on.size:
-            return Reached(on, 0, np.ones(len(self.names), bool), ports)
+            return Reached(on, 0, np.ones(len(self.names), bool), ports, gbps)
         rows, of = self._groups(on)
         meets = (rows.astype(np.int64) @ rows.T.astype(np.int64) > 0).astype(np.int64)
         servers = np.bincount(of, minlength=len(rows))
         partners = meets @ servers - np.diagonal(meets)
-        return Reached(on, int(servers @ partners) // 2, partners[of] == 0, ports)
+        return Reached(on, int(servers @ partners) // 2, partners[of] == 0, ports, gbps)
 
 
 def _by_switch(n: int, switch: NDArray[np.int64], *columns: NDArray[np.generic]) -> list[bytes]:

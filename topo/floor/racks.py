@@ -160,7 +160,8 @@ class Layout(Shown):
     @property
     def pinned(self) -> FloorPlan:
         """The floor with every device fixed where it stands, for a spec of a larger cluster."""
-        per_row = max(_per_row(self.n_racks, self.floor), int(self.column.max(initial=0)) + 1)
+        stated = self.floor.racks_per_row or _per_row(self.n_racks, self.floor)
+        per_row = max(stated, int(self.column.max(initial=0)) + 1)
         places = zip(self.devices, self.rack.tolist(), self.unit.tolist(), strict=True)
         fixed = {device.name: f"{self.rack_name(rack)} U{unit}" for device, rack, unit in places}
         return self.floor.model_copy(update={"racks_per_row": per_row, "fixed": fixed})
@@ -248,7 +249,7 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
         raise DesignError(
             f"{racks} racks are needed, and the room has {floor.rows} rows x {per_row} = {floor.rows * per_row}: "
             f"short of {racks - floor.rows * per_row}. Take higher racks, more power for each, "
-            f"{'`stand_ins: together`, ' if stand_ins else ''}or a larger room"
+            f"{'`stand_ins: together`, ' if stand_ins else ''}or a larger room, such as `rows: {-(-racks // per_row)}`"
         )
     row, column = _position(used, per_row)
     return Layout(

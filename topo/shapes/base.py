@@ -231,11 +231,12 @@ def add_switches(
     level: int = 1,
     zone: int = 0,
     radix: int | None = None,
+    numbered: Sequence[int] | None = None,
 ) -> list[int]:
     """Add switches ``leaf00``, ``leaf01``, ... and return their keys in the builder.
 
     Their NodeDescriptions have the form that NVIDIA's tools expect: ``MF0;leaf01:MQM8700/U1``. Give ``radix`` where
-    only some of the ports are split.
+    only some of the ports are split, and the numbers in their names where these are in another order (``numbered``).
     """
     digits = len(str(max(count - 1, 0)))
     vendor = vendor_name(ports.name)
@@ -248,7 +249,7 @@ def add_switches(
             level=level,
             zone=zone,
         )
-        for number in range(count)
+        for number in numbered or range(count)
     ]
 
 

@@ -152,7 +152,15 @@ class FatTree(ShapeModel):
             if grafted:
                 raise DesignError("a tree of one level has no spines for grafts: take `levels: 2`, or `onto: leaves`")
             return TreeSize(1, 1, 0, 0, leaf_radix * leaf.parts, leaf_radix, 0)
-        spine_radix, core_radix = (ports.radix for ports in self._upper(catalog))
+        try:
+            spine_radix, core_radix = (upper.radix for upper in self._upper(catalog))
+        except DesignError as error:
+            if leaf.uplinks and ports > leaf_radix:
+                few = (
+                    f"{ports} ports for nodes are more than the {leaf_radix} of one {self.switch}: take a network for "
+                )
+                raise DesignError(f"{few}each {leaf_radix} of them at most, or a tree. {error}") from None
+            raise
         if self.levels != 3:
             for key in ("cores", "core_switch", "leaves_per_pod"):
                 if getattr(self, key) is not None:
@@ -383,9 +391,14 @@ def _spines_per_group(cores: int, spines: int, spine_up: int, pods: int, radix: 
         whole = spines % group == 0 and cores * group % spines == 0
         if not whole or not 0 < share <= group * spine_up:
             continue
-        if (pods * -(-group * spine_up // share) <= radix) if alike else (pods * group * spine_up <= share * radix):
+        if _even(pods, group * spine_up, share, radix) if alike else (pods * group * spine_up <= share * radix):
             return group
     return 0
+
+
+def _even(pods: int, links: int, cores: int, radix: int) -> bool:
+    """Return whether cores have the ports for as many links from each pod, of which each has so many to spread."""
+    return pods * -(-links // cores) <= radix
 
 
 @dataclass(frozen=True)
@@ -409,8 +422,11 @@ def add_tree(
     placed: Sequence[NDArray[np.int64]] | None = None,
     zone: int = 0,
     prefix: str = "",
+    numbers: Sequence[int] | None = None,
 ) -> AddedTree:
     """Add a tree's switches, links and hosts to a builder; names of switches begin with ``prefix``, ``z0-`` in zone 0.
+
+    ``numbers`` are those in the names of leaves, in the order of `size`; from 0 on by default.
 
     Hosts (``groups`` and ``placed`` as `attach_hosts` takes them) take the first ports of a leaf, then come
     those of ``grafts``, those that are ``kept`` free (leaves,), and the uplinks.
@@ -427,8 +443,10 @@ def add_tree(
     size = tree.for_load(size, float(load.max()), catalog, grafted=links_onto(grafts, "spines"))
     whole = leaf_ports.model.chips == 1  # else all switches are chips of one frame
     spine_ports, core_ports = tree._upper(catalog) if whole and size.spines else (leaf_ports, leaf_ports)
-    numbered = leaf_ports.numbered(size.down) if whole else size.leaf_radix
-    leaves = add_switches(builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone, radix=numbered)
+    leaves = add_switches(
+        builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone, numbered=numbers,
+        radix=leaf_ports.numbered(size.down) if whole else size.leaf_radix,
+    )  # fmt: skip
     spines = add_boxes(
         builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=low + 1, zone=zone,
         radix=None if whole else size.spine_radix,
@@ -490,7 +508,7 @@ def _link_cores(
     """
     first_up = size.spine_radix - size.spine_up
     of_pod = size.spines_per_group * size.spine_up
-    alike = size.pods * -(-of_pod // size.cores_per_group) <= size.core_radix
+    alike = _even(size.pods, of_pod, size.cores_per_group, size.core_radix)
     for group in range(size.spines_per_pod // size.spines_per_group):
         mine = range(group * size.spines_per_group, (group + 1) * size.spines_per_group)
         used = [0] * size.cores_per_group

@@ -200,7 +200,11 @@ class Rail(ShapeModel):
         )
         placed += place_beside(beside, free)
         builder = self.builder(name)
-        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, prefix=prefix)
+        numbers = [unit * rails + rail for rail in range(rails) for unit in range(units)]  # a further unit renames none
+        add_tree(
+            builder, tree, size, [*on_rails, *beside], catalog,
+            grafts=grafts, placed=placed, prefix=prefix, numbers=numbers,
+        )  # fmt: skip
         return builder.build()
 
     def _instead(self, nodes: Sequence[HostGroup], rails: int, spine: int, catalog: Catalog) -> str:

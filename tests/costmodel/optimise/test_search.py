@@ -232,6 +232,32 @@ def test_a_price_that_nothing_meets_is_answered_with_the_cheapest_that_misses_it
         assert "network price" in missed.reasons[0]
 
 
+@examples(8)
+@given(servers=st.integers(2, 90), share=st.floats(0.5, 1.5), limit=st.sampled_from(["power", "switches"]))
+def test_a_limit_that_nothing_meets_is_told_with_what_is_missed(servers: int, share: float, limit: str) -> None:
+    """Beside the search without a limit, and the servers' own power, counted from the catalog."""
+    asked = {"job": {"nodes": servers}, "families": ["fat-tree"]}
+    cheapest = optimise(needs(servers, **asked), CATALOG).winner
+    assert cheapest is not None
+    alone = servers * CATALOG.node("pcie-a100").planned_w
+    planned = bill(Cluster(cheapest.spec, CATALOG)).power.planned_w.known.low
+    most = int(share * cheapest.switches) if limit == "switches" else int(share * planned)
+    allowed = f"{most} W" if limit == "power" else max(most, 1)
+    found = optimise(needs(servers, **asked, budget={limit: allowed}), CATALOG)
+    if limit == "power" and most < alone:
+        assert (found.winner, found.tried) == (None, ())
+        (said,) = found.refused
+        assert f"power at least {alone / 1e3:,.1f} kW" in said
+        assert f"at least {alone / 1e3 - most / 1e3:,.1f} kW too much (`budget.power` above" in said
+    elif max(most, 1) < (cheapest.switches if limit == "switches" else planned):
+        assert found.verdict is Verdict.EXCEEDED
+        (missed,) = found.tried
+        assert missed.name == cheapest.name
+        assert "too much (`budget." in missed.reasons[0]
+    elif limit == "switches":
+        assert found.winner.name == cheapest.name
+
+
 @pytest.mark.slow
 def test_what_has_no_price_is_asked_for_once_and_compared_in_what_is_known() -> None:
     found = optimise(needs(currency="USD"), CATALOG)
@@ -560,7 +586,7 @@ def test_a_single_spine_may_fail_where_servers_reach_one_another_without_it(
         small_catalog(S=(radix, 3.0)),
     )
     assert found.winner is not None
-    assert "1 spines x" in found.winner.name
+    assert "1 spine x" in found.winner.name
     for fabric in Cluster(found.winner.spec, small_catalog(S=(radix, 3.0))).fabrics:
         assert load("optimum/brute_force").whole_without(fabric, fabric.n_switches - 1)
 

@@ -616,6 +616,13 @@ def test_adaptive_routing_stands_beside_static_tables_whole_and_with_a_link_down
     assert "expected fluid flows on tables" in refused(capsys, LAB, *words, "--ecmp", "4")
 
 
+def test_a_failed_part_beside_tables_is_refused_with_what_to_do(capsys: Captured) -> None:
+    """Tables know nothing of a failure; hashes do, and adaptive routing compares both."""
+    told = refused(capsys, LAB, "-w", "allreduce", "--down", "leaf0:21")
+    assert "plan repair" in told and "--down leaf0:21 -o REPAIRED" in told and "--ecmp 1" in told
+    assert run(["simulate", str(LAB), "-w", "allreduce", "--down", "leaf0:21", "--ecmp", "1", "--draws", "2"]) == 0
+
+
 @pytest.mark.slow
 def test_the_page_on_adaptive_routing_prints_what_it_prints(capsys: Captured, repository: Path) -> None:
     page = (repository / "docs" / "adaptive.md").read_text(encoding="utf-8")

@@ -47,6 +47,23 @@ def test_the_header_is_the_agreed_one() -> None:
     )
 
 
+@pytest.mark.parametrize(("groups", "switches", "links"), [(9, 4, 2), (5, 4, 1)])
+def test_cables_between_groups_of_a_dragonfly_are_told_from_those_within(
+    groups: int, switches: int, links: int
+) -> None:
+    """g groups of a switches with h global links each: g a (a - 1) / 2 cables within groups, g a h / 2 between them."""
+    network = {"shape": "dragonfly", "switch": "QM8700", "groups": groups, "switches": switches, "hosts": 2}
+    nodes = {"gpu": {"model": "pcie-a100", "count": 2 * groups * switches}}
+    cluster = topo.parse({"name": "x", "nodes": nodes, "network": {**network, "global_links": links}})
+    column = HEADER.index("role")
+    found = Counter(str(row[column]) for row in cable_rows(cluster.fabrics, CATALOG))
+    assert found == {
+        "compute - leaf": 2 * groups * switches,
+        "leaf - leaf": groups * switches * (switches - 1) // 2,
+        "leaf - leaf between zones": groups * switches * links // 2,
+    }
+
+
 @pytest.mark.slow
 def test_fire_flyer_2() -> None:
     rows = schedule(zoned())

@@ -161,12 +161,14 @@ def test_what_a_reader_may_check_by_command_holds(tmp_path, monkeypatch, capsys)
     assert len(claims) == 5
 
 
-def test_failure_price_and_power_stand_first_then_what_is_unknown_and_names_are_set_as_code(report: Report) -> None:
+def test_failure_limits_price_and_power_stand_first_then_what_is_unknown_and_names_are_set_as_code(
+    report: Report,
+) -> None:
     page = format_report(report)
     main = page.partition("<main>")[2].partition("<section")[0]
-    assert re.findall("<dt>(.*?)</dt>", main)[:4] == ["one failure", "cost", "power", "unknown"]
+    assert re.findall("<dt>(.*?)</dt>", main)[:5] == ["one failure", "limits", "cost", "power", "unknown"]
     first = main.partition('<dl class="facts">')[0]
-    assert re.findall("<dt>(.*?)</dt>", first) == ["one failure", "cost", "power"]
+    assert re.findall("<dt>(.*?)</dt>", first) == ["one failure", "limits", "cost", "power"]
     shown = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
     assert "`" not in shown
     assert "<code>adapters: 2</code>" in first, "the key that cures"

@@ -130,6 +130,41 @@ def test_a_second_zone_moves_no_cable() -> None:
 
 
 @pytest.mark.slow
+@examples(8)
+@given(
+    unit=st.integers(1, 16),
+    units=st.integers(1, 3),
+    rails=st.sampled_from([2, 4, 8]),
+    spines=st.sampled_from([2, 4]),
+    more=st.integers(1, 20),
+)
+def test_further_units_of_rails_unplug_nothing(unit: int, units: int, rails: int, spines: int, more: int) -> None:
+    """Spines and links as they stay: what is there stays, leaf by leaf and port by port; recounted from the names."""
+
+    def grown(count: int) -> Fabric:
+        tree = {"switch": "QM9700", "spines": spines, "parallel": 16 // spines}
+        network = {"shape": "rail", "unit_nodes": unit, "rails": rails, "tree": tree}
+        nodes = {"gpu": {"model": "dgx-h100", "count": count}}
+        return topo.parse({"name": "x", "nodes": nodes, "network": network}).fabric
+
+    try:
+        old, target = grown(unit * units), grown(unit * units + more)
+    except DesignError:
+        return
+    found = plan_growth(old, target)
+    assert not [work for work in found.works if work.do == "unplug"]
+    assert found.kept == len(old.links)
+    hangs = {  # server, number of its adapter: number of its leaf
+        (target.server_of(node), topo.device_number(target.label(node).split()[1])): int(
+            target.label(far).removeprefix("leaf")
+        )
+        for node in range(target.n_switches, target.n_nodes)
+        for far in target.peer_node[target.ports_of(node)].tolist()
+    }
+    for (server, device), leaf in hangs.items():
+        assert leaf == int(server.removeprefix("gpu")) // unit * rails + device % rails
+
+
 def test_plans_without_a_common_switch_are_refused() -> None:
     with pytest.raises(HeddleError, match="no switch"):
         plan_growth(topo.preset("lab-20").fabric, topo.preset("deepseek-v3-planes").fabrics[0])

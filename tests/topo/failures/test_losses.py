@@ -85,6 +85,45 @@ def test_brute_force_finds_the_same(cluster: Cluster, random) -> None:
 
 
 @examples(20)
+@given(clusters(), st.randoms(use_true_random=False))
+def test_servers_that_lose_a_network_and_what_they_lose_are_counted_port_by_port(cluster: Cluster, random) -> None:
+    """Planes are one network; a server that reaches nobody has lost more than a network, and does not count."""
+    reach, whole = Reach(cluster.fabrics), connected(cluster.fabrics, Failed())
+    subnet = random.randrange(len(cluster.fabrics))
+    failed = Failed(
+        switches={subnet: random.sample(range(cluster.fabrics[subnet].n_switches), 1)},
+        servers=frozenset(random.sample(reach.names, 1)),
+    )
+    had, has = dict[tuple[str, str], float](), dict[tuple[str, str], float]()
+    for at, fabric in enumerate(cluster.fabrics):
+        network = fabric.name.partition("-plane")[0]
+        for a, b in fabric.links.tolist():
+            nodes = [int(fabric.port_node[port]) for port in (a, b)]
+            for node, far in (nodes, nodes[::-1]):
+                if fabric.kind[node] == Kind.HCA and far < fabric.n_switches:
+                    key = network, fabric.hosts[fabric.host[node]]
+                    gbps = float(min(fabric.rate_gbps[[a, b]]))
+                    works = far not in failed.switches.get(at, ()) and key[1] not in failed.servers
+                    had[key] = had.get(key, 0.0) + gbps
+                    has[key] = has.get(key, 0.0) + gbps * works
+    loss, still = lose(reach, failed), {name for pair in connected(cluster.fabrics, failed) for name in pair}
+    alone = {name for pair in whole for name in pair} - still
+    off = {}
+    for network, server in had:
+        lost = not has[network, server] and server not in alone | failed.servers
+        off[network] = off.get(network, 0) + lost
+    assert loss.off == max(off.values())
+    for network, number in off.items():
+        of = sum(one == network for one, _ in had)
+        assert (f"{number:,} of {topo.plural(of, 'server')} without {network}" in loss.networks.split(", ")) == (
+            number > 0
+        )
+    assert loss.gbps == pytest.approx(sum(had.values()) - sum(has.values()))
+    kept = [1 - has[key] / had[key] for key in had if has[key]]
+    assert loss.share == pytest.approx(max(kept, default=0.0))
+
+
+@examples(20)
 @given(clusters())
 def test_a_switch_takes_no_less_than_one_of_its_links_and_a_rack_no_less_than_a_switch_in_it(cluster: Cluster) -> None:
     reach = Reach(cluster.fabrics)
@@ -151,7 +190,7 @@ def test_servers_without_a_storage_adapter_are_an_island() -> None:
 
 
 def sent(cluster: Cluster, subnet: int, failed: Failed) -> dict[int, float]:
-    """Gb/s that the servers on each switch can send to other switches: link by link."""
+    """Gb/s that the servers on each switch can send to other switches but joints: link by link."""
     fabric = cluster.fabrics[subnet]
     gone = failed.switches.get(subnet, ())
     down, up = dict.fromkeys(range(fabric.n_switches), 0.0), dict.fromkeys(range(fabric.n_switches), 0.0)
@@ -160,7 +199,7 @@ def sent(cluster: Cluster, subnet: int, failed: Failed) -> dict[int, float]:
         switches = [end for end in ends if end < fabric.n_switches]
         if len(switches) == 1:
             down[switches[0]] += rate
-        elif switches[0] != switches[1] and not set(switches) & set(gone):
+        elif switches[0] != switches[1] and not set(switches) & set(gone) and Role.JOINT not in fabric.role[ends]:
             up[switches[0]] += rate
             up[switches[1]] += rate
     return {switch: min(down[switch], up[switch]) for switch in down if switch not in gone}
