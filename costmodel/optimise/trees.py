@@ -20,7 +20,7 @@ from topo.errors import DesignError
 from topo.fabric import Role
 from topo.shapes.base import HostGroup, ShapeModel, each_adapter
 from topo.shapes.fat_tree import FatTree
-from topo.shapes.rail import Planes, Rail, place_beside, place_units, pod_size
+from topo.shapes.rail import Planes, Rail, place_beside, place_units, pod_places, pod_size
 from topo.shapes.zones import Zones
 
 MOST_ZONES = 8
@@ -502,7 +502,8 @@ class _RailTree(_Tree):
                 make = partial(self.make, levels=2, spines=spines, parallel=parallel)
                 yield self.branch(leaves, spines, 0, up, 0, name=name, shape=make)
                 return
-            fewest = round_up(required_factor(demands, spines * self.core_gbps, np.arange(leaves) // pod))
+            of = pod_places(self.number, self.units, pod) // pod
+            fewest = round_up(required_factor(demands, spines * self.core_gbps, of))
             for spine_up in range(fewest, min(pod * parallel, self.spine.radix - pod * parallel) + 1) if fewest else ():
                 compiled = pod_size(self.spine.radix, _ratio(pod * parallel, spine_up), parallel, self.units)
                 if compiled == pod:

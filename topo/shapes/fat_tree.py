@@ -407,13 +407,15 @@ def add_tree(
     grafts: Sequence[SizedGraft] = (),
     kept: NDArray[np.int64] | None = None,
     placed: Sequence[NDArray[np.int64]] | None = None,
+    at: NDArray[np.int64] | None = None,
     zone: int = 0,
     prefix: str = "",
 ) -> AddedTree:
     """Add a tree's switches, links and hosts to a builder; names of switches begin with ``prefix``, ``z0-`` in zone 0.
 
     Hosts (``groups`` and ``placed`` as `attach_hosts` takes them) take the first ports of a leaf, then come
-    those of ``grafts``, those that are ``kept`` free (leaves,), and the uplinks.
+    those of ``grafts``, those that are ``kept`` free (leaves,), and the uplinks. Leaf i is number ``at[i]`` of all pods,
+    one after the other; number i by default.
     """
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
     low = base_level(grafts)
@@ -435,7 +437,9 @@ def add_tree(
     )  # fmt: skip
     attach_hosts(builder, leaves, groups, places, leaf_ports.node_speed)
     speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
-    for (leaf, key), spine, link in product(enumerate(leaves), range(size.spines_per_pod), range(size.parallel)):
+    at = np.arange(size.leaves) if at is None else at
+    numbered_leaves = zip(at.tolist(), leaves, strict=True)
+    for (leaf, key), spine, link in product(numbered_leaves, range(size.spines_per_pod), range(size.parallel)):
         pod, place = divmod(leaf, size.leaves_per_pod)
         up = leaf_ports.first_uplink(size.down) + spine * size.parallel + link
         builder.link(key, up, *spines[pod * size.spines_per_pod + spine][place * size.parallel + link], speed)
