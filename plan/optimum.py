@@ -15,6 +15,7 @@ import costmodel
 from costmodel import Needs, Networks, Search, read_needs
 from plan.files import as_kind, write_file
 from plan.finalists import Finalist, finalists_table, judge_finalists, judge_tables
+from plan.inputs import tables_of
 from plan.pipeline import Progress, silent
 from topo import Column, Finding, Shown, SpecError, Table, Verdict
 
@@ -213,9 +214,7 @@ def _vendors_table(offers: dict[str, Search], best: Search) -> Table:
 
 def own_tables(needs: Needs, day: str) -> dict[str, str]:
     """Return the tables of a catalog with the prices that the needs of a file quote, beside those of before."""
-    own = [] if needs.catalog is None else [Path(needs.catalog)]
-    files = [file for path in own for file in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
-    found = {file.name: file.read_text(encoding="utf-8") for file in files}
+    found = tables_of(None if needs.catalog is None else Path(needs.catalog))
     table = io.StringIO()
     columns = ("model", "currency", "low", "high", "note", "source", "date", "confidence")
     rows = csv.DictWriter(table, columns, restval="", extrasaction="ignore", lineterminator="\n")

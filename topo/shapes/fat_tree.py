@@ -414,8 +414,8 @@ def add_tree(
     """Add a tree's switches, links and hosts to a builder; names of switches begin with ``prefix``, ``z0-`` in zone 0.
 
     Hosts (``groups`` and ``placed`` as `attach_hosts` takes them) take the first ports of a leaf, then come
-    those of ``grafts``, those that are ``kept`` free (leaves,), and the uplinks. Leaf i is number ``at[i]`` of all pods,
-    one after the other; number i by default.
+    those of ``grafts``, those that are ``kept`` free (leaves,), and the uplinks. Leaf i is number ``at[i]`` of all
+    pods, one after the other; number i by default.
     """
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
     low = base_level(grafts)
