@@ -341,7 +341,8 @@ class Servers(Brief):
             value = getattr(model, figure)
             if value is None:
                 raise HeddleError(
-                    f"The catalog has no {figure} of {model.name}, which its inside needs: add it to a nodes.csv of your own"
+                    f"The catalog has no {figure} of {model.name}, which its inside needs: add it to a nodes.csv of "
+                    "your own"
                 )
             capacity.append(value * share * GBYTE)
             names.append(name)

@@ -396,8 +396,9 @@ class _Placer:
         rows = [
             every[host] if plugged[every[host]].sum() == len(row) else row for host, row in self.by_host(ends).items()
         ]
-        chosen = isinstance(job, GpuJob) and "algorithm" in job.model_fields_set
-        key, what = ("algorithm", job.algorithm) if chosen else ("kind", f"the kind {job.kind}")
+        key, what = ("kind", "a job of GPUs")
+        if isinstance(job, GpuJob) and "algorithm" in job.model_fields_set:
+            key, what = "algorithm", job.algorithm
         found = f"{what} on {plural(len(rows), 'server')}"
         with entry.refusing((key,), found, "servers that can play it, with the figures of their inside"):
             whole = len(rows[0]) if ports_of_adapters(model, self.fabric, rows[0]) else model.adapters

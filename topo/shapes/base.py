@@ -176,6 +176,8 @@ class SwitchPorts:
         """Ports for nodes that a whole port makes."""
         self.plug = 1
         """Ports, of those that are counted, in one plug."""
+        self.cage = model.radix // (model.cages or model.radix) if model.chips == 1 else 1
+        """Ports, of those that are counted, in one cage."""
         if split:
             if not model.split_radix:
                 raise DesignError(f"the ports of {model.name} cannot be split, as far as the catalog knows")
@@ -185,6 +187,7 @@ class SwitchPorts:
                 self.parts = parts
             else:
                 self.radix, self.speed, self.plug = model.split_radix, self.node_speed, parts
+                self.cage *= parts
         if not self.uplinks:
             self.uplink_speed = self.speed
 
