@@ -457,15 +457,15 @@ def add_tree(
     at = np.arange(size.leaves) if at is None else at
     numbered_leaves = zip(at.tolist(), leaves, strict=True)
     first, cage = leaf_ports.first_uplink(size.down), min(leaf_ports.cage, spine_ports.cage)
-    whole, rest = size.fill_cages(cage)
+    full, rest = size.fill_cages(cage)
     further = size.spines_per_pod * rest
     ahead = further if (first - 1) % cage and not (first - 1 + further) % cage else 0  # so that cages begin whole
     for (leaf, key), spine, link in product(numbered_leaves, range(size.spines_per_pod), range(size.parallel)):
         pod, place = divmod(leaf, size.leaves_per_pod)
-        up, down = ahead + spine * whole + link, place * whole + link
-        if link >= whole:
-            up = (0 if ahead else size.spines_per_pod * whole) + spine * rest + link - whole
-            down = size.spine_down - 1 - place * rest - (link - whole)
+        up, down = ahead + spine * full + link, place * full + link
+        if link >= full:
+            up = (0 if ahead else size.spines_per_pod * full) + spine * rest + link - full
+            down = size.spine_down - 1 - place * rest - (link - full)
         builder.link(key, first + up, *spines[pod * size.spines_per_pod + spine][down], speed)
     if size.cores:
         cores = add_boxes(builder, core_ports, size.cores, f"{prefix}core", role=Role.CORE, level=low + 2, zone=zone)
@@ -502,10 +502,10 @@ def _ports_of_grafts(links: int, free: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _free_spine_ports(size: TreeSize, spines: Sequence[Box], cage: int) -> Pods:
     """Return the free ports of each spine, pod by pod: those between its links that fill cages and all others."""
-    pods, (whole, rest) = [], size.fill_cages(cage)
+    pods, (full, rest) = [], size.fill_cages(cage)
     for pod in range(size.pods):
         leaves = min(size.leaves_per_pod, size.leaves - pod * size.leaves_per_pod)
-        free = slice(leaves * whole, size.spine_down - leaves * rest)
+        free = slice(leaves * full, size.spine_down - leaves * rest)
         pods.append([ports[free] for ports in spines[pod * size.spines_per_pod : (pod + 1) * size.spines_per_pod]])
     return pods
 

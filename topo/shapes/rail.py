@@ -252,7 +252,8 @@ def pod_places(rails: int, units: int, pod: int) -> NDArray[np.int64]:
     [0, 2, 1, 3, 4, 6, 5, 7]
     """
     unit, rail = np.divmod(np.arange(units * rails), rails)
-    return (unit // pod * rails + rail) * pod + unit % pod
+    places: NDArray[np.int64] = (unit // pod * rails + rail) * pod + unit % pod
+    return places
 
 
 def place_units(
