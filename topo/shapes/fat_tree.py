@@ -466,7 +466,8 @@ def add_tree(
         if link >= full:
             up = (0 if ahead else size.spines_per_pod * full) + spine * rest + link - full
             down = size.spine_down - 1 - place * rest - (link - full)
-        builder.link(key, first + up, *spines[pod * size.spines_per_pod + spine][down], speed)
+        above, port = spines[pod * size.spines_per_pod + spine][down]
+        builder.link(key, first + up, above, port, speed)
     if size.cores:
         cores = add_boxes(builder, core_ports, size.cores, f"{prefix}core", role=Role.CORE, level=low + 2, zone=zone)
         _link_cores(builder, size, spines, cores, slower(core_ports.speed, spine_ports.speed))
