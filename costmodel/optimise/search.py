@@ -207,6 +207,7 @@ class Search(Shown):
             (lambda design: str(design.total), "price", self.needs.currency),
             "switches",
             (lambda design: str(design.power_w), "power", "W"),
+            (lambda design: None if design.taper is None else f"{design.taper:.3g}", "taper"),
             (lambda design: str(design.job_bisection), "job bisection"),
             (lambda design: str(design.bisection), "bisection"),
             (lambda design: "; ".join(design.reasons), "why not"),

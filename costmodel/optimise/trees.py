@@ -16,7 +16,7 @@ import numpy as np
 from costmodel.optimise.branches import Branch, branch_on_models, round_up, smallest
 from costmodel.optimise.demand import ROUNDING, Demand, Ints, least_leaving_gbps, required_factor
 from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption, by_zone, place
-from topo.errors import DesignError
+from topo.errors import DesignError, plural
 from topo.fabric import Role
 from topo.shapes.base import HostGroup, ShapeModel, each_adapter
 from topo.shapes.fat_tree import FatTree
@@ -103,7 +103,7 @@ class _Tree:
     def _row(self, leaves: int, spines: int, parallel: int) -> Branch:
         def expand() -> Iterator[Branch]:
             if self.uplinks(leaves, self.leaf.radix - up) <= up + ROUNDING:
-                name = f"{self.label}{leaves} leaves x {spines} spines x {parallel} of {self.models(2)}"
+                name = f"{self.label}{leaves} leaves x {plural(spines, 'spine')} x {parallel} of {self.models(2)}"
                 make = partial(self.make, levels=2, leaves=leaves, spines=spines, parallel=parallel)
                 yield self.branch(*size, name=name, shape=make)
             if (leaves + 1) * parallel <= self.spine.radix:
@@ -158,8 +158,8 @@ class _Tree:
             cores or max(-(-pods * spines * spine_up // self.core.radix), 1),
             up,
             pods * spines * spine_up,
-            name=f"{self.label}{leaves} leaves, pods of {pod} with {spines} spines x {parallel}, {cores} cores on "
-            f"{spine_up} uplinks of each, of {self.models(3)}",
+            name=f"{self.label}{leaves} leaves, pods of {pod} with {plural(spines, 'spine')} x {parallel}, "
+            f"{plural(cores, 'core')} on {plural(spine_up, 'uplink')} of each, of {self.models(3)}",
             shape=partial(self.make, **keys, cores=cores, spine_oversubscription=ratio) if cores else None,
             expand=lambda: self._with_cores(leaves, pod, spines, parallel, spine_up + 1),
         )
@@ -376,7 +376,8 @@ class _ZonedTree(_Tree):
                 up,
                 joints,
                 ports,
-                name=f"{self.copies} zones of {leaves} leaves x {spines} spines x {parallel} of {self.models(2)}, "
+                name=f"{self.copies} zones of {leaves} leaves x {plural(spines, 'spine')} x {parallel} "
+                f"of {self.models(2)}, "
                 f"{how} on {ports} ports a zone ({self.placement})",
                 shape=partial(self._shape, leaves, spines, parallel, joints, ports),
                 expand=lambda: self._joined(leaves, spines, parallel, joints, ports + 1),
@@ -462,7 +463,8 @@ class _RailTree(_Tree):
     def __init__(
         self, problem: Problem, options: tuple[SwitchOption, ...], compute: list[HostGroup], units: int, unit: int
     ) -> None:
-        super().__init__(problem, options, each_adapter(problem.groups), label=f"rails, {units} units of {unit}: ")
+        label = f"rails, {plural(units, 'unit')} of {unit}: "
+        super().__init__(problem, options, each_adapter(problem.groups), label=label)
         self.compute, self.units, self.unit = compute, units, unit
         self.number = compute[0].adapters
         self.n_leaves = units * self.number
@@ -498,7 +500,7 @@ class _RailTree(_Tree):
             if demands is None or required_factor(demands, self.up_gbps * up) > 1 + ROUNDING:
                 return
             if not pod:
-                name = f"{self.label}{spines} spines x {parallel} of {self.models(2)}"
+                name = f"{self.label}{plural(spines, 'spine')} x {parallel} of {self.models(2)}"
                 make = partial(self.make, levels=2, spines=spines, parallel=parallel)
                 yield self.branch(leaves, spines, 0, up, 0, name=name, shape=make)
                 return

@@ -90,7 +90,7 @@ def test_random_halves_of_a_job_on_one_unit_of_rails_send_within_their_rails() -
     asked = {"name": "unit", "nodes": nodes, "job": {"nodes": 14}, "switches": ["QM9700"], "families": ["rail"]}
     needs = costmodel.Needs.model_validate({**asked, "currency": "USD", "quotes": {"QM9700": 30_000, "4xNDR": 900}})
     found = costmodel.optimise(needs)
-    assert (found.winner.name, found.winner.price) == ("rails, 1 units of 14: 1 spines x 1 of QM9700", 378_000)
+    assert (found.winner.name, found.winner.price) == ("rails, 1 unit of 14: 1 spine x 1 of QM9700", 378_000)
     (finalist,) = judge_finalists([found.winner], needs)
     assert (finalist.jobs, finalist.worst_halves) == (pytest.approx(1.0), None)
 

@@ -560,7 +560,7 @@ def test_a_single_spine_may_fail_where_servers_reach_one_another_without_it(
         small_catalog(S=(radix, 3.0)),
     )
     assert found.winner is not None
-    assert "1 spines x" in found.winner.name
+    assert "1 spine x" in found.winner.name
     for fabric in Cluster(found.winner.spec, small_catalog(S=(radix, 3.0))).fabrics:
         assert load("optimum/brute_force").whole_without(fabric, fabric.n_switches - 1)
 

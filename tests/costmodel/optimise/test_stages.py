@@ -53,6 +53,14 @@ def test_the_spec_of_a_stage_grows_into_the_whole_by_what_the_table_says(
     asked = needs(servers, nodes=nodes, switches=[switch], families=[family], stages=[0.5], job={"nodes": servers // 2})
     found = optimise(asked, CATALOG)
     assert found.winner is not None
+    down, up = 0, 0
+    for fabric in Cluster(found.winner.spec, CATALOG).fabrics:
+        ends = fabric.port_node[fabric.links]
+        down += int((ends >= fabric.n_switches).any(axis=1).sum())
+        up += int((ends < fabric.n_switches).all(axis=1).sum())
+    assert found.winner.taper == pytest.approx(down / up) if up else found.winner.taper is None
+    assert found.winner.local == (found.winner.bisection.share < 1.0 - 1e-9)
+    assert ("for jobs of servers side by side" in found.certificate) == found.winner.local
     first, last = found.winner.stages
     (spec,) = found.stage_specs
     assert spec is not None
