@@ -15,13 +15,13 @@ import numpy as np
 
 from costmodel.optimise.branches import Branch, branch_on_models, round_up, smallest
 from costmodel.optimise.demand import ROUNDING, Demand, Ints, least_leaving_gbps, required_factor
-from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption, by_zone, place
+from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption, place
 from topo.errors import DesignError, plural
 from topo.fabric import Role
 from topo.shapes.base import HostGroup, ShapeModel, each_adapter
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Planes, Rail, place_beside, place_units, pod_places, pod_size
-from topo.shapes.zones import Zones
+from topo.shapes.zones import Zones, adapters_by_zone
 
 MOST_ZONES = 8
 
@@ -254,7 +254,7 @@ def zones(problem: Problem) -> Iterator[Branch]:
     """Yield the branches of two-level zones, joined by switches or by cables, at border leaves or at all leaves."""
     for number in range(2, MOST_ZONES + 1):
         storage = [group.name for group in problem.groups if group.role == Role.STORAGE and group.adapters == number]
-        joined = list(by_zone(problem.groups, number, storage))
+        joined = adapters_by_zone(problem.groups, number, storage)
         rows = partial(_zoned_rows, problem, joined, tuple(storage))
         largest = max(joined, key=_ports)
         for options in problem.linkable:
