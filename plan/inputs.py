@@ -118,7 +118,7 @@ def catalog_of(path: Path) -> Catalog:
     if path.suffix in SPEC_SUFFIXES:
         return read_cluster(path).catalog
     own = path / CATALOG
-    return load_catalog([own] if own.is_dir() else [])
+    return load_catalog([own] if own.is_dir() and (path / PLAN_FILE).is_file() else [])
 
 
 def tables_of(catalog: Path | None) -> dict[str, str]:
