@@ -20,7 +20,7 @@ from plan.inputs import (
     traffic_of,
 )
 from plan.pipeline import BUILD, CHECK, ROUTE, Options, Plan, Progress, run_passes, silent
-from topo import Cluster, Fabric, Purpose
+from topo import Cluster, Fabric, HeddleError, Purpose
 
 
 def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed: int = 0,
@@ -66,13 +66,15 @@ def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed:
     return plan
 
 
-def check(spec: str | Path | Cluster, *, step: Progress = silent) -> Plan:
+def check(spec: str | Path | Cluster, *, job: int | None = None, step: Progress = silent) -> Plan:
     """Find everything that follows from a spec without routing it.
 
     Parameters
     ----------
     spec : str, Path or Cluster
         As `build` takes it.
+    job : int, optional
+        Compute servers of a job whose bandwidth is asked for: `Plan.job`.
     step : callable
         Progress callback, called as ``step(message)``.
 
@@ -84,16 +86,22 @@ def check(spec: str | Path | Cluster, *, step: Progress = silent) -> Plan:
     Raises
     ------
     HeddleError
-        When the spec cannot be read or built.
+        When the spec cannot be read or built, or has fewer compute servers than the job.
 
     Examples
     --------
     >>> import plan, topo
-    >>> checked = plan.check(topo.preset("lab-20"))
+    >>> checked = plan.check(topo.preset("lab-20"), job=8)
     >>> checked.counts.switches, checked.verdict.holds, checked.routed
     (4, True, ())
+    >>> print(checked.job)
+    100.0%
     """
-    return run_passes(_plan_of(spec), CHECK, step)
+    plan = _plan_of(spec)
+    if job is not None and not 2 <= job <= plan.planned.counts.gpu_nodes:
+        have = plan.planned.counts.gpu_nodes
+        raise HeddleError(f"{plan.source}: found a job of {job:,} servers; expected 2 to {have:,}, which compute")
+    return run_passes(replace(plan, options=Options(job=job)), CHECK, step)
 
 
 def route(

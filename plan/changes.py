@@ -46,6 +46,10 @@ HALF = 0.5
 """Share of the cables below which a plan is hardly the one of the fabric."""
 MARKED = ("not as planned", "as planned")
 """Links in the drawing of differences."""
+MOVED = (
+    "{} of today stand elsewhere in the larger plan, and cables too short for that are replaced: `plan export TODAY "
+    "places` keeps them where they are"
+)
 NAMED_ADAPTERS = 8
 """Adapters that are named of many."""
 
@@ -256,6 +260,7 @@ def grow(
         remarks=(
             *(line for growth in growths for line in _remarks(growth)),
             *(f"{name}: only one of the plans has this subnet" for name in single),
+            *([MOVED.format(plural(len(moved), "device"))] if len(moved) else []),
             f"the network that is bought costs {cost.network} {cost.unit}{_lacking(cost.network)}",
         ),
         document={
@@ -346,7 +351,7 @@ def _remarks(growth: Growth) -> list[str]:
     lines = [f"{growth.grown.name}: {growth}".replace("<Growth ", "").replace(">", "")]
     if growth.cut:
         names = ", ".join(growth.cut[:NAMED_ADAPTERS]) + (", ... (all: -o)" if len(growth.cut) > NAMED_ADAPTERS else "")
-        lines.append(f"{plural(len(growth.cut), 'adapter')} cut off for a step, since no order spares them: {names}")
+        lines.append(f"{plural(len(growth.cut), 'adapter')} cut off for a step, in any order of these works: {names}")
     return lines
 
 
@@ -367,13 +372,14 @@ def places(cluster: Cluster, subnet: int) -> list[str]:
 
 
 def list_moved(old: Cluster, target: Cluster, growths: Sequence[Growth]) -> Table:
-    """List the nodes that stay and stand elsewhere, with both places."""
-    rows = []
+    """List the servers and switches that stay and stand elsewhere, with both places."""
+    rows: dict[tuple[str, str, str], None] = {}
     for subnet, growth in enumerate(growths):
-        before, after = places(old, subnet), places(target, subnet)
-        rows += [(growth.grown.label(node), before[was], after[node]) for node, was in enumerate(growth.was.tolist())
-                 if before and after and was >= 0 and before[was] != after[node]]  # fmt: skip
-    return Table.of_rows("moved to another place", ("node", "from", "to"), rows)
+        before, after, grown = places(old, subnet), places(target, subnet), growth.grown
+        rows |= {(grown.server_of(node), before[was], after[node]): None
+                 for node, was in enumerate(growth.was.tolist())
+                 if before and after and was >= 0 and before[was] != after[node]}  # fmt: skip
+    return Table.of_rows("moved to another place", ("device", "from", "to"), list(rows))
 
 
 def count_changes(growth: Growth, before: Routed, after: Routed) -> tuple[int, int, int, int]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SPEC_SUFFIXES = (".yaml", ".yml")
 PLAN_FILE = "plan.json"
 FABRIC_FILE = "fabric.json"
+CATALOG = "catalog"
+"""Folder for the spec's own catalog tables in a folder of `plan build`."""
 POLICY = "qos-policy.conf"
 
 
@@ -72,13 +74,13 @@ def read_fabric_argument(
     if path.suffix in SPEC_SUFFIXES:
         cluster = read_cluster(path)
         every = ethernet and (subnet is not None or not cluster.subnets)
-        fabrics = {fabric.name: fabric for fabric in (cluster.fabrics if every else cluster.subnets)}
-        if not fabrics:
+        if not (cluster.fabrics if every else cluster.subnets):
             raise HeddleError(
                 f"{path}: found Ethernet only, which has no forwarding tables; expected InfiniBand (`plan simulate`, "
                 "`operate` and `sweep` play Ethernet)"
             )
-        return fabrics[_one_of(path, list(fabrics), subnet)]
+        cabled = {fabric.name: fabric for fabric in cluster.cabled[: None if every else len(cluster.subnets)]}
+        return cabled[_one_of(path, list(cabled), subnet)]
     if path.is_dir():
         return read_fabric(_subnet_folder(path, subnet) / FABRIC_FILE)
     _refuse_choice(path, subnet)
@@ -114,10 +116,23 @@ def check_currency(currency: str | None, clusters: Iterable[Cluster]) -> None:
 
 
 def catalog_of(path: Path) -> Catalog:
-    """Return the catalog that says what the servers of a fabric are: that of a spec, else the one that ships."""
+    """Return the catalog of a spec, or of a folder with its `CATALOG`; of anything else the one that ships."""
     from topo import load_catalog
 
-    return read_cluster(path).catalog if path.suffix in SPEC_SUFFIXES else load_catalog()
+    if path.suffix in SPEC_SUFFIXES:
+        return read_cluster(path).catalog
+    own = path / CATALOG
+    return load_catalog([own] if own.is_dir() and (path / PLAN_FILE).is_file() else [])
+
+
+def tables_of(catalog: Path | None) -> dict[str, str]:
+    """Return the tables of a catalog by the names of their files: all of a folder, or one that is named itself."""
+    from topo import budgets, read_text
+
+    if catalog is None or not catalog.exists():
+        return {}
+    files = sorted(catalog.glob("*.csv")) if catalog.is_dir() else [catalog]
+    return {file.name: read_text(file, budgets()["catalog-bytes"]) for file in files}
 
 
 def check_servers(folder: Path, catalog: Catalog) -> None:
@@ -131,9 +146,8 @@ def check_servers(folder: Path, catalog: Catalog) -> None:
         raise HeddleError(f"{path}: found no servers_sha256 of its inputs; expected what `plan build` wrote") from None
     if other:
         raise HeddleError(
-            f"{folder}: the catalog of this plan says other figures of the server {other[0]} than Heddle's own, and "
-            "its inside is therefore unknown: a folder keeps no catalog of yours, name the spec; a plan of an older "
-            "Heddle can be built again"
+            f"{folder}: this plan was built with other figures of the server {other[0]} than the catalog and its own "
+            f"tables ({CATALOG}/) have now: name the spec instead of the folder, or build the plan again"
         )
 
 
@@ -315,7 +329,7 @@ def read_paths_argument(
     step("reading the fabric")
     if path.suffix in SPEC_SUFFIXES:
         cluster = read_cluster(path)
-        known = {fabric.name: fabric for fabric in cluster.subnets or cluster.fabrics}
+        known = {fabric.name: fabric for fabric in cluster.cabled[: len(cluster.subnets) or None]}
         names = [name for name in known if fnmatchcase(name, given.subnet or "*")]
         name = path.stem
     else:

@@ -12,7 +12,7 @@ from typing import Any
 
 from plan.files import check_writable, write_file
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import Hashing, RoutingFiles, find_preset, read_paths_argument, subnets_of
+from plan.inputs import Hashing, RoutingFiles, catalog_of, find_preset, read_paths_argument, subnets_of
 from plan.pipeline import Progress, silent
 from routing import Hashed
 from simulate import Network
@@ -121,7 +121,8 @@ def operate(
     routed = read_paths_argument(Path(fabric), given, hashing or Hashing(), step)
     routed = routed.drawn(seed) if isinstance(routed, Hashed) else routed
     saved = read_saved_run(saving) if saving is not None and saving.exists() else None
-    network, until_s, finished = Network.of(routed), hours * 3600.0, False
+    network = Network.of(routed, catalog=catalog_of(Path(fabric)))
+    until_s, finished = hours * 3600.0, False
     with _naming(saving):
         run = ClusterRun(network, jobs, saved)
 

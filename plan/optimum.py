@@ -15,8 +15,9 @@ import costmodel
 from costmodel import Needs, Networks, Search, read_needs
 from plan.files import as_kind, write_file
 from plan.finalists import Finalist, finalists_table, judge_finalists, judge_tables
+from plan.inputs import tables_of
 from plan.pipeline import Progress, silent
-from topo import Column, Finding, Shown, SpecError, Table, Verdict
+from topo import Column, Finding, Shown, SpecError, Table, Verdict, percent
 
 if TYPE_CHECKING:
     from costmodel import Tradeoffs
@@ -33,7 +34,7 @@ class Optimum(Shown):
     vendors: dict[str, Search] = field(default_factory=dict)
     """The search with the quotes of each vendor of the needs; `search` is the cheapest of them."""
     written: tuple[Path, ...] = ()
-    """Files: the winner's spec, and drawings of the price over bandwidth."""
+    """Files: the winner's spec, those of its stages, and drawings of the price over bandwidth."""
     networks: Networks | None = None
     """The winners of all networks, where the needs have several; `search` is that of the first."""
 
@@ -98,8 +99,9 @@ def optimise(
     needs : str, Path or Needs
         What `costmodel.read_needs` takes or returns.
     output : str or Path, optional
-        New file for the winner's spec; prices that the needs quote go to a folder beside it, ``STEM-catalog``, and the
-        drawings of ``trade_offs`` to ``STEM.svg`` and ``STEM.png``.
+        New file for the winner's spec; those of its stages are ``STEM-stage1.yaml`` and so on, prices that the needs
+        quote go to a folder beside it, ``STEM-catalog``, and the drawings of ``trade_offs`` to ``STEM.svg`` and
+        ``STEM.png``.
     gap : float
         Share by which the result may cost more than the cheapest design.
     limit_s : float
@@ -133,13 +135,16 @@ def optimise(
     charts = [output.with_suffix(suffix) for suffix in (".svg", ".png")] if output is not None and trade_offs else []
     quoted = asked.quotes or asked.vendors
     tables = output.with_name(f"{output.stem}-catalog") if output is not None and quoted else None
+    stages = [] if output is None else [
+        output.with_name(f"{output.stem}-stage{number}.yaml") for number in range(1, len(asked.stages) + 1)
+    ]  # fmt: skip
     day = asked.quoted or ""
     if tables is not None and not day:
         if isinstance(needs, Needs):
             expected = "`quoted`, the day on which they were quoted, such as 2026-11-20"
             raise SpecError([Finding(f"{asked.name}: quotes", "prices without a day", expected)])
         day = str(datetime.fromtimestamp(Path(needs).stat().st_mtime, UTC).date())
-    for file in (output, tables, *charts):
+    for file in (output, tables, *charts, *stages):
         if file is not None and file.exists():
             raise SpecError([Finding(str(file), "a file that exists", "a new name", "Choose one with -o.")])
 
@@ -176,9 +181,16 @@ def optimise(
     if winner is not None and output is not None:
         catalog = None if asked.catalog is None else os.path.relpath(asked.catalog, output.parent)
         catalog = tables.name if tables is not None else catalog
-        spec = winner.model_copy(update={"catalog": catalog} if catalog else {})
-        write_file(output, spec.to_yaml(about), new=True)
-        written.append(output)
+        for file, part, text in zip(
+            [*stages, output],
+            [*(found.stage_specs if stages else ()), winner],
+            [*(f"The stage of {percent(share)} of the servers of {output.name}" for share in asked.stages), about],
+            strict=True,
+        ):
+            if part is not None:
+                spec = part.model_copy(update={"catalog": catalog} if catalog else {})
+                write_file(file, spec.to_yaml(text), new=True)
+                written.append(file)
         if tables is not None:
             tables.mkdir()
             for name, text in own_tables(asked, day).items():
@@ -213,9 +225,7 @@ def _vendors_table(offers: dict[str, Search], best: Search) -> Table:
 
 def own_tables(needs: Needs, day: str) -> dict[str, str]:
     """Return the tables of a catalog with the prices that the needs of a file quote, beside those of before."""
-    own = [] if needs.catalog is None else [Path(needs.catalog)]
-    files = [file for path in own for file in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
-    found = {file.name: file.read_text(encoding="utf-8") for file in files}
+    found = tables_of(None if needs.catalog is None else Path(needs.catalog))
     table = io.StringIO()
     columns = ("model", "currency", "low", "high", "note", "source", "date", "confidence")
     rows = csv.DictWriter(table, columns, restval="", extrasaction="ignore", lineterminator="\n")

@@ -77,6 +77,8 @@ class Options:
     """Seed of the random traffic that quality is measured with, and of failures."""
     failures: int = 0
     """Links that fail at random in a study of failures."""
+    job: int | None = None
+    """Compute servers of a job whose bandwidth is asked for."""
     traffic: Callable[[Routed], Demand] | None = None
     """Finds the demand for which paths are moved."""
     adaptive: bool = False
@@ -114,6 +116,8 @@ class Plan(Shown):
     ports: PortUse | None = None
     bisection: Bisection | None = None
     """Of all compute nodes as one job; None for a fabric without a spec."""
+    job: Bisection | None = None
+    """Of jobs of `Options.job` servers, side by side and all at once; None where that asks for none."""
     counts: Counts | None = None
     bill: Bill | None = None
     quote: Quote | None = None
@@ -431,11 +435,12 @@ def fail_parts(plan: Plan, step: Progress) -> Plan:
     return replace(plan, losses=losses, ports=count_ports(plan.fabrics))
 
 
-@adding("bisection", needs="cluster fabrics")
+@adding("bisection", "job", needs="cluster fabrics")
 def bisect_servers(plan: Plan, step: Progress) -> Plan:
-    """Find what every compute node gets when the worst half of them sends to the other."""
+    """Find what every compute node gets when the worst half of them, or of each job, sends to the other."""
     step("looking for the worst cut")
-    return replace(plan, bisection=costmodel.bisection(plan.fabrics))
+    job = plan.options.job and costmodel.bisection(plan.fabrics, plan.options.job)
+    return replace(plan, bisection=costmodel.bisection(plan.fabrics), job=job or None)
 
 
 @adding("counts", "bill", needs="fabrics")

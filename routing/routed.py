@@ -92,8 +92,8 @@ class Routed(Shown):
         if not (fabric.is_planned and xdr.any()):
             return ""
         return (
-            "tables of each XDR switch as one; a real one (Q3400) is four chips, one for each plane, with tables of "
-            "their own: not to be loaded as they are"
+            "tables of each XDR switch as one; a real one (Q3400) is taken to be four chips, one for each plane, with "
+            "tables of their own, since nobody publishes what it reports: not to be loaded as they are"
         )
 
     @property

@@ -98,10 +98,8 @@ class Cluster(Shown):
                 with findings.under("networks", name), _of_network(name):
                     compiled = network.network.compile(hung, self.catalog, f"{self.name}-{name}")
                     fabrics += _of_one_protocol(compiled, self.catalog)
-            if findings.found and spec.floor is not None:  # findings about the floor belong to the same error
-                for group, node in spec.nodes.items():
-                    with findings.under("nodes", group):
-                        make_device(group, node.model, self.catalog, spec.floor)
+            if findings.found:  # findings about the floor belong to the same error
+                self._find_misfits(findings)
             findings.refuse()
             fabrics.sort(key=lambda fabric: _is_ethernet(fabric, self.catalog))
             named = distinct_names(fabrics, self.name, spec.nodes)
@@ -150,8 +148,20 @@ class Cluster(Shown):
         DesignError
             When the floor cannot hold the cluster.
         """
+        findings = Findings()
+        with self._placed():
+            self._find_misfits(findings)
+            findings.refuse()
         with self._placed("floor"):
             return place_devices(self.fabrics, self.catalog, self.spec.floor) if self.spec.floor else None
+
+    def _find_misfits(self, findings: Findings) -> None:
+        """Collect the servers that fit in no rack of the floor, at the group that names their model."""
+        floor = self.spec.floor
+        for group, node in self.spec.nodes.items():
+            if floor is not None and node.count:
+                with findings.under("nodes", group):
+                    make_device(group, node.model, self.catalog, floor)
 
     @cached_property
     def cablings(self) -> tuple[Cabling, ...] | None:

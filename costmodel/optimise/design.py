@@ -9,6 +9,7 @@ from typing import Any
 from costmodel.bills import Bill, make_bill
 from costmodel.optimise.bisection import Bisection
 from costmodel.optimise.capacity import COMPUTE, JOB, measure_capacity
+from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.needs import Needs
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import Stage, split_in_stages
@@ -21,6 +22,7 @@ from topo.cluster import Cluster
 from topo.cluster_spec import ClusterSpec
 from topo.errors import plural
 from topo.fabric import Role
+from topo.ports import count_ports
 from topo.shapes.base import ShapeModel
 from topo.table import Brief, plain
 
@@ -69,6 +71,11 @@ class Design(Brief):
     """The stages of the needs, and the whole; empty where the needs have none, or where the design misses others."""
     moving: Sum = field(default_factory=Sum)
     """Price of moving cables between stages."""
+    taper: float | None = None
+    """Ports of the leaves towards nodes for each uplink, the most of all networks; None where no leaf has uplinks."""
+    local: bool = False
+    """Whether the jobs get their bandwidth only because servers side by side share leaves: all of them as one job get
+    less than the jobs need."""
     in_room: Sum | None = None
     """Price of switches, cables and optics on the floor of the needs, each cable at the price for its length."""
 
@@ -124,7 +131,8 @@ class Design(Brief):
     def proof(self) -> str:
         """What is proven of the needs, in words."""
         if self.verdict is Verdict.HOLDS:
-            return "all needs hold, proven"
+            apart = f", for jobs of servers side by side: all as one get {self.bisection}" if self.local else ""
+            return f"all needs hold, proven{apart}"
         return "; ".join(self.reasons)
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,6 +149,8 @@ class Design(Brief):
             "worst_job": self.job_bisection.worst,
             "worst_cut": plain(self.job_bisection.cut),
             "subnet_bisections": plain(self.job_bisection.subnets),
+            "taper": self.taper,
+            "local": self.local,
             "bisection": self.bisection.share,
             "bisection_least": self.bisection.least,
             "total_bisection": self.bisection.total,
@@ -182,6 +192,8 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
         job_bisection=capacity.job_bisection,
         bisection=capacity.bisection,
         serving_gbps=capacity.serving_gbps,
+        taper=max((row.taper for row in count_ports(cluster.fabrics).classes if row.taper is not None), default=None),
+        local=capacity.bisection.share < needs.job.bisection - ROUNDING,
         checks=capacity.checks,
     )
     power = make_bill(cluster.fabrics, problem.catalog).power if needs.growth else bill.power

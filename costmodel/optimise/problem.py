@@ -7,7 +7,7 @@ before a design is compiled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import inf, lcm
 
@@ -27,7 +27,7 @@ from topo.cluster_spec import ClusterSpec, parse_money
 from topo.errors import DesignError
 from topo.fabric import Role
 from topo.floor.racks import make_device
-from topo.shapes.base import HostGroup, SwitchPorts, each_adapter, place_adapters
+from topo.shapes.base import HostGroup, SwitchPorts, place_adapters
 from topo.shapes.fat_tree import FatTree
 from topo.speeds import LinkSpeed, slower
 
@@ -491,13 +491,3 @@ def place(rails: Sequence[HostGroup], free_ports: Ints, placed: Sequence[Ints] |
         return list(zip(rails, place_adapters(rails, free_ports, placed), strict=True))
     except DesignError:
         return None
-
-
-def by_zone(groups: Sequence[HostGroup], zones: int, shared: Sequence[str]) -> Iterator[list[HostGroup]]:
-    """Yield the adapters of each zone: one of each shared server, and all of the zone's part of each other group."""
-    parts = {group.name: group.divide(zones) for group in groups}
-    for zone in range(zones):
-        own: list[HostGroup] = []
-        for group in groups:
-            own += [replace(group, device=zone)] if group.name in shared else each_adapter([parts[group.name][zone]])
-        yield own

@@ -28,13 +28,14 @@ from costmodel.optimise.design import FLOOR_CHECKS, PRICE_CHECKS, Design, evalua
 from costmodel.optimise.direct import DirectNetwork, by_size, slim_flies
 from costmodel.optimise.needs import Amount, FamilyName, Needs
 from costmodel.optimise.problem import Problem
-from costmodel.optimise.stages import stages_table
+from costmodel.optimise.stages import stage_spec, stages_table
 from costmodel.optimise.trees import fat_trees, planes, rails, zones
 from topo.amounts import Sum, Verdict, listed
 from topo.budget import SEARCH_CPU
 from topo.catalog.load import Catalog, load_catalog
 from topo.checks import Check
 from topo.cluster import Cluster
+from topo.cluster_spec import ClusterSpec
 from topo.errors import DesignError, HeddleError, plural
 from topo.fabric import Role
 from topo.figures import percent
@@ -182,6 +183,15 @@ class Search(Shown):
         }
 
     @property
+    def stage_specs(self) -> tuple[ClusterSpec | None, ...]:
+        """The spec of each stage of the winner but the last; None where no spec describes it."""
+        if self.winner is None:
+            return (None,) * len(self.needs.stages)
+        catalog = load_catalog([Path(self.needs.catalog)] if self.needs.catalog else [])
+        stages = self.winner.stages[:-1]
+        return tuple(None if self.needs.growth else stage_spec(self.winner.spec, stage, catalog) for stage in stages)
+
+    @property
     def stage_table(self) -> Table:
         """What to buy at each stage of the winner."""
         return stages_table(self.winner.stages if self.winner else (), self.needs.currency)
@@ -198,6 +208,7 @@ class Search(Shown):
             (lambda design: str(design.total), "price", self.needs.currency),
             "switches",
             (lambda design: str(design.power_w), "power", "W"),
+            (lambda design: None if design.taper is None else f"{design.taper:.3g}", "taper"),
             (lambda design: str(design.job_bisection), "job bisection"),
             (lambda design: str(design.bisection), "bisection"),
             (lambda design: "; ".join(design.reasons), "why not"),

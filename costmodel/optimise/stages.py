@@ -15,7 +15,12 @@ from costmodel.optimise.bisection import Bisection
 from costmodel.optimise.capacity import Capacity, measure_capacity
 from costmodel.optimise.problem import Problem
 from topo.amounts import Verdict
+from topo.catalog.load import Catalog
+from topo.changes.growth import plan_growth
 from topo.checks import Check
+from topo.cluster import Cluster
+from topo.cluster_spec import ClusterSpec
+from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind
 from topo.figures import percent
 from topo.floor.cables import backplane
@@ -115,6 +120,39 @@ def _stage(fabrics: Sequence[Fabric], problem: Problem, share: float, known: Cap
     )
     cables = links.total() + host_links.total() + moved
     return Stage(share, len(kept), switches.total(), cables, price, found.job_bisection, moved, open_checks)
+
+
+def stage_spec(whole: ClusterSpec, stage: Stage, catalog: Catalog) -> ClusterSpec | None:
+    """Return the spec of a stage of a network: its share of each group, on as many leaves as these have in the whole.
+
+    None where that is not the stage: it has other switches or cables, or a cable of it moves when the whole is built.
+    So it is of most networks that are no trees, and of stages with temporary cables.
+    """
+    counts = {name: ceil(round(group.count * stage.share, 9)) for name, group in whole.nodes.items()}
+    fabrics = Cluster(whole, catalog).fabrics
+
+    def is_first(fabric: Fabric, end: int) -> bool:
+        name = fabric.server_of(int(fabric.end_node[end]))
+        group = name.rstrip("0123456789")
+        return int(name[len(group) :]) < counts[group]
+
+    leaves = [{int(one.end_switch[end]) for end in one.ends().tolist() if is_first(one, end)} for one in fabrics]
+    shape = whole.network
+    tree = getattr(shape, "tree", shape)
+    if getattr(tree, "leaves", None):
+        tree = tree.model_copy(update={"leaves": max(map(len, leaves))})
+        shape = tree if tree.shape == shape.shape else shape.model_copy(update={"tree": tree})
+    nodes = {name: whole.nodes[name].model_copy(update={"count": count}) for name, count in counts.items()}
+    spec = whole.model_copy(update={"nodes": nodes, "network": shape})
+    try:
+        parts = Cluster(spec, catalog).fabrics
+        works = [work for pair in zip(parts, fabrics, strict=True) for work in plan_growth(*pair).works]
+    except (HeddleError, ValueError):  # no such network, or one of fewer subnets
+        return None
+    if any(work.do == "unplug" for work in works):
+        return None
+    same = (sum(part.n_switches for part in parts), sum(len(part.links) for part in parts))
+    return spec if same == (stage.switches, stage.cables) else None
 
 
 def _temporary_links(fabric: Fabric, part: Fabric) -> NDArray[np.int32]:

@@ -15,13 +15,13 @@ import numpy as np
 
 from costmodel.optimise.branches import Branch, branch_on_models, round_up, smallest
 from costmodel.optimise.demand import ROUNDING, Demand, Ints, least_leaving_gbps, required_factor
-from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption, by_zone, place
+from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption, place
 from topo.errors import DesignError, plural
 from topo.fabric import Role
 from topo.shapes.base import HostGroup, ShapeModel, each_adapter
 from topo.shapes.fat_tree import FatTree
-from topo.shapes.rail import Planes, Rail, place_beside, place_units, pod_size
-from topo.shapes.zones import Zones
+from topo.shapes.rail import Planes, Rail, place_beside, place_units, pod_places, pod_size
+from topo.shapes.zones import Zones, adapters_by_zone
 
 MOST_ZONES = 8
 
@@ -159,8 +159,8 @@ class _Tree:
             cores or max(-(-pods * spines * spine_up // self.core.radix), 1),
             up,
             pods * spines * spine_up,
-            name=f"{self.label}{leaves} leaves, pods of {pod} with {plural(spines, 'spine')} x {parallel}, {cores} "
-            f"cores on {spine_up} uplinks of each, of {self.models(3)}",
+            name=f"{self.label}{leaves} leaves, pods of {pod} with {plural(spines, 'spine')} x {parallel}, "
+            f"{plural(cores, 'core')} on {plural(spine_up, 'uplink')} of each, of {self.models(3)}",
             shape=partial(self.make, **keys, cores=cores, spine_oversubscription=ratio) if cores else None,
             expand=lambda: self._with_cores(leaves, pod, spines, parallel, spine_up + 1),
         )
@@ -255,7 +255,7 @@ def zones(problem: Problem) -> Iterator[Branch]:
     """Yield the branches of two-level zones, joined by switches or by cables, at border leaves or at all leaves."""
     for number in range(2, MOST_ZONES + 1):
         storage = [group.name for group in problem.groups if group.role == Role.STORAGE and group.adapters == number]
-        joined = list(by_zone(problem.groups, number, storage))
+        joined = adapters_by_zone(problem.groups, number, storage)
         rows = partial(_zoned_rows, problem, joined, tuple(storage))
         largest = max(joined, key=_ports)
         for options in problem.linkable:
@@ -463,9 +463,8 @@ class _RailTree(_Tree):
     def __init__(
         self, problem: Problem, options: tuple[SwitchOption, ...], compute: list[HostGroup], units: int, unit: int
     ) -> None:
-        super().__init__(
-            problem, options, each_adapter(problem.groups), label=f"rails, {plural(units, 'unit')} of {unit}: "
-        )
+        label = f"rails, {plural(units, 'unit')} of {unit}: "
+        super().__init__(problem, options, each_adapter(problem.groups), label=label)
         self.compute, self.units, self.unit = compute, units, unit
         self.number = compute[0].adapters
         self.n_leaves = units * self.number
@@ -505,7 +504,8 @@ class _RailTree(_Tree):
                 make = partial(self.make, levels=2, spines=spines, parallel=parallel)
                 yield self.branch(leaves, spines, 0, up, 0, name=name, shape=make)
                 return
-            fewest = round_up(required_factor(demands, spines * self.core_gbps, np.arange(leaves) // pod))
+            of = pod_places(self.number, self.units, pod) // pod
+            fewest = round_up(required_factor(demands, spines * self.core_gbps, of))
             for spine_up in range(fewest, min(pod * parallel, self.spine.radix - pod * parallel) + 1) if fewest else ():
                 compiled = pod_size(self.spine.radix, _ratio(pod * parallel, spine_up), parallel, self.units)
                 if compiled == pod:

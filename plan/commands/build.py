@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,9 @@ from plan.commands.options import (
 from plan.inputs import RoleFiles
 from plan.render.progress import progress
 from topo import plural
+
+if TYPE_CHECKING:
+    from plan.pipeline import Plan
 
 
 @click.command()
@@ -48,9 +51,7 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
         from plan.render.views import show_plan
 
         show_plan(built)
-        where = "opensm/" if len(built.subnets) == 1 else "opensm/ in the folder of each subnet"
-        tables = f", files for OpenSM in {where}" if built.subnets else ""
-        click.echo(f"written to {output}: every figure in plan.json{tables}")
+        _say_written(output, built)
     raise click.exceptions.Exit(STATUS[built.verdict])
 
 
@@ -154,6 +155,15 @@ def route(
                 f"{needed}: safe only if all applications ask OpenSM for paths, which has no setting that gives lanes "
                 "to those that do not (opensm/README.md)"
             )
-        click.echo(f"written to {output}: every figure in plan.json, files for OpenSM in opensm/")
+        _say_written(output, plan)
     if plan.refusals or (rehearsal and not rehearsal.holds):
         raise click.exceptions.Exit(1)
+
+
+def _say_written(folder: Path, plan: Plan) -> None:
+    """Print where a plan is, and its files for OpenSM if they can be loaded."""
+    where = "opensm/" if len(plan.subnets) == 1 else "opensm/ in the folder of each subnet"
+    tables = f", files for OpenSM in {where}" if plan.subnets else ""
+    if any(routed.caveat for routed in plan.routed):
+        tables = f"; {where} shows tables that are not to be loaded"
+    click.echo(f"written to {folder}: every figure in plan.json{tables}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,9 +151,14 @@ def optimise(needs: Path, output: Path | None, as_json: bool, **options: Any) ->
         for finalist in found.finalists:
             if finalist.why:
                 click.echo(f"{finalist.name}: {finalist.why}")
-    spec = [file for file in found.written if file == output]
-    charts = [str(file) for file in found.written if file != output]
-    for file in spec:
+    specs = [file for file in found.written if file.suffix not in (".svg", ".png")]
+    charts = [str(file) for file in found.written if file not in specs]
+    for before, after in pairwise(specs):
+        click.echo(f"written to {before}: plan diff {before} {after} shows what comes next", err=as_json)
+    if unwritten := len(found.search.needs.stages) + 1 - len(specs) if specs and not found.networks else 0:
+        click.echo(f"{plural(unwritten, 'stage')} without a spec: a part of this network that no spec describes",
+                   err=as_json)  # fmt: skip
+    for file in specs[-1:]:
         click.echo(f"written to {file}: plan build {file} -o OUT builds it", err=as_json)
     if charts:
         click.echo(f"price over bandwidth is drawn in {' and '.join(charts)}", err=as_json)

@@ -203,6 +203,11 @@ def show_simulation(played: Simulated) -> None:
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
         "hottest: that of the fullest link; as hot: links equally loaded; peak: the fullest moment of any link"
     )
+    if outcome.network.devices.names and any(column.name == "busbw" for column in simulation.table.columns):
+        print_text(
+            "busbw is that of nccl-tests. Of an all-to-all it is a GPU's, and above the rate of its adapter where "
+            "partners in its server take NVLink; of other collectives compare it with all adapters of a server"
+        )
     for caveat in outcome.caveats:
         print_text(caveat)
     if len(outcome.link_classes) > SHOWN_CLASSES:

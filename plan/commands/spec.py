@@ -53,8 +53,9 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 
 @click.command()
 @spec_argument
+@click.option("--job", type=click.IntRange(2), help="Also say what every server of jobs of so many servers gets.")
 @as_json
-def check(spec: Path, as_json: bool) -> int:
+def check(spec: Path, job: int | None, as_json: bool) -> int:
     """Validate a spec and summarise the result.
 
     The output is that of `plan build` without routing: parts, cost, power, effects of single failures, unknown figures.
@@ -66,9 +67,10 @@ def check(spec: Path, as_json: bool) -> int:
     from plan import building
     from plan.render.views import show_plan
 
-    checked = building.check(spec)
+    checked = building.check(spec, job=job)
     if as_json:
-        print_json({"name": checked.name, "holds": checked.verdict.holds, **checked.summary()})
+        asked = {"job": {"nodes": job, **checked.job.to_dict()}} if checked.job else {}
+        print_json({"name": checked.name, "holds": checked.verdict.holds, **checked.summary(), **asked})
         return STATUS[checked.verdict]
     show_plan(checked)
     return STATUS[checked.verdict]

@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from plan.export.base import Export
 from plan.export.names import adapter_parts
+from plan.inputs import catalog_of
 from plan.pipeline import COMPILE
-from topo import SPEEDS, Catalog, Fabric, Kind, load_catalog
+from topo import SPEEDS, Catalog, Fabric, Kind
 
 INSIDE = "inside"
 """The link between parts of one device, whose rate is not known."""
@@ -114,5 +116,5 @@ def _word(name: str) -> str:
 
 INFRAGRAPH = Export("infragraph", "devices, instances and edges for ASTRA-sim and MLPerf", "InfraGraph 3.1", COMPILE,
                     {"exports/infragraph.json": lambda plan, subnet: format_infragraph(
-                        plan.fabrics, plan.cluster.catalog if plan.cluster else load_catalog())},
+                        plan.fabrics, plan.cluster.catalog if plan.cluster else catalog_of(Path(plan.source)))},
                     built=False)  # fmt: skip

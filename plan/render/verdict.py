@@ -19,7 +19,8 @@ def verdict_line(plan: Plan) -> str:
     """Return the verdict on a plan in one sentence: why it is none that holds comes first."""
     named = f"{plan.source}: " if plan.source and plan.source != plan.name else ""
     why = "; ".join(_reasons(plan))
-    text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}{why and f': {why}'}"
+    caveat = ", but its tables are not to be loaded (caveat below)" if any(one.caveat for one in plan.routed) else ""
+    text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}{caveat}{why and f': {why}'}"
     failure = one_failure(plan, told=why)
     but = plan.verdict.holds and failure.startswith("one ")
     text = f"{text}{', but' if but else ';'} {failure}" if failure else text

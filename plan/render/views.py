@@ -114,6 +114,12 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             yield f"load of {fabric.name}", hashes.text
     if plan.bisection is not None and plan.bisection.gbps:
         yield "bisection of cables", plan.bisection.text
+    if plan.job is not None and plan.options.job:
+        size, several = plan.options.job, plan.counts.gpu_nodes // plan.options.job
+        each = 2 * plan.job.gbps / (several * size) / 8 * plan.job.share
+        yield f"job of {size:,} servers", "; ".join(filter(None, (
+            f"{plan.job} of its rate for every server, {each:,.4g} GB/s, to the other half of its job, halved as badly "
+            f"as can be{f', {several:,} such jobs at once' if several > 1 else ''}", plan.job.reason)))  # fmt: skip
     if plan.ports is not None and len(plan.fabrics) == 1:
         yield from _used(plan.ports)
     if plan.bill is not None:

@@ -202,7 +202,8 @@ def plan_of(task: Task) -> Plan:
     if isinstance(value.get("catalog"), str):
         value["catalog"] = task.place(value["catalog"])
     cluster = topo.parse(value, task.place("."), tuple(ENGINES))
-    return Plan(cluster.name, cluster, cluster.fabrics, options=Options(traffic=traffic_of(cluster)))
+    fabrics = cluster.cabled if "play" in task.stages else cluster.fabrics  # what is played has lengths of cables
+    return Plan(cluster.name, cluster, fabrics, options=Options(traffic=traffic_of(cluster)))
 
 
 class Ground:

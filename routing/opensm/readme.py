@@ -20,7 +20,8 @@ ROUTE = """
     ibnetdiscover > real.ibnetdiscover
     plan route real.ibnetdiscover -o OUT
 
-These are the {caveat}. `plan diff --adopt` refuses a dump of such switches.
+These are the {caveat}. `plan diff --adopt` refuses a dump of such switches. So there is
+nothing to install here: the files show what a subnet manager would be given.
 """
 
 DISCOVERED = """\
@@ -28,10 +29,7 @@ The tables use the GUIDs of the real fabric. If you replace a switch, the new on
 from these files.
 """
 
-TEXT = """\
-# OpenSM's files for {name}
-
-{guids}
+INSTALL = """
 ## Install
 
 On the host that runs OpenSM, save `/etc/opensm` and `{cache}` first: these files replace yours. If your `opensm.conf`
@@ -51,7 +49,9 @@ tables. Let Heddle verify the tables that are loaded:
     ibnetdiscover > real.ibnetdiscover
     dump_fts > real.lfts
     plan verify real.ibnetdiscover real.lfts
+"""
 
+FILES = """
 ## Files
 
 | file | goes to | content |
@@ -65,7 +65,9 @@ tables. Let Heddle verify the tables that are loaded:
 | `qos-policy.conf` | `{directory}` | service levels of paths; read when `opensm.conf` has `qos TRUE` |
 | `node-name-map` | `{directory}` | names of nodes, also for `ibnetdiscover --node-name-map` |
 | `heddle-keep*` | see below | keep the tables when cables or switches fail |
+"""
 
+KEEP = """
 ## When cables or switches fail
 
 OpenSM does not repair these tables; `plan keep` does. To run it whenever OpenSM detects a change, copy the parent of
@@ -107,9 +109,9 @@ def format_readme(routed: Routed, directory: str, cache: str, path_lanes: int = 
     """Return the text, in Markdown; ``path_lanes`` are the lanes that paths need to be free of credit loops."""
     fabric = routed.fabric
     planned = PLANNED + (ROUTE.format(caveat=routed.caveat) if routed.caveat else ADOPT)
-    text = TEXT.format(
-        name=fabric.name, guids=planned if fabric.is_planned else DISCOVERED, directory=directory, cache=cache
-    )
+    guids = planned if fabric.is_planned else DISCOVERED
+    parts = (FILES,) if routed.caveat else (INSTALL, FILES, KEEP)
+    text = f"# OpenSM's files for {fabric.name}\n\n{guids}{''.join(parts).format(directory=directory, cache=cache)}"
     rows = ""
     for item in fabric.traffic:
         whose = ", ".join(role.name.lower() for role in item.roles) or "applications that set the level"

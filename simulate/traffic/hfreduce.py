@@ -104,7 +104,7 @@ class HFReduce:
         if model.adapters > 1:
             raise HeddleError(f"{model.name} has {model.adapters} adapters; HFReduce is known on servers with one")
         if model.sockets is None:
-            raise HeddleError(f"the catalog has no sockets of {model.name}; copies with GDRCopy are counted by socket")
+            raise HeddleError(f"The catalog has no sockets of {model.name}; copies with GDRCopy are counted by socket")
         bridged = (model.nvlink_gpus or 1) if self.nvlink else 1
         copies = model.gpus / bridged
         return MemoryOperations(1, copies + 1, 1, 1, 2, model.sockets / copies if self.gdrcopy else 1)

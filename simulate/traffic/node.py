@@ -340,7 +340,10 @@ class Servers(Brief):
         def resource(name: str, figure: str, share: float = 1.0) -> dict[int, float]:
             value = getattr(model, figure)
             if value is None:
-                raise HeddleError(f"the catalog has no {figure} of {model.name}; the inside of a server needs it")
+                raise HeddleError(
+                    f"The catalog has no {figure} of {model.name}, which its inside needs: add it to a nodes.csv of "
+                    "your own"
+                )
             capacity.append(value * share * GBYTE)
             names.append(name)
             return {len(names) - 1: 1.0}

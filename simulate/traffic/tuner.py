@@ -222,7 +222,10 @@ class Tuner:
         else:
             inside = model.gpu_host_gbyte_per_s or 0.0
         if not inside:
-            raise HeddleError(f"the catalog has no rate between the GPUs of {model.name}; the tuner needs it")
+            raise HeddleError(
+                f"The catalog has no rate between the GPUs of {model.name} ({'nvlink' if joined else 'gpu_host'}"
+                "_gbyte_per_s), which the tuner needs: add it to a nodes.csv of your own"
+            )
         ends = servers.ends[:, servers.working_rails]
         link = float(servers.fabric.rate_gbps[servers.fabric.port_of(ends)].min()) * GBPS
         rails = len(servers.working_rails)

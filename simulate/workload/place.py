@@ -397,8 +397,11 @@ class _Placer:
         rows = [
             every[host] if plugged[every[host]].sum() == len(row) else row for host, row in self.by_host(ends).items()
         ]
-        key, what = ("algorithm", job.algorithm) if isinstance(job, GpuJob) else ("kind", "a job of GPUs")
-        with entry.refusing((key,), f"{what} on {plural(len(rows), 'server')}", "what the servers can do"):
+        key, what = ("kind", "a job of GPUs")
+        if isinstance(job, GpuJob) and "algorithm" in job.model_fields_set:
+            key, what = "algorithm", job.algorithm
+        found = f"{what} on {plural(len(rows), 'server')}"
+        with entry.refusing((key,), found, "servers that can play it, with the figures of their inside"):
             whole = len(rows[0]) if ports_of_adapters(model, self.fabric, rows[0]) else model.adapters
             odd = next((row for row in rows if len(row) != whole), None)
             if odd is not None:
@@ -455,7 +458,7 @@ def _gpu_job(
 
     choice = None
     with entry.refusing(
-        ("algorithm",), f"{job.algorithm} of {plural(len(servers), 'server')}", "what the servers can do"
+        ("algorithm",), f"{job.algorithm} of {plural(len(servers), 'server')}", "an algorithm for such servers"
     ):
         match job:
             case GpuCollectiveJob():

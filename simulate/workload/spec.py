@@ -60,6 +60,13 @@ class RankedJob(PlacedJob):
     ranks: Annotated[int, Field(ge=1, le=49_151)] | None = None
     """Number of ranks; by default all adapters that are named or free."""
 
+    @field_validator("nodes", mode="before")
+    @classmethod
+    def _named(cls, nodes: object) -> object:
+        if isinstance(nodes, int):
+            raise mismatch("names, one a rank; how many is `ranks`")
+        return nodes
+
 
 class Messaging(SpecModel):
     """How the messages of a job are sent."""

@@ -1,5 +1,6 @@
 """What leads from a plan to a fabric or to a larger plan, from Python; `commands/test_diff.py` has the command."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,38 @@ def planes(servers: int) -> topo.Cluster:
         "name": "pair", "nodes": {"gpu": {"model": "hgx-h800", "count": servers}},
         "network": {"shape": "planes", "planes": 8, "tree": tree},
     })  # fmt: skip
+
+
+def on_floor(servers: int, floor: dict[str, object]) -> topo.Cluster:
+    network = {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9700", "spines": 2, "parallel": 2}}
+    nodes = {"gpu": {"model": "dgx-h100", "count": servers}}
+    return topo.parse({"name": "x", "nodes": nodes, "network": network, "floor": floor})
+
+
+def stands_of(cluster: topo.Cluster) -> dict[str, tuple[str, int]]:
+    """The place of each device by its name without leading zeros."""
+    layout = cluster.layout
+    assert layout is not None
+    places = zip(layout.devices, layout.rack.tolist(), layout.unit.tolist(), strict=True)
+    return {re.sub(r"0+(?=\d)", "", device.name): (layout.rack_name(rack), unit) for device, rack, unit in places}
+
+
+@pytest.mark.slow
+def test_what_stands_elsewhere_is_listed_device_by_device_and_places_of_today_cure_it() -> None:
+    """Recounted from the two layouts, in which numbers may have other digits."""
+    room = {"rack_units": 24, "racks_per_row": 8}
+    old, larger = on_floor(4, room), on_floor(16, room)
+    stood, stands = stands_of(old), stands_of(larger)
+    moved = {name for name, place in stood.items() if stands[name] != place}
+    changes = grow(old, larger)
+    rows = [row for table in changes.tables if table.title.startswith("moved") for row in table.rows()]
+    assert len(rows) == len(moved) > 0
+    assert f"{len(moved)} devices of today stand elsewhere" in " ".join(changes.remarks)
+    assert old.layout is not None
+    kept = grow(old, on_floor(16, old.layout.pinned.model_dump(mode="json", exclude_unset=True)))
+    assert not [table for table in kept.tables if table.title.startswith("moved")]
+    assert "0 unplugged" in kept.remarks[0]
+    assert "elsewhere" not in " ".join(kept.remarks)
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ def test_each_model_that_fits_no_rack_is_named_once(tmp_path, capsys):
                     "network: {shape: fat-tree, switch: QM8700}\nfloor: {rack_units: 1}\n")  # fmt: skip
     assert run(["check", str(spec)]) == 1
     first, second = [line for line in capsys.readouterr().err.splitlines() if line.startswith(str(spec))]
-    assert first.startswith(f"{spec}:4:8: gpu")
-    assert second.startswith(f"{spec}:4:8: s")
+    assert first.startswith(f"{spec}:2:14: gpu")  # where the group names its model
+    assert second.startswith(f"{spec}:2:46: s")
 
 
 def test_messages_about_a_preset_name_the_preset():

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import plan
 import topo
 from helpers.strategies import nightly
 from plan.cli import run
-from plan.inputs import give_roles, read_fabric_argument, read_routed_argument
+from plan.inputs import catalog_of, give_roles, read_fabric_argument, read_paths_argument, read_routed_argument
 from topo.catalog.load import config_root
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
@@ -37,6 +38,36 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def places(fabric: Fabric) -> dict[str, tuple[int, int, int]]:
     columns = fabric.names, fabric.zone.tolist(), fabric.role.tolist(), fabric.level.tolist()
     return {name: place for name, *place in zip(*columns, strict=True)}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("switch", ["QM9700", "SN5600"])
+def test_cables_of_a_spec_have_the_lengths_of_its_floor(switch: str, tmp_path: Path) -> None:
+    """Those that the bill counts, on InfiniBand and on Ethernet, whether tables or hashes give the paths."""
+    spec = tmp_path / "s.yaml"
+    model = {"QM9700": "dgx-h100", "SN5600": "dgx-b300-spectrum"}[switch]
+    spec.write_text(f"""\
+name: x
+nodes: {{gpu: {{model: {model}, count: 6}}}}
+network: {{shape: rail, unit_nodes: 3, tree: {{switch: {switch}}}}}
+floor: {{rack_units: 48}}
+""")
+    (wanted,) = topo.read(spec).cabled
+    fabrics = [read_paths_argument(spec).fabric, *([read_fabric_argument(spec)] if switch == "QM9700" else [])]
+    for fabric in fabrics:
+        np.testing.assert_array_equal(fabric.length_m, wanted.length_m)
+        assert (fabric.length_m[fabric.peer >= 0] > 0).all()
+
+
+def test_a_folder_has_the_catalog_of_its_spec(tmp_path: Path) -> None:
+    """Every figure and price, whether the spec names a folder of tables or one table."""
+    text = "source,date,confidence\nQM8700,123,mine,2026-11-22,own\n"
+    for number, named in enumerate(["own", "own/switches.csv"]):
+        (tmp_path / "own").mkdir(exist_ok=True)
+        (tmp_path / "own" / "switches.csv").write_text(f"model,latency_ns,{text}")
+        spec = tmp_path / f"s{number}.yaml"
+        spec.write_text(f"catalog: {named}\n{LAB.read_text(encoding='utf-8')}")
+        plan.build(spec, tmp_path / f"out{number}")
+        assert catalog_of(tmp_path / f"out{number}").sha256 == catalog_of(spec).sha256 != topo.load_catalog().sha256
 
 
 @pytest.mark.slow

@@ -105,3 +105,23 @@ def test_a_mapping_without_end_is_refused() -> None:
 def test_an_unknown_preset_is_told_the_nearest() -> None:
     with pytest.raises(topo.SpecError, match="Did you mean `lab-20`"):
         topo.preset("lab-2")
+
+
+@pytest.mark.parametrize(("model", "floor", "said"), [
+    ("hgx-b300", "{racks_per_row: 4}", "gpu (hgx-b300) has no height"),
+    ("dgx-b300", "{rack_units: 4}", "gpu (dgx-b300) is 10 rack units high"),
+    ("dgx-b300", "{rack_units: 48, rack_power: 9 kW}", "gpu (dgx-b300) draws"),
+])  # fmt: skip
+def test_a_server_that_fits_in_no_rack_is_told_where_its_model_stands(model: str, floor: str, said: str) -> None:
+    text = f"""\
+name: x
+floor: {floor}
+nodes:
+  gpu: {{model: {model}, count: 2}}
+network: {{shape: fat-tree, switch: Q3400}}
+"""
+    with pytest.raises(topo.HeddleError) as found:
+        _ = topo.parse(text).layout
+    (finding,) = found.value.findings
+    assert finding.where.split(":")[1] == "4"
+    assert said in finding.found

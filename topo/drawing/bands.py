@@ -261,7 +261,7 @@ def _stack(scene: Scene, fabric: Fabric, rows: Sequence[BoxRow], style: Style, *
 
 
 def _rail_bars(band: Sequence[BoxRow], rails: NDArray[np.int64], y: float) -> list[tuple[Area, Caption]]:
-    """Return a bar below the leaves side by side that are one rail, each with its number."""
+    """Return a bar with its number below each leaf of a rail, one below those side by side that are the same rail."""
     bars = []
     cells = [(cell, set(rails[list(cell.switches)].tolist())) for row in band for cell in row.cells]
     for of, members in groupby(cells, lambda one: one[1]):

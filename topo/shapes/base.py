@@ -176,6 +176,8 @@ class SwitchPorts:
         """Ports for nodes that a whole port makes."""
         self.plug = 1
         """Ports, of those that are counted, in one plug."""
+        self.cage = model.radix // (model.cages or model.radix) if model.chips == 1 else 1
+        """Ports, of those that are counted, in one cage."""
         if split:
             if not model.split_radix:
                 raise DesignError(f"the ports of {model.name} cannot be split, as far as the catalog knows")
@@ -185,6 +187,7 @@ class SwitchPorts:
                 self.parts = parts
             else:
                 self.radix, self.speed, self.plug = model.split_radix, self.node_speed, parts
+                self.cage *= parts
         if not self.uplinks:
             self.uplink_speed = self.speed
 
@@ -231,12 +234,11 @@ def add_switches(
     level: int = 1,
     zone: int = 0,
     radix: int | None = None,
-    numbered: Sequence[int] | None = None,
 ) -> list[int]:
     """Add switches ``leaf00``, ``leaf01``, ... and return their keys in the builder.
 
     Their NodeDescriptions have the form that NVIDIA's tools expect: ``MF0;leaf01:MQM8700/U1``. Give ``radix`` where
-    only some of the ports are split, and the numbers in their names where these are in another order (``numbered``).
+    only some of the ports are split.
     """
     digits = len(str(max(count - 1, 0)))
     vendor = vendor_name(ports.name)
@@ -249,7 +251,7 @@ def add_switches(
             level=level,
             zone=zone,
         )
-        for number in numbered or range(count)
+        for number in range(count)
     ]
 
 

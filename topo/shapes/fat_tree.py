@@ -258,6 +258,11 @@ class TreeSize:
         return self.spines_per_pod * self.parallel
 
     @property
+    def spine_down(self) -> int:
+        """Ports of a spine that are not uplinks."""
+        return self.spine_radix - self.spine_up
+
+    @property
     def pods(self) -> int:
         """Pods; the last may have fewer leaves."""
         return -(-self.leaves // self.leaves_per_pod)
@@ -271,6 +276,18 @@ class TreeSize:
     def cores_per_group(self) -> int:
         """Cores that the spines of a group are linked to."""
         return self.cores * self.spines_per_group // self.spines_per_pod
+
+    def fill_cages(self, cage: int) -> tuple[int, int]:
+        """Return the links between a leaf and a spine that fill cages of ``cage`` ports, and the rest of them.
+
+        The two have ports of their own, so that an odd link leaves no other in half a cage: those that fill cages from
+        the first port up, the rest of a spine from its last port down, where later leaves do not move it.
+
+        >>> TreeSize(8, 8, 8, 9, 72, 144, 144).fill_cages(2)
+        (8, 1)
+        """
+        rest = self.parallel % cage if self.parallel > cage else 0
+        return self.parallel - rest, rest
 
     @property
     def switches(self) -> int:
@@ -420,16 +437,15 @@ def add_tree(
     grafts: Sequence[SizedGraft] = (),
     kept: NDArray[np.int64] | None = None,
     placed: Sequence[NDArray[np.int64]] | None = None,
+    at: NDArray[np.int64] | None = None,
     zone: int = 0,
     prefix: str = "",
-    numbers: Sequence[int] | None = None,
 ) -> AddedTree:
     """Add a tree's switches, links and hosts to a builder; names of switches begin with ``prefix``, ``z0-`` in zone 0.
 
-    ``numbers`` are those in the names of leaves, in the order of `size`; from 0 on by default.
-
     Hosts (``groups`` and ``placed`` as `attach_hosts` takes them) take the first ports of a leaf, then come
-    those of ``grafts``, those that are ``kept`` free (leaves,), and the uplinks.
+    those of ``grafts``, those that are ``kept`` free (leaves,), and the uplinks. Leaf i is number ``at[i]`` of all
+    pods, one after the other; number i by default.
     """
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
     low = base_level(grafts)
@@ -444,7 +460,7 @@ def add_tree(
     whole = leaf_ports.model.chips == 1  # else all switches are chips of one frame
     spine_ports, core_ports = tree._upper(catalog) if whole and size.spines else (leaf_ports, leaf_ports)
     leaves = add_switches(
-        builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone, numbered=numbers,
+        builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone,
         radix=leaf_ports.numbered(size.down) if whole else size.leaf_radix,
     )  # fmt: skip
     spines = add_boxes(
@@ -453,10 +469,20 @@ def add_tree(
     )  # fmt: skip
     attach_hosts(builder, leaves, groups, places, leaf_ports.node_speed)
     speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
-    for (leaf, key), spine, link in product(enumerate(leaves), range(size.spines_per_pod), range(size.parallel)):
+    at = np.arange(size.leaves) if at is None else at
+    numbered_leaves = zip(at.tolist(), leaves, strict=True)
+    first, cage = leaf_ports.first_uplink(size.down), min(leaf_ports.cage, spine_ports.cage)
+    full, rest = size.fill_cages(cage)
+    further = size.spines_per_pod * rest
+    ahead = further if (first - 1) % cage and not (first - 1 + further) % cage else 0  # so that cages begin whole
+    for (leaf, key), spine, link in product(numbered_leaves, range(size.spines_per_pod), range(size.parallel)):
         pod, place = divmod(leaf, size.leaves_per_pod)
-        up = leaf_ports.first_uplink(size.down) + spine * size.parallel + link
-        builder.link(key, up, *spines[pod * size.spines_per_pod + spine][place * size.parallel + link], speed)
+        up, down = ahead + spine * full + link, place * full + link
+        if link >= full:
+            up = (0 if ahead else size.spines_per_pod * full) + spine * rest + link - full
+            down = size.spine_down - 1 - place * rest - (link - full)
+        above, port = spines[pod * size.spines_per_pod + spine][down]
+        builder.link(key, first + up, above, port, speed)
     if size.cores:
         cores = add_boxes(builder, core_ports, size.cores, f"{prefix}core", role=Role.CORE, level=low + 2, zone=zone)
         _link_cores(builder, size, spines, cores, slower(core_ports.speed, spine_ports.speed))
@@ -467,7 +493,9 @@ def add_tree(
             for key, own, ports in zip(leaves, free.tolist(), grafted.tolist(), strict=True)
             if turn < ports
         ]
-        free_ports = FreePorts(_free_spine_ports(size, spines), spine_ports.speed, on_leaves, leaf_ports.node_speed)
+        free_ports = FreePorts(
+            _free_spine_ports(size, spines, cage), spine_ports.speed, on_leaves, leaf_ports.node_speed
+        )
         add_grafts(builder, grafts, free_ports, zone=zone, prefix=prefix, level=low)
     return AddedTree(leaves, [list(range(size.down - int(keep) + 1, size.down + 1)) for keep in kept])
 
@@ -488,12 +516,12 @@ def _ports_of_grafts(links: int, free: NDArray[np.int64]) -> NDArray[np.int64]:
     return apportion(links, free)
 
 
-def _free_spine_ports(size: TreeSize, spines: Sequence[Box]) -> Pods:
-    """Return the free ports of each spine, pod by pod: those between its links down and its uplinks."""
-    pods = []
+def _free_spine_ports(size: TreeSize, spines: Sequence[Box], cage: int) -> Pods:
+    """Return the free ports of each spine, pod by pod: those between its links that fill cages and all others."""
+    pods, (full, rest) = [], size.fill_cages(cage)
     for pod in range(size.pods):
         leaves = min(size.leaves_per_pod, size.leaves - pod * size.leaves_per_pod)
-        free = slice(leaves * size.parallel, size.spine_radix - size.spine_up)
+        free = slice(leaves * full, size.spine_down - leaves * rest)
         pods.append([ports[free] for ports in spines[pod * size.spines_per_pod : (pod + 1) * size.spines_per_pod]])
     return pods
 
@@ -506,7 +534,7 @@ def _link_cores(
     A core that has 20 links to one pod and 19 to another carries 19 between them. Where its ports do not allow as many,
     the turn goes on from pod to pod.
     """
-    first_up = size.spine_radix - size.spine_up
+    first_up = size.spine_down
     of_pod = size.spines_per_group * size.spine_up
     alike = _even(size.pods, of_pod, size.cores_per_group, size.core_radix)
     for group in range(size.spines_per_pod // size.spines_per_group):

@@ -7,7 +7,8 @@
     mlx5_1 of each -> leaf of rail 1, unit 0        ...
 
 Rails: adapter r of every node of a scalable unit hangs on the same leaf, so GPUs of equal number in different nodes
-meet one switch away. NVIDIA's DGX SuperPODs are built so: RA-09950-001 (A100: units of 20 nodes, 8 leaves each), DGX
+meet one switch away. Of R rails, leaf i is that of rail i mod R in unit i div R, so that units which are added leave
+the others as they are. NVIDIA's DGX SuperPODs have rails: RA-09950-001 (A100: units of 20 nodes, 8 leaves each), DGX
 B200 SuperPOD reference architecture (units of 32). On three levels the leaves of one rail are a pod. Storage hangs
 beside the GPUs, or on a fabric of its own.
 
@@ -200,11 +201,8 @@ class Rail(ShapeModel):
         )
         placed += place_beside(beside, free)
         builder = self.builder(name)
-        numbers = [unit * rails + rail for rail in range(rails) for unit in range(units)]  # a further unit renames none
-        add_tree(
-            builder, tree, size, [*on_rails, *beside], catalog,
-            grafts=grafts, placed=placed, prefix=prefix, numbers=numbers,
-        )  # fmt: skip
+        at = pod_places(rails, units, size.leaves_per_pod) if size.cores else None
+        add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, at=at, prefix=prefix)
         return builder.build()
 
     def _instead(self, nodes: Sequence[HostGroup], rails: int, spine: int, catalog: Catalog) -> str:
@@ -245,10 +243,23 @@ def pod_size(radix: int, oversubscription: float, parallel: int, units: int) -> 
     return max(part for part in range(1, units + 1) if units % part == 0 and part <= fits)
 
 
+def pod_places(rails: int, units: int, pod: int) -> NDArray[np.int64]:
+    """Return (units x rails,) the place of each leaf in pods of ``pod`` leaves, pod after pod.
+
+    A pod has leaves of one rail; first come the pods of the first units, rail after rail.
+
+    >>> pod_places(rails=2, units=4, pod=2).tolist()
+    [0, 2, 1, 3, 4, 6, 5, 7]
+    """
+    unit, rail = np.divmod(np.arange(units * rails), rails)
+    places: NDArray[np.int64] = (unit // pod * rails + rail) * pod + unit % pod
+    return places
+
+
 def place_units(
     nodes: Sequence[HostGroup], rails: int, units: int, unit_nodes: int, each: int = 1
 ) -> list[NDArray[np.int64]]:
-    """Return the (rails x units,) servers on each leaf, for each rail and group: one unit is filled after the other.
+    """Return the (units x rails,) servers on each leaf, for each rail and group: one unit is filled after the other.
 
     So it is ``each`` time that a server has an adapter on the rail.
     """
@@ -256,9 +267,9 @@ def place_units(
     for rail in (rail for rail in range(rails) for _ in range(each)):
         left = np.full(units, unit_nodes)
         for group in nodes:
-            counts = np.zeros((rails, units), np.int64)
-            counts[rail] = np.clip(group.count - (np.cumsum(left) - left), 0, left)
-            left -= counts[rail]
+            counts = np.zeros((units, rails), np.int64)
+            counts[:, rail] = np.clip(group.count - (np.cumsum(left) - left), 0, left)
+            left -= counts[:, rail]
             placed.append(counts.ravel())
     return placed
 

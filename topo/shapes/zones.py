@@ -106,7 +106,10 @@ class Zones(ShapeModel):
                 _require_even(between.ports, self.zones - 1, "other zones")
         zones: list[tuple[list[HostGroup], list[SizedGraft]]] = []
         with findings.under():
-            zones = [size_grafts(self.tree.grafts, rails, catalog) for rails in self._rails_by_zone(groups)]
+            zones = [
+                size_grafts(self.tree.grafts, rails, catalog)
+                for rails in adapters_by_zone(groups, self.zones, self.shared)
+            ]
         if not zones:
             findings.refuse()
         most = max(sum(rail.count for rail in own) + links_onto(grafts, "leaves") for own, grafts in zones)
@@ -136,20 +139,20 @@ class Zones(ShapeModel):
             _link_directly(builder, free, leaf_speed)
         return (builder.build(),)
 
-    def _rails_by_zone(self, groups: Sequence[HostGroup]) -> list[list[HostGroup]]:
-        """Say what hangs in each zone: a part of each group, or one adapter of each server of a shared group."""
-        rails: list[list[HostGroup]] = [[] for _ in range(self.zones)]
-        for group in groups:
-            shared = group.name in self.shared
-            if shared and group.adapters != self.zones:
-                raise DesignError(
-                    f"{group.name} ({group.model}) has {group.adapters} adapters and is shared by {self.zones} zones: "
-                    "it needs one in each"
-                )
-            parts = group.divide(self.zones)
-            for zone in range(self.zones):
-                rails[zone] += [replace(group, device=group.device + zone)] if shared else each_adapter([parts[zone]])
-        return rails
+
+def adapters_by_zone(groups: Sequence[HostGroup], zones: int, shared: Sequence[str]) -> list[list[HostGroup]]:
+    """Return what hangs in each zone: a part of each group, or one adapter of each server of a ``shared`` group."""
+    found: list[list[HostGroup]] = [[] for _ in range(zones)]
+    for group in groups:
+        if group.name in shared and group.adapters != zones:
+            raise DesignError(
+                f"{group.name} ({group.model}) has {group.adapters} adapters and is shared by {zones} zones: it needs "
+                "one in each"
+            )
+        for zone, part in enumerate(group.divide(zones)):
+            one = replace(group, device=group.device + zone)
+            found[zone] += [one] if group.name in shared else each_adapter([part])
+    return found
 
 
 def _require_even(ports: int, parts: int, what: str) -> None:

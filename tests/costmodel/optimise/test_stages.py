@@ -14,6 +14,7 @@ from helpers.needs import needs
 from helpers.networks import HDR, Plain
 from helpers.strategies import fabrics
 from topo.amounts import Verdict
+from topo.changes.growth import plan_growth
 from topo.cluster import Cluster
 from topo.fabric import Fabric, Kind
 from topo.speeds import SPEEDS
@@ -37,6 +38,39 @@ def test_stages_hold_one_another_and_the_last_is_the_winner(family: str, money: 
     (fabric,) = Cluster(found.winner.spec, CATALOG).fabrics
     assert (last.switches, last.cables) == (fabric.n_switches, len(fabric.links))
     assert len(found.stage_table) == 3
+
+
+@pytest.mark.parametrize(
+    ("family", "model", "switch"),
+    [("rail", "dgx-h100", "QM9700"), ("fat-tree", "pcie-a100", "QM8700"), ("planes", "hgx-h800", "QM9700")],
+)
+@pytest.mark.parametrize("servers", [24, 90])
+def test_the_spec_of_a_stage_grows_into_the_whole_by_what_the_table_says(
+    family: str, model: str, switch: str, servers: int
+) -> None:
+    """No cable moves, and as many switches and cables come as the stages differ by."""
+    nodes = {"gpu": {"model": model, "count": servers}}
+    asked = needs(servers, nodes=nodes, switches=[switch], families=[family], stages=[0.5], job={"nodes": servers // 2})
+    found = optimise(asked, CATALOG)
+    assert found.winner is not None
+    down, up = 0, 0
+    for fabric in Cluster(found.winner.spec, CATALOG).fabrics:
+        ends = fabric.port_node[fabric.links]
+        down += int((ends >= fabric.n_switches).any(axis=1).sum())
+        up += int((ends < fabric.n_switches).all(axis=1).sum())
+    assert found.winner.taper == pytest.approx(down / up) if up else found.winner.taper is None
+    assert found.winner.local == (found.winner.bisection.share < 1.0 - 1e-9)
+    assert ("for jobs of servers side by side" in found.certificate) == found.winner.local
+    first, last = found.winner.stages
+    (spec,) = found.stage_specs
+    assert spec is not None
+    assert spec.nodes["gpu"].count == first.servers
+    parts, whole = Cluster(spec, CATALOG).fabrics, Cluster(found.winner.spec, CATALOG).fabrics
+    growths = [plan_growth(*pair) for pair in zip(parts, whole, strict=True)]
+    works = [work.do for growth in growths for work in growth.works]
+    assert works == ["plug"] * (last.cables - first.cables)
+    new = [name for growth in growths for name in growth.new if " " not in name]
+    assert len(new) == last.switches - first.switches
 
 
 @pytest.mark.slow
@@ -65,6 +99,7 @@ def test_cables_are_moved_where_that_has_a_price_and_no_more_than_a_stage_lacks(
         assert kept.winner.price == 21  # on six switches 8 links would leave one with 17 servers
         assert not any(stage.moved for stage in kept.winner.stages)
         assert all(stage.job_bisection.share >= 0.5 for stage in kept.winner.stages)
+        assert kept.stage_specs == (None,), "no spec describes a part of a mesh"
 
 
 @pytest.mark.slow

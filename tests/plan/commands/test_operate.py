@@ -79,6 +79,22 @@ def test_a_job_takes_what_its_steps_take(tmp_path: Path, capsys: Captured) -> No
     assert found["stopped"] is False
 
 
+@pytest.mark.slow
+def test_steps_take_the_latencies_of_the_catalog_of_the_spec_and_of_its_folder(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "own").mkdir()
+    row = "model,latency_ns,source,date,confidence\nQM8700,50000000,mine,2026-11-22,own\n"
+    written(tmp_path / "own" / "switches.csv", row)
+    spec = written(tmp_path / "s.yaml", f"catalog: own\n{LAB.read_text(encoding='utf-8')}")
+    assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == 0
+    queue = written(tmp_path / "q.yaml", ONE)
+    usual, slow, folder = (
+        operate(capsys, fabric, "-q", queue)["jobs"][0]["step_s"] for fabric in (LAB, spec, tmp_path / "out")
+    )
+    assert usual < slow == folder
+
+
 TRAINING = "forward: 1 s, backward: 2 s, gradients: 1600 GB"
 RAILS = config_root() / "dgx-h100-48.yaml"
 

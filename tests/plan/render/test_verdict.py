@@ -13,6 +13,7 @@ import topo
 from helpers.strategies import examples
 from plan.pipeline import Plan
 from plan.render.verdict import verdict_line
+from plan.render.views import facts
 
 
 def checked(**networks: object) -> Plan:
@@ -247,3 +248,34 @@ def test_the_column_of_the_catalog_is_the_one_that_counts_in_that_network(group:
     (cure,) = check.cures
     assert (check.verdict, cure.key, cure.value) == (topo.Verdict.EXCEEDED, column, 2)
     assert checked(**{column: 2}).verdict is topo.Verdict.HOLDS
+
+
+@pytest.mark.slow
+def test_tables_that_are_not_to_be_loaded_are_named_beside_the_verdict() -> None:
+    nodes = {"gpu": {"model": "dgx-b300", "count": 4}}
+    for switch in ("Q3400", "QM9700"):
+        network = {"shape": "rail", "unit_nodes": 2, "tree": {"switch": switch}}
+        built = plan.build(topo.parse({"name": "x", "nodes": nodes, "network": network}))
+        said = verdict_line(built)
+        assert said.startswith("x holds, but its tables are not to be loaded" if switch == "Q3400" else "x holds;")
+
+
+@pytest.mark.parametrize(
+    ("spines", "links", "job"), [(2, 3, 40), (2, 3, 20), (2, 3, 15), (4, 3, 40), (4, 4, 40), (8, 3, 40)]
+)
+def test_what_a_server_of_a_job_gets(spines: int, links: int, job: int) -> None:
+    """Units of 20 servers of 8 x 50 GB/s, and cables of 50 GB/s from each leaf, which 20 adapters share.
+
+    Jobs of 20 and 15 need none of them: their halves meet on leaves, or on as few servers as the cables carry.
+    """
+    tree = {"switch": "QM9700", "spines": spines, "parallel": links, "levels": 2}
+    network = {"shape": "rail", "unit_nodes": 20, "tree": tree}
+    spec = topo.parse({"name": "x", "nodes": {"gpu": {"model": "dgx-h100", "count": 40}}, "network": network})
+    share = min(1.0, spines * links / 20) if job > 20 else 1.0
+    said = dict(facts(plan.check(spec, job=job)))[f"job of {job} servers"]
+    assert said.startswith(f"{topo.percent(share)} of its rate for every server, {400 * share:,.4g} GB/s")
+
+
+def test_a_job_that_the_spec_has_no_servers_for_is_refused() -> None:
+    with pytest.raises(topo.HeddleError, match="found a job of 99 servers; expected 2 to 16"):
+        plan.check(topo.preset("lab-20"), job=99)

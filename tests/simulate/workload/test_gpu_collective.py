@@ -187,9 +187,9 @@ network: {shape: rail, unit_nodes: 2, tree: {switch: QM9700}}
     [("all-to-all", "auto"), ("allreduce", "auto"), ("allreduce", "ring"), ("allreduce", "tree")],
 )
 def test_a_failed_leaf_leaves_the_other_rails(collective: str, algorithm: str) -> None:
-    """Leaf 5 is rail 2 of unit 1: nothing of the job passes over that rail, in the other unit either."""
+    """Leaf 10 is rail 2 of unit 1: nothing of the job passes over that rail, in the other unit either."""
     whole = parse(RAIL).fabric
-    left = whole.without(find_part(whole, "leaf05")[0])
+    left = whole.without(find_part(whole, "leaf10")[0])
     text = f"jobs: [{{{job('sum', algorithm, ranks=4, collective=collective)}}}]"
     document = parse_yaml(text, "w.yaml")
     times = {}

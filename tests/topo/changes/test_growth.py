@@ -1,12 +1,14 @@
 """From one plan to a larger one, on random growths: every step is played on a graph of names and looked at there."""
 
+import re
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import topo
@@ -127,6 +129,49 @@ def test_a_second_zone_moves_no_cable() -> None:
     growth = plan_growth(one, two)
     assert growth.cut == []
     assert replayed(growth) == set(cables(growth.grown))
+
+
+@examples(12)
+@given(
+    model=st.sampled_from(["dgx-h100", "dgx-a100", "dgx-b300-planes"]),
+    unit=st.integers(1, 6),
+    counts=st.lists(st.integers(1, 24), min_size=2, max_size=3).map(sorted),
+    spines=st.integers(1, 3),
+    parallel=st.integers(1, 2),
+    planes=st.sampled_from([1, 2]),
+    levels=st.sampled_from([2, 2, 3]),
+)
+def test_units_that_are_added_to_rails_move_no_cable(
+    model: str, unit: int, counts: list[int], spines: int, parallel: int, planes: int, levels: int
+) -> None:
+    """In several stages, with the spines of the last from the start: unit by unit, or in the midst of one.
+
+    The cables of each stage are recounted by the numbers in the names of their ends, and are all in the next; on three
+    levels, where a rail fits below its spines, all but those of cores.
+    """
+    assume(levels == 2 or -(-counts[-1] // unit) * parallel <= 32)
+    tree = {"switch": "QM9700", "levels": levels, "spines": spines, "parallel": parallel}
+    network = {"shape": "rail", "unit_nodes": unit, "planes": planes, "tree": tree}
+    stages = []
+    for count in counts:
+        nodes = {"gpu": {"model": model, "count": count}}
+        try:
+            stages.append(topo.parse({"name": "x", "nodes": nodes, "network": network}).fabrics)
+        except DesignError:  # more leaves than a spine has ports
+            break
+    for before, after in pairwise(stages):
+        for old, larger in zip(before, after, strict=True):
+            growth = plan_growth(old, larger)
+            assert all("core" in work.a + work.b for work in growth.works if work.do == "unplug")
+            assert levels == 3 or growth.kept == len(old.links)
+            assert all("core" in "".join(ends) for ends in numbered_cables(old) - numbered_cables(larger))
+
+
+def numbered_cables(fabric: Fabric) -> Counter[tuple[str, ...]]:
+    """Count the cables between each two nodes, called as they are without leading zeros."""
+    labels = [re.sub(r"(?<=[a-z])0+(?=[0-9])", "", fabric.label(node)) for node in range(fabric.n_nodes)]
+    ends = fabric.port_node[fabric.links].tolist()
+    return Counter(tuple(sorted((labels[a], labels[b]))) for a, b in ends)
 
 
 @pytest.mark.slow

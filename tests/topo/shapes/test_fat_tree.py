@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import topo
 from helpers.clusters import CATALOG, gpus, storage, tree
 from helpers.strategies import examples
 from topo.errors import DesignError
@@ -209,3 +210,37 @@ def test_a_core_has_as_many_links_from_each_pod_where_its_ports_allow(count: int
         assert sum(shares) <= size.core_radix
         if len(pods) * max(shares) <= size.core_radix and len(pods) == 2:
             assert shares[0] == shares[1]
+
+
+@examples(20)
+@given(
+    switch=st.sampled_from(["QM9700", "Q3400", "QM8700"]),
+    levels=st.sampled_from([2, 3]),
+    spines=st.integers(1, 8),
+    parallel=st.integers(1, 9),
+    leaves=st.integers(2, 6),
+)
+def test_links_between_two_switches_fill_cages_at_both_ends(
+    switch: str, levels: int, spines: int, parallel: int, leaves: int
+) -> None:
+    """Of p links, p div c pairs of cages hold c each, for c ports a cage: what one copper cable joins."""
+    model = CATALOG.switch(switch)
+    in_cage = model.radix // (model.cages or model.radix)
+    tree = {"shape": "fat-tree", "switch": switch, "levels": levels, "leaves": leaves, "spines": spines}
+    nodes = {"gpu": {"model": "pcie-a100", "count": leaves}}
+    try:
+        cluster = topo.parse({"name": "x", "nodes": nodes, "network": tree | {"parallel": parallel}})
+        fabric = cluster.fabric
+    except topo.HeddleError:  # more links than ports
+        return
+    cage = topo.panels(cluster.fabrics, cluster.catalog)[0].cage
+    filled: Counter[tuple[int, int]] = Counter()
+    held: Counter[tuple[int, int, int, int]] = Counter()
+    for a, b in fabric.links.tolist():
+        ends = int(fabric.port_node[a]), int(fabric.port_node[b])
+        if {int(fabric.role[end]) for end in ends} == {topo.Role.LEAF, topo.Role.SPINE}:
+            held[*ends, int(cage[a]), int(cage[b])] += 1
+    for (a, b, _, _), links in held.items():
+        filled[a, b] += links == in_cage
+    assert set(filled.values()) <= {parallel // in_cage}
+    assert sum(held.values()) == leaves * spines * parallel

@@ -88,3 +88,30 @@ def test_a_pod_is_the_largest_equal_part_of_a_rail_that_fits_below_a_spine(
     assume(down >= parallel)
     parts = {part for part in range(1, units + 1) if units % part == 0 and part * parallel <= down}
     assert pod_size(radix, ceil(below / up * 1e6) / 1e6, parallel, units) == max(parts)
+
+
+@examples(20)
+@given(
+    rails=st.sampled_from([1, 2, 4, 8]), units=st.integers(1, 6), unit=st.integers(1, 4), levels=st.sampled_from([2, 3])
+)
+def test_adapter_r_of_a_server_is_on_rail_r_of_its_unit(rails: int, units: int, unit: int, levels: int) -> None:
+    """Leaf ``rails x unit + rail``; and on three levels, leaves of two rails have no spine in common."""
+    network = {"shape": "rail", "rails": rails, "unit_nodes": unit, "tree": {"switch": "QM9700", "levels": levels}}
+    cluster = rails_of_eight(units * unit, network)
+    fabric = cluster.fabric
+    on = {}
+    for node in range(fabric.n_switches, fabric.n_nodes):
+        server, adapter = re.fullmatch(r"gpu(\d+) mlx5_(\d+)", fabric.label(node)).groups()
+        leaf = fabric.label(int(fabric.peer_node[fabric.ports_of(node)[0]]))
+        on[int(server), int(adapter)] = int(leaf.removeprefix("leaf"))
+    assert on == {(server, r): server // unit * rails + r % rails for server in range(units * unit) for r in range(8)}
+    spines = [
+        {int(fabric.peer_node[port]) for port in fabric.ports_of(leaf)} & set(range(fabric.n_switches))
+        for leaf in range(rails * units)
+    ]
+    if levels == 3:
+        assert all(not (spines[a] & spines[b]) or a % rails == b % rails for a in range(len(spines)) for b in range(a))
+
+
+def rails_of_eight(count: int, network: dict[str, object]) -> topo.Cluster:
+    return rails("dgx-h100", count, network)
