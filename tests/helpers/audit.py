@@ -182,7 +182,8 @@ def _check_members(state: State, slot: NDArray[np.int64], n_routes: int, now: di
     _check(np.allclose(links["load"][weighed], load[weighed], rtol=1e-10, atol=1e-10 * load.max()), "loads")
     own = link == state.rates["limit"][of_slot]
     _check((links["limits"] | ~weighed)[link[own]].all(), "loads")
-    _check(np.allclose(state.levels[link[own]], rate[own], rtol=1e-11) or not weighed[link[own]].all(), "levels")
+    own &= weighed[link]
+    _check(np.allclose(state.levels[link[own]], rate[own], rtol=1e-11), "levels")
 
 
 def _check_flows(state: State, slot: NDArray[np.int64], n_routes: int, now: dict[str, Any]) -> NDArray[np.bool_]:

@@ -238,9 +238,6 @@ def _take_over(state: State, n_heap: int, link: int, share: int, n_freed: int) -
             n_freed += 1
         for hop in range(first, first + classes[slot].hops):
             other = hops[hop].link
-            if now[0].laned:  # what its lane wants of the link that held it back is now known
-                state.seeds[now[0].seeds] = other
-                now[0].seeds += 1
             if other != link and not state.links[other].unsaturated:
                 n_heap = _shift(state, n_heap, other, hops[hop].use * more)
     return n_heap, n_freed
