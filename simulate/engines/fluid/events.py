@@ -214,8 +214,6 @@ def _solve(state: State) -> None:
     now[0].seeds = 0
     now[0].gathering = 0
     n_freed = _weigh_touched(state)
-    if now[0].seeds > 0:
-        now[0].solves += 1
     n_rounds: Any = np.int64(0)
     first_seed: Any = np.int64(0)
     while first_seed < now[0].seeds or n_freed > 0:

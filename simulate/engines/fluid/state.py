@@ -29,7 +29,6 @@ NOW = np.dtype(
         ("shift", "i8"),  # a class has room for ``1 << shift`` hops
         ("stamp", "i8"),  # counts calls of the solvers
         ("events", "i8"),  # instants played
-        ("solves", "i8"),  # instants at which rates were solved
         ("done", "i8"),  # flows in ``done``
         ("spare", "i8"),  # slots in ``spare``
         ("stale", "i8"),  # blocks in ``stale``
