@@ -39,17 +39,18 @@ class Latencies(NamedTuple):
     """Within a server over NVLink."""
 
 
-PUBLISHED = Latencies(host_s=2.6e-6, gpu_s=5.0e-6, pcie_s=1.0e-6, nvlink_s=0.6e-6)
+PUBLISHED = Latencies(host_s=2.6e-6, gpu_s=2.7e-6, pcie_s=1.0e-6, nvlink_s=0.6e-6)
 """The default.
 
 ``host_s``: 64 bytes between CPUs of two hosts on one switch at 400 Gb/s take 2.8 us (DeepSeek-AI, arXiv 2505.09343), of
-which the switch and two cables are 0.2. ``gpu_s``, ``pcie_s``, ``nvlink_s``: a step of a tree in NCCL's tuner, protocol
-LL (``hwLatencies`` in ``src/graph/tuning.cc``). Small allreduces of A100 over 2 to 16 servers (ABCI 2.0, NCCL 2.8.4)
-take 4.5 to 5.2 us longer for each step of the tree between servers.
+which the switch and two cables are 0.2. ``gpu_s``, ``pcie_s``, ``nvlink_s``: NCCL's tuner, protocol LL (``hwLatencies``
+in ``src/graph/tuning.cc``). ``gpu_s`` is a step of a ring between servers, which is one message; we infer that a step
+of a tree, 5 us there, is more because a rank adds up what comes from two others. ``pcie_s``, ``nvlink_s``: steps of a
+tree within a server.
 """
 
 PUBLISHED_LEAST = Latencies(host_s=0.8e-6, gpu_s=2.7e-6, pcie_s=0.6e-6, nvlink_s=0.6e-6)
-"""The least published. ``host_s``: ``ib_send_lat`` of 32 bytes. ``gpu_s``: a step of a ring, in the same table."""
+"""The least published. ``host_s``: ``ib_send_lat`` of 32 bytes. The others: a step of a ring, in the same table."""
 
 PUBLISHED_MOST = Latencies(host_s=2.8e-6, gpu_s=14e-6, pcie_s=5.7e-6, nvlink_s=4.0e-6)
 """The most published: ``host_s`` with its switch, the others a step of NCCL's protocol Simple for large buffers."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate import Fluid
-from simulate.engines.fluid.maxmin import SETTLED
-from simulate.engines.fluid.state import BLOCK, FIRST_MEMBERS, Room, State, allocate
+from simulate.engines.fluid.aggregates import SETTLED
+from simulate.engines.fluid.state import BLOCK, FIRST_MEMBERS, WEIGHED, Room, State, allocate
 from simulate.traffic.network import Network
 
 MAX_COUNT = 2**62
@@ -160,7 +160,7 @@ def _check_members(state: State, slot: NDArray[np.int64], n_routes: int, now: di
     _check(((doubled & (doubled - 1)) == 0).all() and (room % FIRST_MEMBERS == 0).all(), "links")
     _check(((room == FIRST_MEMBERS) | (room // 2 < crossing)).all(), "links")
     _check(int((2 * room - FIRST_MEMBERS).sum()) == now["members"], "links")
-    _check(_within(links["stamp"], 0, now["stamp"] + 1), "links")
+    _check(np.isin(links["stamp"], [0, WEIGHED]).all(), "links")
 
     hops = state.classes["hops"][slot]
     place = np.arange(hops.sum()) - np.repeat(np.cumsum(hops) - hops, hops)
@@ -177,6 +177,13 @@ def _check_members(state: State, slot: NDArray[np.int64], n_routes: int, now: di
     member = state.members[first[link] + row["place"]]
     _check((member["slot"] == of_slot).all() and (member["hop"] == hop).all(), "members")
     _check((member["weight"] == row["use"] * state.classes["flows"][of_slot]).all(), "members")
+    weighed, rate = links["stamp"] == WEIGHED, state.rates["rate"][of_slot]
+    load = np.bincount(link, member["weight"] * rate, minlength=len(links))
+    _check(np.allclose(links["load"][weighed], load[weighed], rtol=1e-10, atol=1e-10 * load.max()), "loads")
+    own = link == state.rates["limit"][of_slot]
+    _check((links["limits"] | ~weighed)[link[own]].all(), "loads")
+    own &= weighed[link]
+    _check(np.allclose(state.levels[link[own]], rate[own], rtol=1e-11), "levels")
 
 
 def _check_flows(state: State, slot: NDArray[np.int64], n_routes: int, now: dict[str, Any]) -> NDArray[np.bool_]:

@@ -34,8 +34,9 @@ from simulate.engines.fluid.flow_classes import (
 )
 from simulate.engines.fluid.state import State
 
-AGGREGATED = 3
-"""`free` of a class in an aggregate: its `limit` is the aggregate, and `served` counts beyond the aggregate's clock."""
+SETTLED, AGGREGATED = 0, 3
+"""`free` of a unit that has its rate; and of a class in an aggregate: its `limit` is the aggregate, and `served` counts
+beyond the aggregate's clock."""
 
 UNSATURATED = 1.25
 """A link may become unsaturated when this times its load is at most its capacity."""
@@ -152,6 +153,7 @@ def tighten(state: State, link: int) -> None:
     """Mark a link as one that may be full; it is added to the seeds, for the solver to look at."""
     links, members = state.links, state.members
     links[link].unsaturated = False
+    links[link].stamp = 0
     state.seeds[state.now[0].seeds] = link
     state.now[0].seeds += 1
     for at in range(links[link].first, links[link].first + links[link].count):
@@ -409,15 +411,15 @@ def find_aggregate(state: State, slot: int) -> int:
 
 
 @inner
-def gather(state: State, link: int, settled: int) -> None:
-    """Make the classes that a link holds back join its aggregate, after a solve; `settled` says which have a rate."""
+def gather(state: State, link: int) -> None:
+    """Make the classes that a link holds back join its aggregate, after a solve."""
     now, links, members, rates, classes = state.now, state.links, state.members, state.rates, state.classes
     if classes[link].flows > 0:
         settle(classes, link, rates[link].rate, now[0].time)
     at = 0
     while at < links[link].count:
         slot = np.int64(members[links[link].first + at].slot)
-        if slot < len(state.aggregates) or rates[slot].limit != link or rates[slot].free != settled:
+        if slot < len(state.aggregates) or rates[slot].limit != link or rates[slot].free != SETTLED:
             at += 1
             continue
         rate = rates[slot].rate
@@ -427,7 +429,7 @@ def gather(state: State, link: int, settled: int) -> None:
         leave_alone(state, slot)
         if classes[link].flows == 0:
             rates[link].rate = rate
-            rates[link].free = settled
+            rates[link].free = SETTLED
         join_aggregate(state, slot, link)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simulate.engines.compile import inlined, inner, kernel
 from simulate.engines.fluid.aggregates import (
     AGGREGATED,
+    SETTLED,
     draw_aggregates,
     enter_alone,
     find_aggregate,
@@ -25,7 +26,7 @@ from simulate.engines.fluid.aggregates import (
 from simulate.engines.fluid.event_queue import ends_until, next_begin, next_end, schedule_begin, set_end, take_begin
 from simulate.engines.fluid.flow_classes import accumulate, first_hop, merge_heaps, open_class, settle, touch
 from simulate.engines.fluid.lanes import share_lanes
-from simulate.engines.fluid.maxmin import FREE, SETTLED, TIE, solve
+from simulate.engines.fluid.maxmin import FREE, TIE, free, solve
 from simulate.engines.fluid.state import State
 
 CLOCK_TIE = 1e-13
@@ -108,19 +109,6 @@ def _take_turn(state: State) -> int:
 
 
 @inlined
-def _free(state: State, unit: int, n_freed: int) -> int:
-    """Free a unit before a solve, if it is not yet; return the length of `freed`."""
-    if state.rates[unit].free == SETTLED:
-        settle(state.classes, unit, state.rates[unit].rate, state.now[0].time)
-        state.classes[unit].before = state.rates[unit].rate
-        state.classes[unit].alone = np.inf
-        state.rates[unit].free = FREE
-        state.freed[n_freed] = unit
-        n_freed += 1
-    return n_freed
-
-
-@inlined
 def _see(state: State, slot: int) -> None:
     """Add the links of a class or aggregate to the seeds."""
     if slot < state.now[0].aggregates:
@@ -152,7 +140,7 @@ def _weigh_aggregated(state: State, slot: int, n_freed: int) -> int:
     more = classes[slot].flows - classes[slot].solved
     aggregate = find_aggregate(state, slot) if classes[slot].solved == 0 else rates[slot].limit
     if more != 0:
-        n_freed = _free(state, aggregate, n_freed)
+        n_freed = free(state, aggregate, n_freed)
         if classes[slot].flows == 0:
             leave_aggregate(state, slot)
             _see(state, slot)
@@ -212,7 +200,6 @@ def _weigh_touched(state: State) -> int:
             _close(state, slot)
         else:
             classes[slot].before = rates[slot].rate
-            classes[slot].alone = np.inf
             rates[slot].free = FREE
             freed[n_freed] = slot
             n_freed += 1
@@ -227,8 +214,6 @@ def _solve(state: State) -> None:
     now[0].seeds = 0
     now[0].gathering = 0
     n_freed = _weigh_touched(state)
-    if now[0].seeds > 0:
-        now[0].solves += 1
     n_rounds: Any = np.int64(0)
     first_seed: Any = np.int64(0)
     while first_seed < now[0].seeds or n_freed > 0:
@@ -240,8 +225,7 @@ def _solve(state: State) -> None:
                 first_seed = n_looked_at  # those before have other rates now, but fair ones
             if first_seed == now[0].seeds and n_freed == 0:
                 break
-        now[0].stamp += 1
-        n_freed = solve(state, n_freed, first_seed, now[0].stamp)
+        n_freed = solve(state, n_freed, first_seed)
         if now[0].aggregated > 0:
             for at in range(now[0].seeds):
                 relax(state, seeds[at])
@@ -266,7 +250,7 @@ def _solve(state: State) -> None:
         n_freed = 0
         n_rounds += 1
     for at in range(now[0].gathering):
-        gather(state, np.int64(state.gathering[at]), SETTLED)
+        gather(state, np.int64(state.gathering[at]))
         share = state.aggregates[state.gathering[at]].near
         while share >= 0:
             following = state.shares[share].next

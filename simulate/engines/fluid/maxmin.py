@@ -1,26 +1,28 @@
 """Max-min fair rates, solved again only where an event has changed them.
 
 Rates are max-min fair when each class has a bottleneck: a full resource on which no class is faster (Bertsekas and
-Gallager, Data Networks, 6.5.2). Water-filling finds them. The *level* of a resource is what it has left, divided by the
-classes on it that have no rate yet. The resource with the lowest level fills first and gives that level to these
-classes; then the levels of the others are computed again. Three flows, of which the first crosses both resources:
+Gallager, Data Networks, 6.5.2). Here each unit, a class or an aggregate (`simulate.engines.fluid.aggregates`), names
+its bottleneck, and most keep theirs when flows begin or end. Of a link the units that name it are its *own*; its
+*level* is their rate, of what the others leave:
 
-    x1 + x2 <= 10    level 10 / 2 = 5: fills first, x1 = x2 = 5
-    x1 + x3 <= 25    level 25 / 2 = 12.5, then (25 - 5) / 1 = 20: x3 = 20
+    level = (capacity - sum over others of weight * rate) / (sum over own units of weight)
 
-After an event only some classes need a new rate. They are *free*; all others are *settled*, and their load is fixed.
-Water-filling runs over the free ones alone, and a settled class becomes free when, at the level now reached,
+One of the others that is faster than the level becomes an own unit. Three flows, of which the first crosses both links:
 
-* it is faster than a resource on its route that fills, or that lanes have made smaller: it must slow down; or
-* the resource that it names as its bottleneck would not be full at its rate: it can speed up.
+    x1 + x2 <= 10    level 10 / 2 = 5: x1 = x2 = 5
+    x1 + x3 <= 25    level (25 - 5) / 1 = 20: x3 = 20
 
-Levels are visited in ascending order, so both are found before any class is frozen at a higher level: no class is
-solved twice, and the rates are those of solving all. Equal levels are compared with a tolerance: a tie decided either
-way is still fair.
+A new level changes the load of all other links on the way of the own units. Such a link is looked at next when it has
+own units too, or is full now. When none is left to look at, each link is full of units that it holds back or has room
+to spare, so the rates are fair, and there are no others that are.
 
-A unit is a class or an aggregate (`simulate.engines.fluid.aggregates`). When another link saturates, the classes
-crossing it move to that link's aggregate. On a tie the aggregate's own link wins, so that classes do not oscillate.
-Unsaturated links are skipped until the level reaches the *rate cap* of a free aggregate, its least reserve rate.
+This ends, in whatever order links are looked at (Charny, Clark and Jain, "Congestion control with explicit rate
+indication", 1995, where each switch looks at its own links): no level is below the least of capacity / weight over all
+links, so the link that has it gets it for good when it is looked at, and then the same holds of the other links with
+what is left of them. The lowest level comes first, since a link bears on those of higher level alone; so few are looked
+at twice.
+
+Unsaturated links are skipped until an aggregate comes to its *rate cap*, its least reserve rate.
 """
 
 from __future__ import annotations
@@ -29,14 +31,25 @@ import numpy as np
 
 from simulate.engines.base import Records
 from simulate.engines.compile import inlined, inner
-from simulate.engines.fluid.aggregates import enter_alone, join_aggregate, leave_aggregate, raise_rate_cap
+from simulate.engines.fluid.aggregates import (
+    SETTLED,
+    enter_alone,
+    join_aggregate,
+    leave_aggregate,
+    raise_rate_cap,
+)
 from simulate.engines.fluid.flow_classes import first_hop, settle
-from simulate.engines.fluid.state import State
+from simulate.engines.fluid.state import QUEUED, WEIGHED, State
 
-SETTLED, FREE, FROZEN = 0, 1, 2
+FREE = 1
+"""`free` of a unit whose rate may change at this instant."""
 
 TIE = 1e-12
-"""Relative difference below which two levels are one."""
+"""Relative difference below which two levels are one. It grows with the links looked at, so that rounding cannot keep
+levels in motion."""
+
+NEAR_FULL = 1e-9
+"""Share of the capacity that a link must have left not to be looked at: its load is a sum of changes, and rounded."""
 
 
 @inlined
@@ -78,144 +91,132 @@ def _pop(heap: Records, size: int) -> int:
 
 
 @inlined
-def _weigh(links: Records, members: Records, rates: Records, link: int) -> tuple[float, float, float]:
-    """Weigh what crosses a resource.
+def _weigh(state: State, link: int) -> None:
+    """Add up the load of a link, and find its level; without own units that of its fastest, and a little more.
 
-    Returns
-    -------
-    tuple
-        Its level: the rate that what it has left gives to each free class, infinite when there is none. The least rate
-        of settled classes that name it as their bottleneck, infinite when none does. What it has left.
+    So of two links that fill together, the one that was the bottleneck stays it.
     """
-    capacity = links[link].capacity
-    left = capacity
-    free = 0.0
-    own = np.inf
+    links, members, rates = state.links, state.members, state.rates
+    load = 0.0
+    own = -1.0
+    most = 0.0
     first = links[link].first
     for at in range(first, first + links[link].count):
         slot = members[at].slot
-        if rates[slot].free == FREE:
-            free += members[at].weight
-        else:
-            rate = rates[slot].rate
-            left -= members[at].weight * rate
-            if rates[slot].limit == link and rates[slot].free == SETTLED:
-                own = min(own, rate)
-    if left < -TIE * capacity:  # it has become smaller, and classes faster than its mean rate must give way
-        total = 0.0
-        for at in range(first, first + links[link].count):
-            total += members[at].weight
-        return capacity / total, own, left
-    return max(0.0, left) / free if free > 0.0 else np.inf, own, left
+        rate = rates[slot].rate
+        load += members[at].weight * rate
+        most = max(most, rate)
+        if rates[slot].limit == link:
+            own = rate
+    links[link].load = load
+    links[link].limits = own >= 0.0
+    links[link].stamp = WEIGHED
+    state.levels[link] = own if own >= 0.0 else most * (1.0 + NEAR_FULL)
 
 
 @inlined
-def _look(state: State, n_heap: int, link: int) -> int:
-    """Look at a resource for the first time in a solve; return the new size of the heap."""
-    links, members, rates, classes = state.links, state.members, state.rates, state.classes
-    if links[link].count == 0:
-        links[link].watched = False
+def _queue(state: State, n_heap: int, link: int) -> int:
+    """Put a weighed link into the heap if it may be a bottleneck now; return the new size."""
+    links = state.links
+    if links[link].stamp == QUEUED:
         return n_heap
-    first = links[link].first
-    slot = members[first].slot
-    if links[link].count == 1 and rates[slot].free == FREE and slot >= len(state.aggregates):
-        # Of the resources that a free class has for itself only the least can be its bottleneck.
-        links[link].watched = False
-        key = links[link].capacity / members[first].weight
-        if key < classes[slot].alone:
-            classes[slot].alone = key
-        else:
-            key = np.inf
+    if not links[link].limits:
+        if links[link].load <= links[link].capacity * (1.0 - NEAR_FULL):
+            return n_heap
+        _weigh(state, link)
+    links[link].stamp = QUEUED
+    return _push(state.heap, n_heap, state.levels[link], link)  # type: ignore[no-any-return]
+
+
+@inlined
+def _shift(state: State, n_heap: int, link: int, more: float) -> int:
+    """Add to the load of a link what a unit takes now that it has another rate; return as `_queue`."""
+    if state.links[link].stamp == 0:
+        _weigh(state, link)
     else:
-        level, own, left = _weigh(links, members, rates, link)
-        links[link].watched = own < np.inf or left < -TIE * links[link].capacity
-        key = min(level, own)
-    links[link].key = key
-    if key < np.inf:
-        n_heap = _push(state.heap, n_heap, key, link)
+        state.links[link].load += more
+    return _queue(state, n_heap, link)  # type: ignore[no-any-return]
+
+
+@inlined
+def free(state: State, slot: int, n_freed: int) -> int:
+    """Keep the rate that a unit had, before it first changes; return the length of ``freed``."""
+    if state.rates[slot].free != SETTLED:
+        return n_freed
+    classes, rate = state.classes, state.rates[slot].rate
+    settle(classes, slot, rate, state.now[0].time)
+    classes[slot].before = rate
+    state.rates[slot].free = FREE
+    state.freed[n_freed] = slot
+    return n_freed + 1
+
+
+@inlined
+def _place(state: State, n_heap: int, slot: int) -> int:
+    """Give a new class what the first link to stop it has, as rates are now; return the new size of the heap."""
+    links, rates, hops, solved = state.links, state.rates, state.hops, state.classes[slot].solved
+    first = first_hop(state.now, slot)
+    last = first + state.classes[slot].hops
+    least, limit = np.inf, np.int64(-1)
+    for hop in range(first, last):
+        link = hops[hop].link
+        rate = state.levels[link]
+        if not links[link].limits:
+            rate = max(0.0, links[link].capacity - links[link].load) / (hops[hop].use * solved)
+        if rate < least:
+            least, limit = rate, np.int64(link)
+    rates[slot].rate = least
+    rates[slot].limit = limit
+    links[limit].limits = True
+    state.levels[limit] = least
+    for hop in range(first, last):
+        link = hops[hop].link
+        links[link].load += hops[hop].use * solved * least
+        if links[link].count > 1:
+            n_heap = _queue(state, n_heap, link)
     return n_heap
 
 
-@inlined
-def _come_to(state: State, n_heap: int, stamp: int, rate: float, link: int) -> tuple[int, int]:
-    """Look at a resource on the way of a unit that has become free.
-
-    The level of one already looked at becomes a mean of what it was and the rate of the unit, so the lesser of the two
-    is low enough as its key.
-
-    Returns
-    -------
-    tuple
-        New size of the heap; 1 when the resource is looked at for the first time and watched.
-    """
-    links = state.links
-    if links[link].stamp != stamp:
-        links[link].stamp = stamp
-        n_heap = _look(state, n_heap, link)
-        return n_heap, links[link].watched
-    if rate < links[link].key:
-        links[link].key = rate
-        n_heap = _push(state.heap, n_heap, rate, link)
-    return n_heap, 0
-
-
-@inlined
-def _release_class(state: State, n_heap: int, stamp: int, slot: int) -> tuple[int, int]:
-    """Look at every resource on the way of a class that is now free; return as `_come_to`."""
-    n_watched = 0
-    first, rate = first_hop(state.now, slot), state.rates[slot].rate
+@inner
+def _change(state: State, n_heap: int, link: int, slot: int, level: float) -> int:
+    """Give an own unit of a link its new rate; return the new size of the heap."""
+    rates, hops, shares, aggregates = state.rates, state.hops, state.shares, state.aggregates
+    more = level - rates[slot].rate
+    rates[slot].rate = level
+    if slot < len(aggregates):
+        while aggregates[slot].rate_cap <= level:
+            raise_rate_cap(state, slot)
+        share = aggregates[slot].near
+        while share >= 0:
+            other = shares[share].link
+            if other != link:
+                weight = state.members[state.links[other].first + shares[share].place].weight
+                n_heap = _shift(state, n_heap, other, weight * more)
+            share = shares[share].next
+        return n_heap
+    first = first_hop(state.now, slot)
+    more *= state.classes[slot].solved
     for hop in range(first, first + state.classes[slot].hops):
-        n_heap, n_new = _come_to(state, n_heap, stamp, rate, state.hops[hop].link)
-        n_watched += n_new
-    return n_heap, n_watched
+        if hops[hop].link != link:
+            n_heap = _shift(state, n_heap, hops[hop].link, hops[hop].use * more)
+    return n_heap
 
 
 @inner
-def _release_aggregate(state: State, n_heap: int, stamp: int, aggregate: int) -> tuple[int, int]:
-    """Look at every near resource of an aggregate that is now free, and put down its rate cap; return as `_come_to`."""
-    rate = state.rates[aggregate].rate
-    settle(state.classes, aggregate, rate, state.now[0].time)
-    n_watched = 0
-    link, share = aggregate, state.aggregates[aggregate].near  # its own link first
-    while True:
-        n_heap, n_new = _come_to(state, n_heap, stamp, rate, link)
-        n_watched += n_new
-        if share >= 0 and state.shares[share].link == aggregate:
-            share = state.shares[share].next
-        if share < 0:
-            break
-        link, share = state.shares[share].link, state.shares[share].next
-    if state.aggregates[aggregate].rate_cap < np.inf:
-        n_heap = _push(state.heap, n_heap, state.aggregates[aggregate].rate_cap, -1 - aggregate)
-    return n_heap, n_watched
-
-
-@inner
-def _tied(state: State, link: int, level: float) -> int:
-    """Return a free aggregate on a link whose own link fills at the same level, -1 for none."""
-    links, members, rates = state.links, state.members, state.rates
-    for at in range(links[link].first, links[link].first + links[link].count):
-        slot = members[at].slot
-        if slot >= len(state.aggregates) or slot == link or rates[slot].free != FREE:
-            continue
-        if _weigh(links, members, rates, slot)[0] <= level * (1.0 + TIE):
-            return slot  # type: ignore[no-any-return]
-    return -1
-
-
-@inner
-def _take_over(state: State, link: int, level: float, share: int, n_freed: int) -> tuple[int, int]:
-    """Give the classes of a free aggregate that cross another link its level; they leave the aggregate.
+def _take_over(state: State, n_heap: int, link: int, share: int, n_freed: int) -> tuple[int, int]:
+    """Make a link the bottleneck of the classes of an aggregate that cross it, which are too fast for it.
 
     Returns
     -------
     tuple
-        Length of `freed` now; how many units were frozen.
+        New size of the heap; length of ``freed``.
     """
     now, rates, classes, hops, shares = state.now, state.rates, state.classes, state.hops, state.shares
-    aggregate, time = shares[share].aggregate, now[0].time
-    settle(classes, aggregate, rates[aggregate].rate, time)
-    n_frozen = 0
+    aggregate = shares[share].aggregate
+    rate = rates[aggregate].rate
+    n_freed = free(state, aggregate, n_freed)
+    if classes[link].flows > 0:
+        n_freed = free(state, link, n_freed)
     left = shares[share].count
     while left > 0:
         slot = (shares[share].first >> now[0].shift) + now[0].aggregates
@@ -223,62 +224,91 @@ def _take_over(state: State, link: int, level: float, share: int, n_freed: int) 
         for hop in range(first, first + classes[slot].hops):
             left -= hops[hop].link == link
         leave_aggregate(state, slot)
+        more = 0.0
         if classes[link].flows > 0:
-            settle(classes, link, classes[link].before if rates[link].free == FROZEN else rates[link].rate, time)
             join_aggregate(state, slot, link)
-            if now[0].laned:  # what its lane wants of the link that held it back is now known
-                for hop in range(first, first + classes[slot].hops):
-                    state.seeds[now[0].seeds] = hops[hop].link
-                    now[0].seeds += 1
-            continue
-        classes[slot].before = rates[aggregate].rate
-        enter_alone(state, slot)
-        rates[slot].free = FROZEN
-        rates[slot].rate = level
-        rates[slot].limit = link
-        state.freed[n_freed] = slot
-        n_freed += 1
-        n_frozen += 1
-    if classes[aggregate].flows == 0:
-        rates[aggregate].free = FROZEN
-        n_frozen += 1
-    return n_freed, n_frozen
+            more = (rates[link].rate - rate) * classes[slot].solved
+        else:
+            enter_alone(state, slot)
+            classes[slot].before = classes[aggregate].before
+            rates[slot].free = FREE
+            rates[slot].rate = rate
+            rates[slot].limit = link
+            state.freed[n_freed] = slot
+            n_freed += 1
+        for hop in range(first, first + classes[slot].hops):
+            other = hops[hop].link
+            if other != link and not state.links[other].unsaturated:
+                n_heap = _shift(state, n_heap, other, hops[hop].use * more)
+    return n_heap, n_freed
 
 
 @inlined
-def _freeze(state: State, link: int, level: float, n_freed: int) -> tuple[int, int]:
-    """Give every free class on a resource its rate, and every aggregate; return as `_take_over`."""
-    now, links, members, rates = state.now, state.links, state.members, state.rates
-    n_aggregates = now[0].aggregates
-    n_frozen = 0
-    n_alone = 0
-    at = 0
-    while at < links[link].count:
-        here = links[link].first + at
-        slot = members[here].slot
-        if rates[slot].free == FREE:
-            if slot < n_aggregates and slot != link:
-                n_freed, n_new = _take_over(state, link, level, members[here].hop, n_freed)
-                n_frozen += n_new
-                n_alone += n_new
-                continue  # its share has gone, and another member is here
-            rates[slot].free = FROZEN
-            rates[slot].rate = level
-            rates[slot].limit = link
-            n_frozen += 1
-            n_alone += slot != link  # the aggregate of the link has gathered its classes
-        at += 1
+def _note_gathering(state: State, link: int, n_alone: int) -> None:
+    """Note that the classes alone that a link holds back are to be an aggregate, or to join that of the link."""
+    now, n_aggregates = state.now, len(state.aggregates)
     is_aggregate = n_alone >= now[0].aggregate_from or (
         n_alone > 0 and now[0].aggregated > 0 and state.classes[link].flows > 0
     )
     if n_aggregates > 0 and is_aggregate and now[0].gathering < n_aggregates:
         state.gathering[now[0].gathering] = link
         now[0].gathering += 1
-    return n_freed, n_frozen
 
 
 @inlined
-def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
+def _look(state: State, n_heap: int, link: int, key: float, n_freed: int, tie: float) -> tuple[int, int]:
+    """Compute the level of a link, and give it to its own units; return as `_take_over`."""
+    now, links, members, rates = state.now, state.links, state.members, state.rates
+    capacity = links[link].capacity
+    while True:
+        left = capacity
+        own = 0.0
+        most = -1.0
+        fastest, place = np.int64(-1), np.int64(-1)
+        n_alone = 0
+        first = links[link].first
+        last = first + links[link].count
+        for at in range(first, last):
+            slot = members[at].slot
+            rate = rates[slot].rate
+            if rates[slot].limit == link:
+                own += members[at].weight
+                n_alone += slot >= now[0].aggregates
+            else:
+                left -= members[at].weight * rate
+                if rate > most:
+                    most = rate
+                    fastest, place = np.int64(slot), np.int64(at)
+        if own == 0.0 and left >= -tie * capacity:
+            links[link].load = capacity - left
+            links[link].limits = False
+            links[link].stamp = WEIGHED
+            return n_heap, n_freed
+        level = left / own if own > 0.0 else -1.0
+        if most <= level * (1.0 + tie):
+            break
+        if fastest < now[0].aggregates:
+            n_heap, n_freed = _take_over(state, n_heap, link, members[place].hop, n_freed)
+        else:
+            n_freed = free(state, fastest, n_freed)
+            rates[fastest].limit = link
+    if n_heap > 0 and level > key and level > state.heap[0].key:  # links of lower level come first
+        return _push(state.heap, n_heap, level, link), n_freed
+    links[link].load = capacity
+    links[link].limits = True
+    links[link].stamp = WEIGHED
+    state.levels[link] = level
+    for at in range(first, last):
+        slot = members[at].slot
+        if rates[slot].limit == link and abs(level - rates[slot].rate) > tie * rates[slot].rate:
+            n_freed = free(state, slot, n_freed)
+            n_heap = _change(state, n_heap, link, slot, level)
+    _note_gathering(state, link, n_alone)
+    return n_heap, n_freed
+
+
+@inlined
+def solve(state: State, n_freed: int, first_seed: int) -> int:
     """Make the rates max-min fair again.
 
     Parameters
@@ -287,96 +317,25 @@ def solve(state: State, n_freed: int, first_seed: int, stamp: int) -> int:
         The first so many of ``freed`` are units that are new or have another number of flows, already marked `FREE`;
         more are added. ``seeds`` has, from `first_seed` on, the resources that these, and the classes that have gone,
         cross, and those whose capacity has changed; those that are unsaturated no longer are added.
-    stamp
-        A number that no solve before has had.
 
     Returns
     -------
     int
-        Length of ``freed`` now: the units that were solved, left marked, with their old rate in ``before``.
+        Length of ``freed`` now: the units whose rate may be another, left marked, with their old rate in ``before``.
     """
-    now, links, members, rates, classes = state.now, state.links, state.members, state.rates, state.classes
-    heap, freed, seeds, n_aggregates = state.heap, state.freed, state.seeds, len(state.aggregates)
+    heap, freed, seeds, n_links = state.heap, state.freed, state.seeds, len(state.links)
     n_heap = np.int64(0)
-    n_watched = np.int64(0)
-    n_frozen = np.int64(0)
+    for at in range(first_seed, state.now[0].seeds):
+        if state.links[seeds[at]].stamp != QUEUED:
+            _weigh(state, seeds[at])
+            n_heap = _queue(state, n_heap, seeds[at])
     for at in range(n_freed):
-        if freed[at] < n_aggregates:
-            if classes[freed[at]].flows == 0:
-                rates[freed[at]].free = FROZEN
-                n_frozen += 1
-            else:
-                n_heap, n_new = _release_aggregate(state, n_heap, stamp, freed[at])
-                n_watched += n_new
-    at_seed = np.int64(first_seed)
-    while True:
-        while at_seed < now[0].seeds:
-            link = seeds[at_seed]
-            at_seed += 1
-            if links[link].stamp != stamp:
-                links[link].stamp = stamp
-                n_heap = _look(state, n_heap, link)
-                n_watched += links[link].watched
-        if n_heap == 0 or (n_frozen >= n_freed and n_watched == 0):
-            return n_freed
+        if state.rates[freed[at]].limit < 0:
+            n_heap = _place(state, n_heap, freed[at])
+    n_looks = 0
+    while n_heap > 0:
         key, link = heap[0].key, heap[0].link
         n_heap = _pop(heap, n_heap)
-        if link < 0:
-            aggregate = -1 - link
-            if rates[aggregate].free == FREE and key == state.aggregates[aggregate].rate_cap:
-                raise_rate_cap(state, aggregate)
-                if state.aggregates[aggregate].rate_cap < np.inf:
-                    n_heap = _push(heap, n_heap, state.aggregates[aggregate].rate_cap, link)
-            continue
-        if key != links[link].key:
-            continue  # a lower entry has replaced this one
-        level, own, left = _weigh(links, members, rates, link)
-        if links[link].watched and own == np.inf and left >= -TIE * links[link].capacity:
-            links[link].watched = False
-            n_watched -= 1
-        key_now = min(level, own)
-        links[link].key = key_now
-        if key_now == np.inf:
-            continue
-        if n_heap > 0 and key_now > key and key_now > heap[0].key * (1.0 + TIE * (key < 0.0)):
-            n_heap = _push(heap, n_heap, key_now, link)  # it has risen since it was pushed
-            continue
-        n_before = n_freed
-        fills = level <= own * (1.0 + TIE)
-        links[link].key = 0.0 if fills else np.inf
-        if fills or level < np.inf or left > links[link].capacity * TIE:
-            for at in range(links[link].first, links[link].first + links[link].count):
-                slot = members[at].slot
-                if rates[slot].free != SETTLED:
-                    continue
-                # A faster class must give way to a resource that fills; one that a resource held back can rise.
-                if (rates[slot].rate > level * (1.0 + TIE)) if fills else (rates[slot].limit == link):
-                    freed[n_freed] = slot
-                    n_freed += 1
-                    classes[slot].before = rates[slot].rate
-                    classes[slot].alone = np.inf
-                    rates[slot].free = FREE
-                    if slot < n_aggregates:
-                        n_heap, n_new = _release_aggregate(state, n_heap, stamp, slot)
-                    else:
-                        n_heap, n_new = _release_class(state, n_heap, stamp, slot)
-                    n_watched += n_new
-        if n_freed > n_before:
-            if fills:  # it fills later, at a level between this one and the rates of those that give way
-                links[link].key = level
-                n_heap = _push(heap, n_heap, level, link)
-            continue
-        if fills:
-            tied = _tied(state, link, level) if now[0].aggregated > 0 and key >= 0.0 else np.int64(-1)
-            if tied >= 0:
-                links[link].key = level
-                n_heap = _push(heap, n_heap, level, link)
-                links[tied].key = -1.0
-                n_heap = _push(heap, n_heap, -1.0, tied)
-                continue
-            n_freed, n_new = _freeze(state, link, level, n_freed)
-            n_frozen += n_new
-        links[link].key = np.inf
-        if links[link].watched:
-            links[link].watched = False
-            n_watched -= 1
+        n_looks += 1
+        n_heap, n_freed = _look(state, n_heap, link, key, n_freed, TIE * (1.0 + n_looks // n_links))
+    return n_freed

@@ -29,7 +29,6 @@ NOW = np.dtype(
         ("shift", "i8"),  # a class has room for ``1 << shift`` hops
         ("stamp", "i8"),  # counts calls of the solvers
         ("events", "i8"),  # instants played
-        ("solves", "i8"),  # instants at which rates were solved
         ("done", "i8"),  # flows in ``done``
         ("spare", "i8"),  # slots in ``spare``
         ("stale", "i8"),  # blocks in ``stale``
@@ -57,9 +56,9 @@ RESOURCE = np.dtype(
         ("first", "i4"),  # room of the resource in ``members``
         ("room", "i4"),  # places in it
         ("count", "i4"),  # classes that cross the resource now: the first so many places
-        ("watched", "i4"),  # in a solve: whether settled classes name it as their bottleneck, or are too much for it
-        ("stamp", "i8"),  # the last solve that looked at it
-        ("key", "f8"),  # in a solve: no level at which it must be looked at next is lower; its entry in the heap
+        ("limits", "i4"),  # whether units may name it as their bottleneck
+        ("stamp", "i8"),  # whether `load`, `limits` and its level are known: `WEIGHED` or `QUEUED`
+        ("load", "f8"),  # bytes a second
         ("times", "i8"),  # on lane 0: the last time that the parts of the lanes were computed
         ("laned", "i4"),  # whether lanes share it by weight: channels are, what hosts have inside is not
         (
@@ -71,6 +70,9 @@ RESOURCE = np.dtype(
 )
 """A resource; with L lanes, lane l of resource r is number ``r * L + l``."""
 
+WEIGHED, QUEUED = 1, 2
+"""`stamp` of a link: its load and level are known; it is also in the heap of a solve."""
+
 MEMBER = np.dtype([("weight", "f8"), ("slot", "i4"), ("hop", "i4")])
 """A class or aggregate on a resource; the weight is its number of flows times their use. `hop` of an aggregate is its
 share."""
@@ -80,14 +82,13 @@ ROUTE = np.dtype([("latency", "f8"), ("first", "i8"), ("hops", "i4"), ("slot", "
 
 RATE = np.dtype([("rate", "f8"), ("limit", "i4"), ("free", "i4")])
 """What a solve reads of a class: bytes a second of each of its flows; its bottleneck, the full resource on which no
-flow is faster; and whether it is being solved (`maxmin.SETTLED`, `FREE` or `FROZEN`)."""
+flow is faster; and whether it is being solved (`aggregates.SETTLED`, `maxmin.FREE`)."""
 
 CLASS = np.dtype(
     [
         ("flows", "i4"),  # flows moving now
         ("solved", "i4"),  # flows that moved when the rate was solved
         ("before", "f8"),  # rate before the solve that goes on
-        ("alone", "f8"),  # in a solve: least level of the resources that no other class crosses
         ("served", "f8"),  # bytes that a flow present since the class began has moved until ``since``
         ("since", "f8"),  # seconds
         ("drawn", "f8"),  # seconds until which the timeline has the load
@@ -146,7 +147,7 @@ MOVE = np.dtype([("due", "f8"), ("left", "i4"), ("right", "i4")])
 of the class)."""
 
 ENTRY = np.dtype([("key", "f8"), ("link", "i8")])
-"""An entry of the heap of a solve: a link, or -1 less an aggregate for its rate cap."""
+"""An entry of the heap of a solve."""
 
 
 class State(NamedTuple):
@@ -223,6 +224,8 @@ class State(NamedTuple):
     timer: NDArray[np.int32]
     """(F,) heap of flows that were scheduled out of order."""
 
+    levels: NDArray[np.float64]
+    """(R * L,) rate of the units that a weighed link holds back."""
     heap: Records
     """`ENTRY`: heap of a solve."""
     freed: NDArray[np.int32]
@@ -271,7 +274,7 @@ KEPT = (
     *("links", "routes", "route_link", "route_use", "rates", "classes", "aggregates", "class_heap"),
     *("shares", "flow_route", "size", "earliest"),
     *("delay", "waits", "next_flow", "begin", "end", "limit", "moves", "connection", "connections"),
-    *("ends", "blocks", "tops", "roots", "stale", "is_stale", "timer", "bins"),
+    *("ends", "blocks", "tops", "roots", "stale", "is_stale", "timer", "bins", "levels"),
 )
 """Arrays that are the beginning of those of a larger state."""
 
@@ -373,7 +376,8 @@ def allocate(
         is_stale=np.zeros(k // BLOCK, np.bool_),
         queue=np.zeros(n_flows, np.int32),
         timer=np.zeros(n_flows, np.int32),
-        heap=np.zeros(n_links + 2 * n_aggregates + (3 if n_aggregates else 1) * n_hops, ENTRY),
+        levels=np.zeros(n_links),
+        heap=np.zeros(n_links, ENTRY),
         freed=np.zeros(k, np.int32),
         seeds=np.zeros(2 * n_links + 2 * n_hops, np.int32),
         gathering=np.zeros(n_aggregates, np.int32),

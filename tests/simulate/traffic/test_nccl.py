@@ -13,6 +13,7 @@ from simulate.engines.outcome import Outcome
 from simulate.traffic.collectives.trees import depths, tree_allreduce
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate
+from simulate.traffic.latency import PUBLISHED
 from simulate.traffic.nccl import TunedCollective, nccl_collective, nccl_send, nccl_trees
 from simulate.traffic.network import Network
 from simulate.traffic.node import Servers
@@ -160,7 +161,7 @@ def test_messages_take_no_latency_beside_the_tuners() -> None:
     assert play(network, found.flows).makespan_s == pytest.approx(found.choice.time_s, rel=1e-6)
     assert any(caveat.startswith("NCCL's tuner: ") for caveat in network.caveats)
     plain = Network.of(routing.route(servers.fabric), devices=servers.devices, hop_latency_s=0)
-    assert play(plain, found.flows).makespan_s == pytest.approx(found.choice.time_s + 5e-6, rel=1e-5)
+    assert play(plain, found.flows).makespan_s == pytest.approx(found.choice.time_s + PUBLISHED.gpu_s, rel=1e-5)
     assert not any(caveat.startswith("NCCL's tuner: ") for caveat in plain.caveats)
 
 

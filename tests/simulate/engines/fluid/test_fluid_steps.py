@@ -179,6 +179,15 @@ def test_goes_on_from_a_snapshot_to_the_last_bit(network: Network) -> None:
         assert play(stop) == whole
 
 
+def test_nothing_is_forgotten_when_arrays_grow(network: Network) -> None:
+    flows = some_flows(network, 700, 11, ties=False)
+    net = Fluid(network, aggregate_from=0)
+    net.begin_all(Flows.of(flows.src[:100], flows.dst[:100], flows.size_bytes[:100]))
+    net.advance()
+    net.begin_all(Flows.of(flows.src[100:], flows.dst[100:], flows.size_bytes[100:], start_s=1.0))
+    audit(net)
+
+
 def test_refuses_a_snapshot_of_another_network(network: Network) -> None:
     arrays = Fluid(network, aggregate_from=0).snapshot()
     with pytest.raises(HeddleError, match="other rates"):
@@ -205,6 +214,7 @@ def test_the_audit_sees_one_changed_number(network: Network) -> None:
         (net._state.hops, "link", first),
         (net._state.hops, "place", first),
         (net._state.members, "slot", member),
+        (net._state.links, "load", int(np.argmax(net._state.links["load"]))),
         (net._state.classes, "first", slot),
         (net._state.classes, "flows", slot),
         (net._state.routes, "slot", int(net._state.classes["route"][slot])),
