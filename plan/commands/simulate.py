@@ -185,13 +185,13 @@ def show_simulation(played: Simulated) -> None:
     )
     stood = (outcome.congestion.table, played.saturation.table) if outcome.congestion and played.saturation else ()
     inside = (outcome.inside,) if outcome.network.devices.names else ()
-    for table in (*first, simulation.table, simulation.flow_table, links, *stood, *inside):
+    for table in (*first, simulation.table, simulation.place_table, simulation.flow_table, links, *stood, *inside):
         show_table(table)
     print_text(
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
         "hottest: that of the fullest link; as hot: links equally loaded; peak: the fullest moment of any link"
     )
-    for caveat in outcome.caveats:
+    for caveat in simulation.caveats:
         print_text(caveat)
     if len(outcome.link_classes) > SHOWN_CLASSES:
         print_text(f"{len(outcome.link_classes) - SHOWN_CLASSES} cooler classes of links are not shown")
