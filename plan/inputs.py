@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -218,8 +219,8 @@ class Hashing:
 
     @property
     def applies(self) -> bool:
-        """Whether it asks for hashes on InfiniBand too."""
-        return self != Hashing()
+        """Whether it asks for hashes on InfiniBand too; what is down does not."""
+        return replace(self, down=()) != Hashing()
 
 
 def files_of_folder(path: Path, subnet: str | None) -> RoutingFiles:
@@ -296,6 +297,14 @@ def read_paths_argument(
     import routing
 
     if not hashing.applies and (path.suffix not in SPEC_SUFFIXES or subnets_of(path)):
+        if hashing.down:
+            parts = " ".join(f"--down {shlex.quote(part)}" for part in hashing.down)
+            files = f"{path} --tables {given.tables}" if given.tables else path
+            raise HeddleError(
+                f"{path}: found --down beside forwarding tables, which lead into what is down; expected repaired "
+                f"tables: `plan repair {files} {parts} -o REPAIRED`, then the same command on REPAIRED without --down. "
+                "Hashes instead of tables: --ecmp 1"
+            )
         return read_routed_argument(path, given, step)
     for file in (given.tables, given.lanes, given.policy):
         if file is not None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from contextlib import chdir
@@ -614,6 +615,23 @@ def test_adaptive_routing_stands_beside_static_tables_whole_and_with_a_link_down
     assert [row["paths"] for row in found["adaptive"]["rows"]][:2] == ["static", "adaptive, split evenly"]
     assert found["adaptive"]["rows"][0]["time_s"] == pytest.approx(found["makespan_s"])
     assert "expected fluid flows on tables" in refused(capsys, LAB, *words, "--ecmp", "4")
+
+
+@pytest.mark.parametrize("kind", ["spec", "folder", "dump"])
+def test_tables_beside_what_is_down_are_refused_with_the_commands_that_answer(
+    kind: str, lab: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    """Hashes took the place of the proven tables without a word: the next hops of a leaf and of an answer differed."""
+    dump, tables = lab / "fabric.ibnetdiscover", ("--tables", lab / "opensm" / "lfts")
+    words = {"spec": (LAB,), "folder": (lab,), "dump": (dump, *tables)}[kind]
+    said = " ".join(refused(capsys, *words, "-w", "allreduce", "--down", "spine0", "--down", "leaf0:22").split())
+    repair = re.search(r"`plan (repair [^`]+) -o REPAIRED`", said)
+    assert repair is not None and repair[1].endswith("--down spine0 --down leaf0:22")
+    assert run([*shlex.split(repair[1]), "-o", str(tmp_path / "repaired")]) == 0
+    found = simulate(capsys, tmp_path / "repaired", "-w", "allreduce")
+    assert not found["fabric"]["engine"].startswith("ECMP")
+    hashed = simulate(capsys, *words[:1], "-w", "allreduce", "--down", "spine0", "--ecmp", "1", "--draws", "1")
+    assert hashed["fabric"]["engine"].startswith("ECMP")
 
 
 @pytest.mark.slow
