@@ -177,6 +177,8 @@ class Questions:
     """Links, whose pairs are listed."""
     without: tuple[str, ...] = ()
     """Switches and links that fail, each alone."""
+    together: bool = False
+    """Whether they fail at once instead."""
     groups: bool = False
     """Whether to prove groups of ports around the tables, as adaptive routing could use them."""
 
