@@ -11,12 +11,12 @@ from simulate.workload.place import RunningJob, Workload
 from simulate.workload.spec import GpuCollectiveJob, GpuJob
 from topo.errors import plural
 
-NAMED = 3
+SHOWN_JOBS = 3
 """Jobs that a caveat names."""
 SERVER = "pcie-a100"
 
 
-class Measured(NamedTuple):
+class Deviation(NamedTuple):
     """How far bandwidths computed from data sheets are from published ones: 186 MiB, Fig. 7 of arXiv 2408.14158v2."""
 
     system: str
@@ -34,10 +34,10 @@ class Measured(NamedTuple):
 
 
 MEASURED = (
-    Measured("HFReduce", (16, 1440), (15.1, 44.5)),
-    Measured("HFReduce with NVLink", (16, 1024), (-4.6, 41.3)),
-    Measured("NCCL", (16, 512), (-13.8, 27.6)),
-    Measured("NCCL", (1024, 1440), (141.2, 144.1)),
+    Deviation("HFReduce", (16, 1440), (15.1, 44.5)),
+    Deviation("HFReduce with NVLink", (16, 1024), (-4.6, 41.3)),
+    Deviation("NCCL", (16, 512), (-13.8, 27.6)),
+    Deviation("NCCL", (1024, 1440), (141.2, 144.1)),
 )
 """On servers of that model: the tables of docs/validation/fire-flyer.md."""
 
@@ -49,8 +49,8 @@ def caveats_of_jobs(workload: Workload, outcome: Outcome) -> tuple[str, ...]:
         for said in (_left_out(job), "" if workload.acts else _limit(job, workload.span(number), outcome), _error(job)):
             jobs.setdefault(said, []).append(job.spec.name)
     jobs.pop("", None)
-    named = {said: ", ".join(names[:NAMED]) for said, names in jobs.items()}
-    more = {said: f" and {len(names) - NAMED:,} more" for said, names in jobs.items() if len(names) > NAMED}
+    named = {said: ", ".join(names[:SHOWN_JOBS]) for said, names in jobs.items()}
+    more = {said: f" and {len(names) - SHOWN_JOBS:,} more" for said, names in jobs.items() if len(names) > SHOWN_JOBS}
     return tuple(f"{said} [{names}{more.get(said, '')}]" for said, names in named.items())
 
 
