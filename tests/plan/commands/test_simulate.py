@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import topo
 from helpers import twins
 from helpers.strategies import nightly, slow_but
 from plan.cli import run
@@ -23,6 +24,7 @@ from plan.inputs import find_preset, read_fabric_argument, read_routed_argument
 from routing.engines.base import ENGINES
 from routing.opensm.lfts import format_lfts
 from simulate.traffic.collectives import algorithms
+from simulate.workload.read import read_workload
 from topo.catalog.load import config_root
 
 LAB, FIRE_FLYER = config_root() / "lab-20.yaml", config_root() / "fire-flyer-2.yaml"
@@ -505,6 +507,20 @@ def test_the_manual_names_every_preset(repository: Path) -> None:
     }
     named -= {"--trace FILE", "--goal FILE"}
     assert named == {path.stem for path in (config_root() / "workloads").glob("*.yaml")}
+
+
+@pytest.mark.slow
+def test_the_manual_says_how_many_servers_each_preset_takes(repository: Path) -> None:
+    manual = (repository / "docs" / "simulate.md").read_text(encoding="utf-8")
+    fabric = topo.preset("fire-flyer-2").fabric
+    host = fabric.host[fabric.end_node]
+    for path in sorted((config_root() / "workloads").glob("*.yaml")):
+        (said,) = re.findall(rf"^\| `{path.stem}` \| (all|its own|[\d,]+) \|", manual, re.MULTILINE)
+        if said != "its own" and "ranks" in path.read_text():
+            jobs = read_workload(path, fabric).jobs
+            assert len(np.unique(np.concatenate([host[job.ends] for job in jobs]))) == int(said.replace(",", "")), path
+        else:
+            assert said == ("its own" if "file:" in path.read_text() else "all"), path
 
 
 def test_names_in_a_dump_are_only_text(lab: Path, tmp_path: Path, capsys: Captured) -> None:
