@@ -61,9 +61,12 @@ def _left_out(job: RunningJob) -> str:
 
 
 def _limit(job: RunningJob, span: slice, outcome: Outcome) -> str:
-    """Return what holds a job back for the longest time, where no link of the network is on its critical path."""
+    """Return what holds a job back for the longest time, where no link of the network is on its critical path.
+
+    Packets are left out, of which the engine does not know what held each back from first to last.
+    """
     n_links = outcome.network.fabric.n_ports
-    path = critical_segments(outcome, span) if job.servers else []
+    path = critical_segments(outcome, span) if job.servers and outcome.congestion is None else []
     if not path or any(0 <= segment.resource < n_links for segment in path):
         return ""
     what = next(iter(time_by_kind(path)))

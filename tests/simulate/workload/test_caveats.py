@@ -138,4 +138,5 @@ def test_caveats_of_jobs_are_in_every_form_of_the_result() -> None:
     assert {"measured", "not the network"} <= {*simulation.keywords}
     assert simulation.to_dict()["caveats"] == list(simulation.caveats) == simulation.caveat_table.to_dict()["caveat"]
     assert "measured" in repr(simulation)
+    assert not of(play(Network.of(route(TREE, "dfsssp")), simulation.workload, engine="packets"), "not the network")
     assert all(keyword in unescape(simulation._repr_html_()) for keyword in simulation.keywords)
