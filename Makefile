@@ -69,6 +69,9 @@ ledger: .venv/installed-dev ## print how near predicted times of collectives are
 notebooks: .venv/installed-dev ## execute every notebook and render it into docs/notebooks
 	$(BIN)/python scripts/render_notebooks.py
 
+reference: .venv/installed-dev ## write the pages of keys and columns, docs/reference, out of the code
+	$(BIN)/python scripts/write_reference.py
+
 docs: .venv/installed-dev ## build the manual into out/docs; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs
 	@echo "The manual is in out/docs/index.html."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -196,6 +197,8 @@ class Questions:
     """Links, whose pairs are listed."""
     without: tuple[str, ...] = ()
     """Switches and links that fail, each alone."""
+    together: bool = False
+    """Whether they fail at once instead."""
     groups: bool = False
     """Whether to prove groups of ports around the tables, as adaptive routing could use them."""
 
@@ -238,8 +241,8 @@ class Hashing:
 
     @property
     def applies(self) -> bool:
-        """Whether it asks for hashes on InfiniBand too."""
-        return self != Hashing()
+        """Whether it asks for hashes on InfiniBand too; what is down does not."""
+        return replace(self, down=()) != Hashing()
 
 
 def files_of_folder(path: Path, subnet: str | None) -> RoutingFiles:
@@ -316,16 +319,18 @@ def read_paths_argument(
     import routing
 
     if not hashing.applies and (path.suffix not in SPEC_SUFFIXES or subnets_of(path)):
+        if hashing.down:
+            parts = " ".join(f"--down {shlex.quote(part)}" for part in hashing.down)
+            files = f"{path} --tables {given.tables}" if given.tables else path
+            raise HeddleError(
+                f"{path}: found --down beside forwarding tables, which lead into what is down; expected repaired "
+                f"tables: `plan repair {files} {parts} -o REPAIRED`, then the same command on REPAIRED without --down. "
+                "Hashes instead of tables: --ecmp 1"
+            )
         return read_routed_argument(path, given, step)
     for file in (given.tables, given.lanes, given.policy):
         if file is not None:
             raise HeddleError(f"{file}: found a file for forwarding tables; expected none where switches hash")
-    if hashing == Hashing(down=hashing.down) and subnets_of(path):
-        part = f"--down {hashing.down[0]}"
-        raise HeddleError(
-            f"{path}: found {part} beside forwarding tables, which a failure changes; expected hashes (--ecmp 1), or "
-            f"tables of what is left: plan repair {path} {part} -o REPAIRED, and simulate that"
-        )
     step("reading the fabric")
     if path.suffix in SPEC_SUFFIXES:
         cluster = read_cluster(path)

@@ -16,7 +16,7 @@ from plan.pipeline import STUDY, Plan, Progress, run_passes, silent
 from routing import Routed
 from routing.opensm import read_lfts
 from routing.repairs import Repair, Updates
-from topo import Column, Finding, HeddleError, Missing, Shown, Table, find_missing, plural
+from topo import Column, Fabric, Finding, HeddleError, Missing, Shown, Table, find_missing, plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ def repair(
     plan = Plan(left.name, None, (left,), source, routed=(chosen.after,), refusals=left_without_paths(missing))
     plan = run_passes(plan, STUDY, step)
     step("measuring")
-    worth = compare_tables({"as loaded": replace(holding, fabric=left)} | states, plan)
+    worth = compare_tables({"as loaded": replace(holding, fabric=left)} | states, plan, whole.fabric)
     repaired = Repaired(plan, chosen, updates, worth, routing.prove(whole).max_load, notes)
     if output is not None:
         from plan.export.registry import OF_ROUTE, plan_files  # pages, which most repairs do without
@@ -177,15 +177,16 @@ def left_without_paths(missing: Missing | None) -> tuple[Finding, ...]:
     )  # fmt: skip
 
 
-def compare_tables(states: Mapping[str, Routed], plan: Plan) -> Table:
+def compare_tables(states: Mapping[str, Routed], plan: Plan, whole: Fabric) -> Table:
     """Return what named tables are worth side by side; what changes is counted from the first.
 
-    ``plan`` is that of the last, whose tables are proven and measured there.
+    ``plan`` is that of the last, whose tables are proven there. All have the same random halves, those of the ``whole``
+    fabric.
     """
     *others, _ = states.values()
     proofs = [*(routing.prove(one) for one in others), *plan.proofs]
-    qualities = [routing.measure(one, proof=proof) for one, proof in zip(others, proofs, strict=False)]
-    qualities += plan.qualities
+    pairs = zip(states.values(), proofs, strict=True)
+    qualities = [routing.measure(one, proof=proof, along=whole) for one, proof in pairs]
     first = others[0].tables.lft
     return Table(
         "what is left",

@@ -186,7 +186,7 @@ def simulate(
         check_parquet()
     path = Path(flows) if flows is not None else find_preset("workloads", workload or "", "--workload")
     hashing = hashing or Hashing()
-    if adaptive and (replace(hashing, down=()).applies or engine != "fluid"):
+    if adaptive and (hashing.applies or engine != "fluid"):
         raise HeddleError(f"{source}: found hashes or packets beside adaptive; expected fluid flows on tables")
     routed = (read_routed_argument(source, given, step) if adaptive else
               read_paths_argument(source, given, hashing, step))  # fmt: skip

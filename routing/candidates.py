@@ -31,7 +31,7 @@ class Candidate:
     fullest: float | None = 0.0
     """Pairs of hosts over the fullest link, counted by its rate: twice on a link of half the rate. None, as in what
     follows, where nobody knows."""
-    bisection: float | None = 0.0
+    halves: float | None = 0.0
     """Rate of a flow from one random half of the hosts to the other, mean, as a share of the hosts' links."""
     shifts: float | None = 0.0
     """The same in shifts among the hosts of one role, in the mean over all hosts."""
@@ -81,7 +81,7 @@ class Figure(NamedTuple):
 
 FIGURES = (
     Figure("fullest link", "fullest", -1, ",.0f"),
-    Figure("bisection", "bisection", 1, ".3f"),
+    Figure("halves", "halves", 1, ".3f"),
     Figure("shifts", "shifts", 1, ".3f"),
     Figure("jobs", "jobs", 1, ".3f"),
     Figure("slowest job", "slowest_job", 1, ".3f"),

@@ -1,7 +1,6 @@
 """The manual builds without a warning, and its reference has everything that the code has."""
 
 import html
-import json
 import re
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import routing
 import simulate
 import topo
 from plan.cli import COMMANDS
-from plan.commands.spec import KINDS
 from plan.export.registry import EXPORTS
 
 pytestmark = pytest.mark.slow
@@ -54,23 +52,6 @@ def test_every_command_and_every_file_has_its_entry(manual: Path) -> None:
     commands, outputs = (text_of(manual / "reference" / f"{page}.html") for page in ("commands", "outputs"))
     assert all(f"Usage: plan {name} " in commands for name in COMMANDS)
     assert all(export.purpose in outputs for export in EXPORTS.values())
-
-
-@pytest.mark.parametrize(
-    ("page", "kind"), [("spec", "cluster"), *((kind, kind) for kind in KINDS if kind != "cluster")]
-)
-def test_every_key_has_its_row(manual: Path, page: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from plan.cli import run
-
-    assert run(["schema", kind]) == 0
-    schema = json.loads(capsys.readouterr().out)
-    keys = {key for part in (schema, *schema["$defs"].values()) for key in part.get("properties", {})}
-    rows = set(
-        re.findall(
-            r"<code[^>]*><span class=\"pre\">(\w+)</span></code>", (manual / "reference" / f"{page}.html").read_text()
-        )
-    )
-    assert keys <= rows
 
 
 def test_every_name_of_a_face_has_its_entry(manual: Path) -> None:

@@ -21,7 +21,6 @@ import costmodel
 from plan.inputs import read_routed_argument
 from routing.routed import Routed
 from simulate import play
-from simulate.traffic.collectives.trees import zone_trees
 from simulate.traffic.hfreduce import CHUNK_BYTES, HFReduce
 from simulate.traffic.nccl import nccl_collective
 from simulate.traffic.network import Network
@@ -141,9 +140,7 @@ def allreduce_s(unknowns: Unknowns, point: Point, seed: int) -> float:
         servers = machines.plain(ends)
         return play(network(servers), nccl_collective(servers, "allreduce", SIZE).flows).makespan_s
     reduce, servers = machines.hfreduce(ends, nvlink=point.system == "hfreduce-nvlink")
-    zone = cluster().fabric.zone[cluster().fabric.end_node[ends]]
-    trees = zone_trees(zone) if point.group == "across zones" else None
-    return play(network(servers), reduce.flows(servers, SIZE, trees)).makespan_s
+    return play(network(servers), reduce.flows(servers, SIZE)).makespan_s
 
 
 def bandwidths(unknowns: Unknowns, point: Point) -> list[float]:

@@ -1,11 +1,10 @@
-"""Directives that write pages of the reference out of the code: commands, keys of YAML, files, faces."""
+"""Directives that write pages of the reference out of the code: commands, files, faces."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import inspect
-import json
 import re
 import shutil
 import subprocess
@@ -13,14 +12,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
-from sphinx.pycode import ModuleAnalyzer
 
 
 class Written(Directive):
@@ -60,76 +57,6 @@ class Commands(Written):
             yield ""
 
 
-def spelled(schema: dict[str, Any], kind: str) -> str:
-    """Say what a key of a kind of YAML takes, in a few words."""
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return f"`{name} <{kind}-{name}_>`_"
-    if "const" in schema:
-        return f"``{schema['const']}``"
-    if "enum" in schema:
-        return ", ".join(f"``{value}``" for value in schema["enum"])
-    for key in ("anyOf", "oneOf"):
-        if key in schema:
-            return " or ".join(filter(None, (spelled(one, kind) for one in schema[key])))
-    type_ = schema.get("type")
-    if type_ == "array":
-        return f"list of {spelled(schema['items'], kind)}" if "items" in schema else "list"
-    if type_ == "object":
-        inner = next(iter(schema.get("patternProperties", {}).values()), schema.get("additionalProperties"))
-        return f"mapping of names to {spelled(inner, kind)}" if isinstance(inner, dict) else "mapping"
-    if type_ == "null":
-        return ""
-    words = {"integer": "number", "number": "number", "boolean": "true or false", "string": "text"}.get(str(type_), "")
-    if examples := schema.get("examples"):
-        words = f"text such as ``{examples[0]}``"
-    least = schema.get("minimum", schema.get("exclusiveMinimum"))
-    most = schema.get("maximum", schema.get("exclusiveMaximum"))
-    if least is not None and most is not None:
-        words += f" from {least:,} to {most:,}"
-    elif least is not None:
-        words += f" of {least:,} or more"
-    return words
-
-
-class Keys(Written):
-    """Every key of a kind of YAML, out of its JSON Schema."""
-
-    required_arguments = 1
-
-    def lines(self) -> Iterator[str]:
-        """Yield the text."""
-        from plan.commands.spec import schema_of
-
-        (kind,) = self.arguments
-        schema = schema_of(kind)
-        parts = {kind: schema, **schema.get("$defs", {})}
-        for name, part in parts.items():
-            if "properties" not in part:
-                continue
-            yield from (
-                f".. _{self.arguments[0]}-{name}:",
-                "",
-                f".. rubric:: {name}",
-                "",
-                part.get("description", ""),
-                "",
-            )
-            yield from (".. list-table::", "   :header-rows: 1", "   :widths: 18 30 12 40", "")
-            yield from ("   * - key", "     - value", "     - default", "     - meaning")
-            for key, one in part["properties"].items():
-                default = "required" if key in part.get("required", ()) else json.dumps(one.get("default"))
-                shown = "" if default == "null" else default if default == "required" else f"``{default}``"
-                about = " ".join(one.get("description", "").split())
-                yield from (
-                    f"   * - ``{key}``",
-                    f"     - {spelled(one, kind)}",
-                    f"     - {shown}",
-                    f"     - {about}",
-                )
-            yield ""
-
-
 class Outputs(Written):
     """Every file of an output folder, and what it is for."""
 
@@ -148,32 +75,6 @@ class Outputs(Written):
             listed = ", ".join(f"``{file}``" for file in files.split(", "))
             yield from (f"   * - {listed}", f"     - {name and f'``{name}``'}", f"     - {purpose}")
         yield ""
-
-
-class CatalogColumns(Written):
-    """Every column of the tables of a catalog, out of the fields of its models."""
-
-    def lines(self) -> Iterator[str]:
-        """Yield the text."""
-        from dataclasses import fields
-
-        from topo.catalog import models
-
-        told = ModuleAnalyzer.for_module(models.__name__).find_attr_docs()
-        tables = {"switches": models.SwitchModel, "nodes": models.NodeModel, "hcas": models.HcaModel,
-                  "cables": models.CableModel}  # fmt: skip
-        for table, model in tables.items():
-            yield from (f".. rubric:: {table}.csv", "", f"{(model.__doc__ or '').splitlines()[0]}", "")
-            yield from (".. list-table::", "   :header-rows: 1", "   :widths: 30 70", "")
-            yield from ("   * - column", "     - meaning")
-            yield from ("   * - ``model``", "     - Its name, as a spec has it.")
-            for one in fields(model):
-                if one.name in ("name", "sources"):
-                    continue
-                words = next((told[base.__name__, one.name] for base in model.__mro__
-                              if (base.__name__, one.name) in told), [])  # fmt: skip
-                yield from (f"   * - ``{one.name}``", f"     - {' '.join(' '.join(words).split())}")
-            yield ""
 
 
 class Face(Written):
@@ -266,9 +167,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Add the directives."""
     given = {
         "commands": Commands,
-        "keys": Keys,
         "outputs": Outputs,
-        "catalog-columns": CatalogColumns,
         "face": Face,
         "picture": Picture,
         "chart": Chart,

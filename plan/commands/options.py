@@ -153,7 +153,11 @@ hash_options = bundle(
         show_default=True,
         help="Hashes: adapter ports of a server, one after another, that are one port (dual ToR).",
     ),
-    click.option("--down", multiple=True, help="Hashes: a plane, switch or link that does not work; repeatable."),
+    click.option(
+        "--down",
+        multiple=True,
+        help="Hashes: a plane, switch or link that does not work; repeatable. Tables need `plan repair` first.",
+    ),
 )
 """The options that say how switches choose among next hops."""
 

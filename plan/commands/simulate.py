@@ -197,7 +197,7 @@ def show_simulation(played: Simulated) -> None:
     )
     stood = (outcome.congestion.table, played.saturation.table) if outcome.congestion and played.saturation else ()
     inside = (outcome.inside,) if outcome.network.devices.names else ()
-    for table in (*first, simulation.table, simulation.flow_table, links, *stood, *inside):
+    for table in (*first, simulation.table, simulation.place_table, simulation.flow_table, links, *stood, *inside):
         show_table(table)
     print_text(
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
@@ -208,7 +208,7 @@ def show_simulation(played: Simulated) -> None:
             "busbw is that of nccl-tests. Of an all-to-all it is a GPU's, and above the rate of its adapter where "
             "partners in its server take NVLink; of other collectives compare it with all adapters of a server"
         )
-    for caveat in outcome.caveats:
+    for caveat in simulation.caveats:
         print_text(caveat)
     if len(outcome.link_classes) > SHOWN_CLASSES:
         print_text(f"{len(outcome.link_classes) - SHOWN_CLASSES} cooler classes of links are not shown")

@@ -50,8 +50,9 @@ SHOWN_PAIRS = 20
         "--without",
         multiple=True,
         metavar="SWITCH|LINK",
-        help="Show the effect of a failure, at once and after rerouting.",
+        help="Show the effect of a failure, before and after rerouting; of several, each alone.",
     ),
+    click.option("--together", is_flag=True, help="All parts of --without fail at once."),
     click.option(
         "--groups",
         is_flag=True,
@@ -83,6 +84,8 @@ def verify(fabric: Path, lfts: Path | None, as_json: bool, **options: Any) -> No
         raise click.UsageError(f"LFTS is missing: name the tables of {fabric}; only a folder of a plan has its own")
     if options["policy"] is not None and options["lanes"] is None and lfts is not None:
         raise click.UsageError("--policy says the service level of each path; --lanes must say the lane of each level")
+    if options["asked"].together and len(options["asked"].without) < 2:
+        raise click.UsageError("--together says how several parts fail; give --without for each of them")
     with progress(quiet=as_json) as step:
         from plan import verification
 
@@ -145,6 +148,8 @@ def show_answers(answers: Answers) -> None:
         show_table(study.lost_table)
         _show_first(study.pair_table)
         print_text(f"of the {len(study.lost):,} lost pairs, {study.lost_for_good:,} stay disconnected")
+    if len(answers.without) > 1:
+        print_text("each of these parts fails alone; --together shows what is lost if all fail at once")
     if answers.groups:
         show_table(answers.groups.table)
     if answers.shares:

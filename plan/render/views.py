@@ -101,7 +101,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"load{name}",
             f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "
             f"(because {bounds.why}), {quality.balance:.2f} times the mean of those used; effective bisection "
-            f"{quality.ebb:.3f}{_error(quality, bounds)} in {quality.bisection.phases} random halves, of at "
+            f"{quality.ebb:.3f}{_error(quality, bounds)} in {quality.random_bisections.phases} random halves, of at "
             f"most {bounds.ebb:.3f} over all",
         )
         if multipath:
@@ -130,7 +130,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def _error(quality: Quality, bounds: Bounds) -> str:
     """Return two standard errors of the effective bisection; nothing where the bound, which has none, is shown."""
-    return f" ± {2 * quality.bisection.error:.3f}" if quality.ebb < bounds.ebb else ""
+    return f" ± {2 * quality.random_bisections.error:.3f}" if quality.ebb < bounds.ebb else ""
 
 
 def _racks(plan: Plan, layout: Layout) -> str:
@@ -342,9 +342,9 @@ def show_comparison(contenders: Sequence[Contender]) -> None:
     rows = contenders
     columns = {name: [row.to_dict().get(key) for row in rows] for name, key in {
         "missing": "missing", "loops": "credit_loops_on_one_lane", "lanes": "lanes", "switches": "max_hops",
-        "max load": "max_load", "balance": "balance", "bisection": "ebb", "random": "permutation",
+        "max load": "max_load", "balance": "balance", "effective bisection": "ebb", "random": "permutation",
         "shift": "shift_worst", "s": "seconds"}.items()}  # fmt: skip
-    digits = {"balance": ".2f", "bisection": ".3f", "random": ".3f", "s": ".2f"}
+    digits = {"balance": ".2f", "effective bisection": ".3f", "random": ".3f", "s": ".2f"}
     table = Table(
         "beside the engines of OpenSM, all judged on one lane",
         (
@@ -355,7 +355,7 @@ def show_comparison(contenders: Sequence[Contender]) -> None:
     show_table(table)
     print_text(
         "loops: channels in credit loops on one lane; lanes: how many the engine needs to have none; switches: on the "
-        "longest path; max load: pairs over one link; balance: that divided by the mean; bisection: effective, 1 is "
+        "longest path; max load: pairs over one link; balance: that divided by the mean; effective bisection: 1 is "
         "full; random: bandwidth of random permutations; shift: flows on the fullest link of the worst shift; s: "
         "seconds of routing"
     )
@@ -363,4 +363,4 @@ def show_comparison(contenders: Sequence[Contender]) -> None:
         if row.failure:
             print_text(f"{row.engine} fails: {row.failure}")
     if any(row.proof and row.proof.missing for row in rows):
-        print_text("where pairs are missing, bisection and random count the flows that are lost as 0")
+        print_text("where pairs are missing, effective bisection and random count the flows that are lost as 0")

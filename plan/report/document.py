@@ -231,7 +231,7 @@ def simulation_page(simulation: simulate.Simulation, name: str) -> SimulationPag
     found = outcome.network
     carried = outcome.lane_bytes.sum(axis=0)
     used = np.flatnonzero(carried).tolist()
-    tables = [simulation.table, simulation.flow_table, outcome.links, outcome.caveat_table]
+    tables = [simulation.table, simulation.place_table, simulation.flow_table, outcome.links, simulation.caveat_table]
     return SimulationPage(
         name=name,
         facts=[

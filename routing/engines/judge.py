@@ -54,7 +54,7 @@ class Judge:
         worth = self.search.worth(taken_channels(self.search.order, tables.lft))
         alone = np.flatnonzero(problem.alone)
         rates = problem.alone[alone] / np.maximum(problem.alone[alone], worth.fullest[alone])
-        bisection, of_shifts = mean_rates(fabric, tables, lambda ranks, phases: fair_rates(routed, ranks, phases)[0])
+        halves, of_shifts = mean_rates(fabric, tables, lambda ranks, phases: fair_rates(routed, ranks, phases)[0])
         return Candidate(
             engine=tables.engine,
             missing=missing,
@@ -64,7 +64,7 @@ class Judge:
             score=worth.score,
             parts=worth.parts,
             fullest=float(worth.fullest[:1].sum()),
-            bisection=bisection,
+            halves=halves,
             shifts=of_shifts,
             jobs=float(rates.mean()) if len(rates) else None,
             slowest_job=float(rates.min()) if len(rates) else None,

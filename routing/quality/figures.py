@@ -65,7 +65,7 @@ class Quality(Shown):
 
     ranks: int
     """End ports that talk."""
-    bisection: Congestion
+    random_bisections: Congestion
     """Random halves that are matched at random; half of the ranks send."""
     permutation: Congestion
     """Random permutations: each rank sends to one and receives from one."""
@@ -93,7 +93,7 @@ class Quality(Shown):
     @property
     def ebb(self) -> float:
         """Effective bisection bandwidth, as a part of full bandwidth."""
-        return self.bisection.bandwidth
+        return self.random_bisections.bandwidth
 
     def at_most(self, ebb: float) -> Quality:
         """Return the same with an effective bisection of at most a bound, as `routing.studies.bound` computes one.
@@ -101,7 +101,7 @@ class Quality(Shown):
         The bound holds for the mean over all halves. That of a sample can be above it by chance, and then the bound is
         the better estimate.
         """
-        return replace(self, bisection=replace(self.bisection, bandwidth=min(self.ebb, ebb)))
+        return replace(self, random_bisections=replace(self.random_bisections, bandwidth=min(self.ebb, ebb)))
 
     @property
     def balance(self) -> float:
@@ -112,7 +112,7 @@ class Quality(Shown):
     def table(self) -> Table:
         """Contention of each kind of simultaneous flows: bandwidth of a flow as a share of its link, and flows."""
         kinds = {
-            "random bisections": self.bisection,
+            "random bisections": self.random_bisections,
             "random permutations": self.permutation,
             "shifts": self.shift,
             "halving-doubling": self.halving_doubling,
@@ -153,6 +153,7 @@ def measure(
     samples: int = 200,
     max_shifts: int = 400,
     proof: Proof | None = None,
+    along: Fabric | None = None,
 ) -> Quality:
     """Measure tables for traffic between ranks: to the lowest LID of each, where ports have several.
 
@@ -170,6 +171,9 @@ def measure(
         Shifts to try, evenly spaced where there are more.
     proof : Proof, optional
         Proof of the tables for the same end ports; made when left out.
+    along : Fabric, optional
+        Whose tree the ranks of a set are counted along; this fabric's when left out. After a failure, the fabric before
+        it: figures have the same random halves then, and can be compared.
 
     Raises
     ------
@@ -189,7 +193,7 @@ def measure(
         routed, proof = replace(routed, tables=tables.only(0)), None
     ranks = find_ends(routed, endpoints)
     if isinstance(endpoints, str):  # along the tree: the order in which a file has the adapters says nothing
-        ranks = tree_order(fabric, ranks)
+        ranks = tree_order(along or fabric, ranks)
     n = len(ranks)
     proof = prove(routed, ranks) if proof is None else proof
     load = proof.load[fabric.inner]
@@ -207,7 +211,7 @@ def measure(
 
     return Quality(
         ranks=n,
-        bisection=play(bisections(n, samples, rng)),
+        random_bisections=play(bisections(n, samples, rng)),
         permutation=play(permutations(n, samples, rng)),
         shift=play(shifts(n, max_shifts)),
         halving_doubling=play(halving_doubling(n)),
@@ -276,8 +280,8 @@ def fair_rates(
     --------
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
-    >>> phases = routing.quality.shifts(20, 3)
-    >>> mean, least = routing.quality.fair_rates(routing.route(fabric), fabric.ends(role="compute"), phases)
+    >>> phases = routing.quality.shifts(16, 3)
+    >>> mean, least = fair_rates(routing.route(fabric), fabric.ends(role="compute"), phases)
     >>> least.tolist()
     [1.0, 1.0, 1.0]
     """

@@ -14,7 +14,7 @@ from routing.names import end_label, find_ends, find_link, find_part, find_ports
 from routing.proof import Proof, prove, role_name
 from routing.quality.figures import Quality, measure
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints, walk
+from routing.tables import MAX_DATA_VLS, EndpointSet, select_endpoints, tree_order, walk
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Frozen, Role
 from topo.graphs import rows_of
@@ -108,7 +108,7 @@ class LossStudy(Frozen, Shown):
     def table(self) -> Table:
         """Missing pairs, fullest link and effective bisection in each state."""
         rows = self._rows()
-        digits = [".3f" if name == "bisection" else "" for name in rows[0]]
+        digits = [".3f" if name == "effective_bisection" else "" for name in rows[0]]
         names = [name.replace("_", " ") for name in rows[0]]
         return Table.of_rows(f"without {self.part}", names, [tuple(row.values()) for row in rows], digits)
 
@@ -132,7 +132,7 @@ class LossStudy(Frozen, Shown):
                 "no_cables": proof.disconnected,
                 "credit_loops": proof.credit_loops,
                 "fullest_link": int(proof.load[self.fabric.is_inner].max(initial=0)),
-                "bisection": quality.ebb,
+                "effective_bisection": quality.ebb,
             }
             for name, (proof, quality) in zip(names, (self.whole, self.static, self.rerouted), strict=True)
         ]
@@ -189,14 +189,14 @@ def link_use(routed: Routed, link: int | str, endpoints: Endpoints = "hca") -> L
     return LinkUse(routed.fabric, port, forth, back)
 
 
-def study_loss(routed: Routed, part: int | str, *, endpoints: EndpointSet = "hca") -> LossStudy:
-    """Study the loss of one switch, link or host: which pairs are lost, and how the others fare.
+def study_loss(routed: Routed, *parts: int | str, endpoints: EndpointSet = "hca") -> LossStudy:
+    """Study the loss of a switch, link or host, or of several at once: which pairs are lost, and how the others fare.
 
     Parameters
     ----------
     routed : Routed
-    part : int or str
-        A switch, a link or a host, as `find_part` takes it.
+    *parts : int or str
+        Switches, links and hosts, as `find_part` takes them.
     endpoints : str
         Whose pairs count, as `routing.prove` takes it.
 
@@ -213,10 +213,11 @@ def study_loss(routed: Routed, part: int | str, *, endpoints: EndpointSet = "hca
     (132, 0)
     """
     fabric = Routed.given(routed).fabric
-    ports, name = find_part(fabric, part)
+    found = [find_part(fabric, part) for part in parts]
+    ports, name = np.unique(np.concatenate([own for own, _ in found])), " and ".join(name for _, name in found)
     left = fabric.without(ports)
     again = route(left, "auto", lmc=0)  # to be judged, not to be loaded
-    ends = select_endpoints(fabric, routed.tables, endpoints)
+    ends = tree_order(fabric, select_endpoints(fabric, routed.tables, endpoints))
     pairs = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), endpoints)
 
     def judged(one: Routed) -> tuple[Proof, Quality]:

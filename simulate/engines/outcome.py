@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate.engines.congestion import Congestion
+from simulate.engines.critical_path import before_on_connection, critical_segments, time_by_kind
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network, RouteTable
 from simulate.traffic.placement import EndPortNames
@@ -98,8 +98,30 @@ class Rounds(Brief):
         return plural(self.count, "round")
 
 
+class Caveated(Shown):
+    """Base of results with `caveats`."""
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader of its times must know, each as ``keyword: explanation``.
+
+        `to_dict`, tables, reports and the screen show them whole, `repr` the keywords.
+        """
+        raise NotImplementedError
+
+    @property
+    def keywords(self) -> list[str]:
+        """Those of the `caveats`."""
+        return [caveat.partition(":")[0] for caveat in self.caveats]
+
+    @property
+    def caveat_table(self) -> Table:
+        """The `caveats`, one a row."""
+        return Table("what to know of these times", (Column("caveat", list(self.caveats)),))
+
+
 @dataclass(frozen=True, eq=False)
-class Outcome(Frozen, Shown):
+class Outcome(Frozen, Caveated):
     """What became of F flows on a network with R resources (`Network.resource_label` names them).
 
     Examples
@@ -110,8 +132,8 @@ class Outcome(Frozen, Shown):
     >>> outcome = simulate.play(routed, simulate.allreduce(hosts, "186 MiB", "halving-doubling"))
     >>> print(*next(iter(outcome.links.texts())), sep=", ")
     compute to leaf, 0, 16, 16, 5.851, 99.5, 99.5, gpu00 mlx5_0:1 -> leaf0:1
-    >>> outcome.bottlenecks.to_dict()["resource"]
-    ['compute to leaf']
+    >>> outcome.bottlenecks.to_dict()["resource"][0]
+    'compute to leaf'
     """
 
     network: Network
@@ -145,10 +167,7 @@ class Outcome(Frozen, Shown):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What a reader of its times must know, each as ``keyword: explanation``.
-
-        `to_dict`, tables, reports and the screen show them whole, `repr` the keywords.
-        """
+        """Of latencies, of flows inside servers, of rounds, and of how bytes move."""
         said = self.network.caveats
         if self._inside_servers:
             said += (
@@ -171,16 +190,6 @@ class Outcome(Frozen, Shown):
         real = ends < fabric.n_end_ports
         host = np.where(real, fabric.host[fabric.end_node[np.where(real, ends, 0)]], -1)
         return int(np.count_nonzero((host[0] >= 0) & (host[0] == host[1]) & (ends[0] != ends[1])))
-
-    @property
-    def keywords(self) -> list[str]:
-        """Those of the `caveats`."""
-        return [caveat.partition(":")[0] for caveat in self.caveats]
-
-    @property
-    def caveat_table(self) -> Table:
-        """The `caveats`, one a row."""
-        return Table("what to know of these times", (Column("caveat", list(self.caveats)),))
 
     @property
     def makespan_s(self) -> float:
@@ -255,10 +264,10 @@ class Outcome(Frozen, Shown):
         """Kinds of resources that held the critical path back, and for how long; the longest first."""
         return Table.of(
             "bottlenecks of the critical path",
-            self.time_by_bottleneck(self.network.resource_kind).items(),
+            time_by_kind(critical_segments(self)).items(),
             (itemgetter(0), "resource"),
-            (itemgetter(1), "time", "s", "time"),
-            (lambda row: 100 * row[1] / self.makespan_s, "share of the makespan", "%", ".0f"),
+            (lambda row: self.n_rounds * row[1], "time", "s", "time"),
+            (lambda row: 100 * self.n_rounds * row[1] / self.makespan_s, "share of the makespan", "%", ".0f"),
         )
 
     def draw(self, title: str | None = None) -> Drawing:
@@ -373,38 +382,10 @@ class Outcome(Frozen, Shown):
         """Load of each class of channels on each lane that it used, the hottest first."""
         return link_classes(self.network, self.lane_bytes, self.makespan_s, self.peak_utilisation)
 
-    def critical_path(self) -> NDArray[np.int64]:
-        """Return the chain of flows that decided when the last one ended, first to last.
-
-        Before each flow stands the last to end of those that it waited for; of several that end at the same instant,
-        the one with the lowest number.
-        """
-        flows, finish = self.flows, self.finish_s
-        if len(flows) == 0:
-            return np.zeros(0, np.int64)
-        chain = [int(finish.argmax())]
-        while True:
-            first, last = flows.dep_offset[chain[-1] : chain[-1] + 2]
-            if first == last:
-                return np.array(chain[::-1], np.int64)
-            awaited = np.sort(flows.dep[first:last])
-            chain.append(int(awaited[finish[awaited].argmax()]))
-
-    def time_by_bottleneck(self, kind: Callable[[int], str]) -> dict[str, float]:
-        """Return the seconds of the critical path by the kind of resource that held its flows back, longest first.
-
-        The times add up to the makespan, less what flows waited for a start time or a delay.
-
-        Parameters
-        ----------
-        kind
-            Of a resource (-1 for none): resources of one kind are counted together.
-        """
-        path = self.critical_path()
-        seconds: dict[str, float] = {}
-        for resource, time_s in zip(self.bottleneck[path].tolist(), self.duration_s[path].tolist(), strict=True):
-            seconds[kind(resource)] = seconds.get(kind(resource), 0.0) + time_s
-        return {name: self.n_rounds * seconds[name] for name in sorted(seconds, key=lambda at: -seconds[at])}
+    @cached_property
+    def before_on_connection(self) -> NDArray[np.intp]:
+        """(F,) the flow that ended before each on its connection, -1 for none."""
+        return frozen(before_on_connection(self.flows, self.start_s, self.finish_s))
 
 
 def link_classes(

@@ -5,7 +5,8 @@ An et al., SC'24, arXiv 2408.14158, section IV. Gradients are cut into chunks, a
 1. the copy from every GPU to host memory (Algorithm 1); of bridged GPUs one adds up what all have, and copies the sum;
 2. the sum of these copies by the processor;
 3. the reduction up one of two binary trees over the servers, and the broadcast down it, by RDMA writes between host
-   memories (Algorithm 2); chunks take the two trees in turn;
+   memories (Algorithm 2); chunks take the two trees in turn. Where the servers stand in several zones, both trees have
+   a part in each, and one pair of servers joins two parts (section IV-B), so that a chunk crosses once each way;
 4. the copy to every GPU, where bridged GPUs get a part each and gather the rest from one another.
 
 Every stage takes its chunks in order, and works on one while others work on those before and behind it.
@@ -22,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.collectives.trees import Tree, double_binary_tree, tree_allreduce
+from simulate.traffic.collectives.trees import Tree, tree_allreduce, zone_trees
 from simulate.traffic.flows import Flows
 from simulate.traffic.node import Servers
+from simulate.traffic.placement import zone_of
 from topo.budget import FLOWS
 from topo.catalog.models import NodeModel
 from topo.errors import HeddleError, plural
@@ -121,7 +123,7 @@ class HFReduce:
         size_bytes
             Gradients of each GPU.
         trees
-            Trees over the servers that share the chunks; a double binary tree when left out.
+            Trees over the servers that share the chunks; `zone_trees` when left out: a double binary tree in each zone.
 
         Raises
         ------
@@ -133,7 +135,7 @@ class HFReduce:
         operations = self.operations(servers.model)
         if servers.nvlink != self.nvlink or not {*operations} <= {*servers.operations}:
             raise HeddleError("found servers that were made for something else; expected those of `HFReduce.servers`")
-        trees = double_binary_tree(len(servers)) if trees is None else trees
+        trees = zone_trees(zone_of(servers.fabric, servers.ends[:, 0])) if trees is None else trees
         in_turn = ceil(size_bytes / self.chunk_bytes / len(trees))
         most = in_turn * len(trees) * len(servers) * (2 * servers.gpus * servers.bridged + 3)
         if most > FLOWS.limit:

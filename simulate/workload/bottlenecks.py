@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simulate.engines.critical_path import critical_segments, time_by_kind
 from simulate.engines.fluid.engine import Fluid
 from simulate.engines.outcome import Outcome
 from simulate.workload.play import Simulation, Step
 from topo.errors import HeddleError, plural
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 MORE = 0.01
 """Part by which a capacity grows, to see what that changes."""
@@ -20,20 +19,6 @@ WIDE = 1e6
 """Times the capacity of a link that nothing has to share."""
 LINKS = 8
 """Links between switches whose sharing is priced, those with most time on critical paths."""
-DELAY, LATENCY = "computation and delays", "latency"
-SECONDS = Column("time", (), "s", "time")
-PERCENT = Column("share", (), "%", ".2f")
-
-
-class Segment(NamedTuple):
-    """A part of a critical path."""
-
-    flow: int
-    resource: int
-    """What held the flow back; -1 when it did not move."""
-    what: str
-    begin_s: float
-    end_s: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,18 +78,14 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
     if outcome.rounds is not None:
         raise HeddleError(f"cannot tell what held {plural(outcome.n_flows, 'flow')} back; take fewer ranks")
     spans = [simulation.workload.span(number) for number in range(len(simulation.jobs))]
-    paths = [critical_segments(outcome, span, job.start_s) for span, job in zip(spans, simulation.jobs, strict=True)]
+    paths = [critical_segments(outcome, span) for span in spans]
     rows: list[tuple[str, str, float, float]] = []
     on_path: dict[int, float] = {}
     for job, segments in zip(simulation.jobs, paths, strict=True):
-        times: dict[str, float] = {}
         for segment in segments:
-            time_s = segment.end_s - segment.begin_s
-            times[segment.what] = times.get(segment.what, 0.0) + time_s
             if segment.resource >= 0:
-                on_path[segment.resource] = on_path.get(segment.resource, 0.0) + time_s
-        longest = sorted(times.items(), key=lambda item: -item[1])
-        rows += [(job.name, what, time_s, 100 * time_s / job.time_s) for what, time_s in longest if time_s > 0]
+                on_path[segment.resource] = on_path.get(segment.resource, 0.0) + segment.end_s - segment.begin_s
+        rows += [(job.name, what, time_s, 100 * time_s / job.time_s) for what, time_s in time_by_kind(segments).items()]
 
     used = np.flatnonzero(outcome.resource_bytes)
     kinds: dict[str, list[int]] = {}
@@ -140,83 +121,28 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
         if job.time_s > 0
     ]
     return Bottlenecks(
-        _table("critical paths", rows, Column("job", ()), Column("what", ()), SECONDS, PERCENT),
-        _table(
-            "what capacity saves and costs",
-            by_kind,
-            *(Column("job", ()), Column("capacity", ())),
-            *(replace(PERCENT, name="1 % more saves"), replace(PERCENT, name="1 % less costs")),
+        Table.of_rows(
+            "critical paths",
+            ("job", "what", "time", "share"),
+            rows,
+            ("", "", "time", ".2f"),
+            ("", "", "s", "%"),
         ),
-        _table(
+        Table.of_rows(
+            "what capacity saves and costs",
+            ("job", "capacity", "1 % more saves", "1 % less costs"),
+            by_kind,
+            ("", "", ".2f", ".2f"),
+            ("", "", "%", "%"),
+        ),
+        Table.of_rows(
             "links between switches on critical paths",
+            ("link", "on paths", "job", "saved if not shared", "part"),
             by_link,
-            *(Column("link", ()), replace(SECONDS, name="on paths"), Column("job", ())),
-            *(replace(SECONDS, name="saved if not shared"), replace(PERCENT, name="part")),
+            ("", "time", "", "time", ".2f"),
+            ("", "s", "", "s", "%"),
         ),
     )
-
-
-def _table(title: str, rows: list[tuple[Any, ...]], *columns: Column) -> Table:
-    """Return rows as a table of columns like these."""
-    values = list(zip(*rows, strict=True)) or [()] * len(columns)
-    return Table(title, tuple(replace(column, values=value) for column, value in zip(columns, values, strict=True)))
-
-
-def critical_segments(outcome: Outcome, span: slice, start_s: float) -> list[Segment]:
-    """Return what the last flow of a job waited for, back to the job's start: segments that follow each other.
-
-    Before a flow that moves at once stands the last to end of those that it waited for; before one that had to wait for
-    its connection, the flow that moved there before it.
-
-    Parameters
-    ----------
-    span
-        The flows of the job.
-    start_s
-        When the job could begin.
-    """
-    flows, finish = outcome.flows, outcome.finish_s
-    if span.stop == span.start:
-        return []
-    before = _before_on_connection(outcome)
-    latency = outcome.routes.latency_s[outcome.routes.route]
-    flow = int(finish[span].argmax()) + span.start
-    until = float(finish[flow])
-    found: list[Segment] = []
-
-    def add(resource: int, what: str, since: float) -> None:
-        nonlocal until
-        if since < until:
-            found.append(Segment(flow, resource, what, since, until))
-            until = since
-
-    for _ in range(2 * len(flows)):
-        begin = float(outcome.start_s[flow])
-        resource, ahead = int(outcome.bottleneck[flow]), int(before[flow])
-        if ahead >= 0 and finish[ahead] > begin + latency[flow]:
-            add(resource, outcome.network.resource_kind(resource), float(finish[ahead]))
-            flow = ahead
-            continue
-        add(resource, outcome.network.resource_kind(resource), begin + float(latency[flow]))
-        add(-1, LATENCY, begin)
-        awaited = flows.dep[flows.dep_offset[flow] : flows.dep_offset[flow + 1]]
-        if not len(awaited) or finish[awaited].max() < flows.start_s[flow]:
-            break
-        last = int(awaited[finish[awaited].argmax()])
-        add(-1, DELAY, float(finish[last]))
-        flow = last
-    add(-1, DELAY, start_s)
-    return found[::-1]
-
-
-def _before_on_connection(outcome: Outcome) -> NDArray[np.int64]:
-    """Return (F,) the flow that ended before each on its connection, -1 for none."""
-    connection = outcome.flows.connection
-    order = np.lexsort((outcome.start_s, outcome.finish_s, connection))
-    before = np.full(len(connection), -1)
-    same = (connection[order[1:]] == connection[order[:-1]]) & (connection[order[1:]] >= 0)
-    before[order[1:][same]] = order[:-1][same]
-    return before
 
 
 def _between_switches(outcome: Outcome, resource: int) -> bool:

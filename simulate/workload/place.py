@@ -71,6 +71,8 @@ class RunningJob:
     """Those whose inside is simulated."""
     choice: Choice | None = None
     """What NCCL's tuner takes."""
+    left_out: int = 0
+    """Servers, or adapter ports where each is a rank, that it would have if a failure had left them a link."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +161,7 @@ def place_workload(
     parts: list[Flows] = []
     in_rounds = None
     for entry, job in zip(entries, spec.jobs, strict=True):
-        servers, choice, place = None, None, entry.finding((), "", "").where
+        servers, choice, place, left_out = None, None, entry.finding((), "", "").where, 0
         if isinstance(job, FlowsJob) and job.rank is None:
             flows = traces[job.name]
             ends = ends_of(flows)
@@ -197,10 +199,11 @@ def place_workload(
             flows = flows.in_order(job.order) if isinstance(job, Messaging) else flows
             if job.sl is not None or not isinstance(job, FlowsJob):
                 flows = flows.on_level(ASK if job.sl is None else job.sl)
+            left_out = placer.left_out(job, ends) if size is None else 0
         if servers is None or isinstance(job, RankedJob):
             n_ranks = len(ends) if servers is None else len(servers) * servers.gpus
         seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
-        jobs.append(RunningJob(job, place, frozen(ends), n_ranks or 0, seed, servers, choice))
+        jobs.append(RunningJob(job, place, frozen(ends), n_ranks or 0, seed, servers, choice, left_out))
         parts.append(flows.delayed(job.start))
         if sum(map(len, parts)) > FLOWS.limit:
             raise entry.refusal((), f"more than {FLOWS.limit:,} flows", f"{FLOWS}: fewer, or smaller, jobs")
@@ -343,6 +346,18 @@ class _Placer:
             turn[order] = np.arange(len(ends)) - np.repeat(starts, np.diff(np.append(starts, len(ends))))
             ends = ends[np.lexsort((group, turn))]
         return np.sort(ends[:size])
+
+    def left_out(self, job: PlacedJob, ends: NDArray[np.int32]) -> int:
+        """Return the servers or adapter ports without a link that a job of all free ones would have taken as well."""
+        fabric = self.fabric
+        if job.nodes is not None or job.beside is not None or job.within == "leaf":
+            return 0  # those that are named must have a link, and what has none is on no leaf
+        down = np.flatnonzero((fabric.end_switch < 0) & (fabric.role[fabric.end_node] == job.role)).astype(np.int32)
+        if job.zone is not None or job.within == "zone":
+            down = down[np.isin(zone_of(fabric, down), zone_of(fabric, ends))]
+        if not job.whole_servers:
+            return len(down)
+        return len(self.by_host(down).keys() - rails_of_hosts(fabric))
 
     def _able(self, job: PlacedJob) -> NDArray[np.bool_]:
         """Return which end ports a job may take: free ones; the first of each server for a job of whole servers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -16,12 +17,14 @@ from routing.routed import Routed
 from simulate.engines.base import Engine
 from simulate.engines.charts import draw_timeline
 from simulate.engines.fluid.engine import Fluid
-from simulate.engines.outcome import Outcome
+from simulate.engines.outcome import Caveated, Outcome
 from simulate.engines.packets.engine import PacketModel
 from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes_per_s, bus_factor
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
+from simulate.traffic.placement import leaf_of, zone_of
+from simulate.workload.caveats import caveats_of_jobs
 from simulate.workload.formats.flows_csv import line_of_flow
 from simulate.workload.place import RunningJob, Workload
 from simulate.workload.rounds import prove_rounds
@@ -31,7 +34,7 @@ from topo.budget import FLOWS
 from topo.catalog.models import NodeModel
 from topo.errors import FlowError, HeddleError, plural
 from topo.fabric import frozen
-from topo.table import Record, Shown, Table, format_seconds
+from topo.table import Record, Table, format_seconds
 
 if TYPE_CHECKING:
     from topo.drawing import Drawing
@@ -68,6 +71,13 @@ class JobResult(Record):
     """Ranks that take part."""
     rank: str
     """What a rank is: ``gpu``, or ``adapter`` for an adapter port."""
+    servers: int
+    """Servers that take part, as what follows."""
+    leaves: int
+    zones: tuple[int, ...]
+    left_out: int
+    """Servers, or adapter ports where each is a rank, that a failure has left without a link, so that a job of all
+    does without them."""
     flows: int
     """Flows that cross the network; those of a rank to itself, which stand for compute, do not count."""
     bytes: float
@@ -143,7 +153,7 @@ class JobResult(Record):
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation(Shown):
+class Simulation(Caveated):
     """A workload that was played."""
 
     workload: Workload
@@ -153,17 +163,30 @@ class Simulation(Shown):
     def _brief(self) -> str:
         name, jobs = self.outcome.network.fabric.name, plural(len(self.jobs), "job")
         brief = f"{name}: {jobs}, {plural(self.outcome.n_flows, 'flow')} in {format_seconds(self.makespan_s)}"
-        return "; ".join([brief, *self.outcome.keywords])
+        return "; ".join([brief, *self.keywords])
 
     def _shown(self) -> tuple[Table, ...]:
         met = self.outcome.congestion
         return (
             self.table,
+            self.place_table,
             self.flow_table,
             self.outcome.links,
             *((met.table,) if met else ()),
-            self.outcome.caveat_table,
+            self.caveat_table,
         )
+
+    @cached_property
+    def caveats(self) -> tuple[str, ...]:
+        """Those of single jobs, and those of the outcome."""
+        return (*caveats_of_jobs(self.workload, self.outcome), *self.outcome.caveats)
+
+    @property
+    def place_table(self) -> Table:
+        """Where the jobs run; with their zones, where there are several."""
+        zoned = [(lambda job: ", ".join(map(str, job.zones)), "zones")]
+        several = self.outcome.network.fabric.zone.max(initial=0) > 0
+        return Table.of("where jobs run", self.jobs, ("name", "job"), "servers", "leaves", *(zoned if several else []))
 
     @property
     def makespan_s(self) -> float:
@@ -201,7 +224,7 @@ class Simulation(Shown):
             "flows": outcome.n_flows,
             "events": outcome.n_events,
             **({} if outcome.rounds is None else {"rounds": outcome.n_rounds}),
-            "caveats": list(outcome.caveats),
+            "caveats": list(self.caveats),
             "jobs": [job.to_dict() for job in self.jobs],
             "links": [item.to_dict(fabric.channel_label(item.hottest)) for item in outcome.link_classes],
             "inside": outcome.inside.to_dict(),
@@ -470,7 +493,7 @@ def job_results(
         When the last flow of each job ended as its flows were played on the same network without the others.
     """
     results = []
-    flows = workload.flows
+    flows, fabric = workload.flows, outcome.network.fabric
     for number, job in enumerate(workload.jobs):
         mine = workload.span(number)
         moves = flows.src[mine] != flows.dst[mine]
@@ -479,12 +502,17 @@ def job_results(
         finish = outcome.after_rounds(float(outcome.finish_s[mine].max(initial=start)))
         lasted = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
         spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuCollectiveJob)) else None
+        host, leaf, zone = fabric.host[fabric.end_node[job.ends]], leaf_of(fabric, job.ends), zone_of(fabric, job.ends)
         results.append(
             JobResult(
                 name=job.spec.name,
                 kind=job.spec.kind,
                 ranks=job.n_ranks,
                 rank="gpu" if job.spec.whole_servers else "adapter",
+                servers=len(np.unique(host[host >= 0])) + int(np.count_nonzero(host < 0)),
+                leaves=len(np.unique(leaf[leaf >= 0])),
+                zones=tuple(np.unique(zone[zone >= 0]).tolist()),
+                left_out=job.left_out,
                 flows=outcome.n_rounds * int(np.count_nonzero(moves)),
                 bytes=outcome.n_rounds * float(flows.size_bytes[mine][moves].sum()),
                 start_s=start,

@@ -37,7 +37,7 @@ class PlacedJob(JobBase):
     """Adapters by name, rank after rank; jobs that name the same ones share them. Without this, free ones are taken."""
     beside: JobName | None = None
     """A job before it, whose adapters it shares, rank by rank; all else about its place is then that job's."""
-    role: ServerRole = Role.COMPUTE
+    role: Annotated[ServerRole, Field(json_schema_extra={"default": "compute"})] = Role.COMPUTE
     """Role of the servers whose adapters the job may use."""
     within: Literal["leaf", "zone", "fabric"] = "fabric"
     """What the job must not leave: it is put on the first leaf or in the first zone with room for all of it."""

@@ -61,11 +61,11 @@ def _rows(routed: Routed, judge: Judge, tables: AdaptiveTables, said: str) -> tu
     def rates(ranks: NDArray[np.int32], phases: NDArray[np.int32]) -> NDArray[np.float64]:
         return np.array([hashed_rates(hashed, ranks, one).mean() if (one >= 0).any() else 0.0 for one in phases])
 
-    bisection, shifts = mean_rates(fabric, routed.tables, rates)
+    halves, shifts = mean_rates(fabric, routed.tables, rates)
     proof = prove_adaptive(fabric, tables)
     jobs = list(_rates_of_jobs(judge, hashed))
-    unknown = Candidate("", longest=proof.max_hops, fullest=None, bisection=None, shifts=None)
-    split = replace(unknown, fullest=proof.fullest, bisection=bisection, shifts=shifts)
+    unknown = Candidate("", longest=proof.max_hops, fullest=None, halves=None, shifts=None)
+    split = replace(unknown, fullest=proof.fullest, halves=halves, shifts=shifts)
     names = (f"adaptive, {said}, split evenly", "the same, at most", "the same, at least")
     rows = []
     for at, (name, row) in enumerate(zip(names, (split, unknown, unknown), strict=True)):

@@ -7,6 +7,7 @@ import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from routing.lanes.policy import ASK
 from simulate.traffic.flows import Flows
 from simulate.traffic.placement import EndPortNames
 from topo.budget import FLOWS
-from topo.errors import MOST_FINDINGS, Finding, SpecError, refusal
+from topo.errors import MOST_FINDINGS, Finding, SpecError, plural, refusal
 from topo.fabric import Fabric
 from topo.files.csv import format_csv, plain_text
 from topo.files.text import read_lines
@@ -63,6 +64,7 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric | None, path: str = "fl
     columns = _header(header[1], f"{path}:{header[0]}")
     names = None if fabric is None else EndPortNames(fabric)
     known: dict[str, int] = {}
+    unknown: set[str] = set()
     findings: list[Finding] = []
     rows = array("d")  # five numbers a flow
     n_rows = 0
@@ -77,8 +79,11 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric | None, path: str = "fl
             rank = [int(name)] if RANK.fullmatch(name) else []
             found = names.find(name) if names else rank
             if len(found) != 1:
-                advice = names.advice(name) if names else ("a rank, a whole number of at most six digits",)
-                return refuse(f'{column} "{name[:80]}"', *advice)
+                if not unknown:  # one finding stands for all of them
+                    advice = names.advice(name) if names else ("a rank, a whole number of at most six digits",)
+                    refuse(f'{column} "{name[:80]}"', *advice)
+                unknown.add(name)
+                return 0
             known[name] = found[0]
         return known[name]
 
@@ -108,6 +113,10 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric | None, path: str = "fl
         if findings and (len(findings) >= MOST_FINDINGS or n_rows > FLOWS.limit):
             break
     if findings:
+        if len(unknown) > 1:
+            at = next(at for at, one in enumerate(findings) if one.found.startswith(("src", "dst")))
+            more = f"{findings[at].hint} {plural(len(unknown) - 1, 'other name')} cannot be found either."
+            findings[at] = replace(findings[at], hint=more.strip())
         raise SpecError(findings[:MOST_FINDINGS])
     table = np.frombuffer(rows, np.float64).reshape(-1, 5)
     return Flows.of(table[:, 1], table[:, 2], table[:, 3], start_s=table[:, 0], sl=table[:, 4].astype(np.int8))

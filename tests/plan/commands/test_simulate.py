@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import topo
 from helpers import twins
 from helpers.strategies import nightly, slow_but
 from plan.cli import run
@@ -23,6 +25,7 @@ from plan.inputs import find_preset, read_fabric_argument, read_routed_argument
 from routing.engines.base import ENGINES
 from routing.opensm.lfts import format_lfts
 from simulate.traffic.collectives import algorithms
+from simulate.workload.read import read_workload
 from topo.catalog.load import config_root
 
 LAB, FIRE_FLYER = config_root() / "lab-20.yaml", config_root() / "fire-flyer-2.yaml"
@@ -507,6 +510,20 @@ def test_the_manual_names_every_preset(repository: Path) -> None:
     assert named == {path.stem for path in (config_root() / "workloads").glob("*.yaml")}
 
 
+@pytest.mark.slow
+def test_the_manual_says_how_many_servers_each_preset_takes(repository: Path) -> None:
+    manual = (repository / "docs" / "simulate.md").read_text(encoding="utf-8")
+    fabric = topo.preset("fire-flyer-2").fabric
+    host = fabric.host[fabric.end_node]
+    for path in sorted((config_root() / "workloads").glob("*.yaml")):
+        (said,) = re.findall(rf"^\| `{path.stem}` \| (all|its own|[\d,]+) \|", manual, re.MULTILINE)
+        if said != "its own" and "ranks" in path.read_text():
+            jobs = read_workload(path, fabric).jobs
+            assert len(np.unique(np.concatenate([host[job.ends] for job in jobs]))) == int(said.replace(",", "")), path
+        else:
+            assert said == ("its own" if "file:" in path.read_text() else "all"), path
+
+
 def test_names_in_a_dump_are_only_text(lab: Path, tmp_path: Path, capsys: Captured) -> None:
     """A switch may be called what rich takes for markup, or steers a terminal."""
     dump = tmp_path / "fabric.txt"
@@ -627,11 +644,21 @@ def test_adaptive_routing_stands_beside_static_tables_whole_and_with_a_link_down
     assert "expected fluid flows on tables" in refused(capsys, LAB, *words, "--ecmp", "4")
 
 
-def test_a_failed_part_beside_tables_is_refused_with_what_to_do(capsys: Captured) -> None:
-    """Tables know nothing of a failure; hashes do, and adaptive routing compares both."""
-    told = refused(capsys, LAB, "-w", "allreduce", "--down", "leaf0:21")
-    assert "plan repair" in told and "--down leaf0:21 -o REPAIRED" in told and "--ecmp 1" in told
-    assert run(["simulate", str(LAB), "-w", "allreduce", "--down", "leaf0:21", "--ecmp", "1", "--draws", "2"]) == 0
+@pytest.mark.parametrize("kind", ["spec", "folder", "dump"])
+def test_tables_beside_what_is_down_are_refused_with_the_commands_that_answer(
+    kind: str, lab: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    """Hashes took the place of the proven tables without a word: the next hops of a leaf and of an answer differed."""
+    dump, tables = lab / "fabric.ibnetdiscover", ("--tables", lab / "opensm" / "lfts")
+    words = {"spec": (LAB,), "folder": (lab,), "dump": (dump, *tables)}[kind]
+    said = " ".join(refused(capsys, *words, "-w", "allreduce", "--down", "spine0", "--down", "leaf0:22").split())
+    repair = re.search(r"`plan (repair [^`]+) -o REPAIRED`", said)
+    assert repair is not None and repair[1].endswith("--down spine0 --down leaf0:22")
+    assert run([*shlex.split(repair[1]), "-o", str(tmp_path / "repaired")]) == 0
+    found = simulate(capsys, tmp_path / "repaired", "-w", "allreduce")
+    assert not found["fabric"]["engine"].startswith("ECMP")
+    hashed = simulate(capsys, *words[:1], "-w", "allreduce", "--down", "spine0", "--ecmp", "1", "--draws", "1")
+    assert hashed["fabric"]["engine"].startswith("ECMP")
 
 
 @pytest.mark.slow

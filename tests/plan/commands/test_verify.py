@@ -116,6 +116,13 @@ def test_questions_are_answered_after_a_verdict(lab: Path, capsys: pytest.Captur
     ):
         assert words in said
     assert "from level" not in said, "the load of all links was not asked for"
+    assert "each of these parts fails alone; --together" in said
+    assert run([*files, "--without", "spine0", "--without", "spine1", "--together"]) == 0
+    said = capsys.readouterr().out
+    assert "without spine0 and spine1" in said and "fails alone" not in said
+    assert "of the 242 lost pairs, 242 stay disconnected" in said
+    assert run([*files, "--without", "spine0", "--together"]) == 2
+    assert "give --without for each of them" in capsys.readouterr().err
 
     assert run([*files, *asked, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

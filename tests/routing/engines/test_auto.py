@@ -167,7 +167,7 @@ def test_a_table_without_contention_does_not_lose_to_one_whose_links_to_single_h
 
 
 def test_the_reason_names_rivals_and_their_loops() -> None:
-    figures = {"bisection": 0.5, "shifts": 0.5, "jobs": 0.5, "slowest_job": 0.4}
+    figures = {"halves": 0.5, "shifts": 0.5, "jobs": 0.5, "slowest_job": 0.4}
     ours = Candidate("ours", fullest=10, **figures)
     rival = Candidate("rival", fullest=12, **figures)
     wild = Candidate("wild", fullest=5, credit_loops=7, **figures)
@@ -185,7 +185,7 @@ def test_the_reason_names_no_figure_on_both_sides_of_one_engine(seed: int) -> No
     rng = np.random.default_rng(seed)
 
     def draw_row(name: str, loops: int) -> Candidate:
-        rates = {name: float(rng.choice([0.2, 0.5, 0.8])) for name in ("bisection", "shifts", "jobs", "slowest_job")}
+        rates = {name: float(rng.choice([0.2, 0.5, 0.8])) for name in ("halves", "shifts", "jobs", "slowest_job")}
         return Candidate(name, fullest=float(rng.choice([5, 10])), credit_loops=loops, **rates)
 
     rows = [draw_row(name, int(rng.integers(2)) if name != "ours" else 0) for name in ("ours", "one", "two", "three")]
@@ -215,7 +215,7 @@ def test_hosts_that_are_too_few_for_a_job_have_no_figures_of_jobs(hosts: int) ->
 def test_candidates_as_tables_and_as_plain_values() -> None:
     routed = routing.route(FABRICS["joined zones"](), "auto")
     table = routed.candidate_table
-    assert [column.name for column in table.columns][:5] == ["engine", "faults", "fullest link", "bisection", "shifts"]
+    assert [column.name for column in table.columns][:5] == ["engine", "faults", "fullest link", "halves", "shifts"]
     told = {row["engine"]: row for row in routed.to_dict()["candidates"]}
     assert told["balanced"]["fullest"] > 0
     assert "refusal" in told["fat-tree"]

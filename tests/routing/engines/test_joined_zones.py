@@ -168,7 +168,7 @@ def test_zones_of_any_spec_are_as_good_as_plain_shortest_paths(seed: int):
     assert (ours.missing, ours.credit_loops) == (0, 0)
     assert ours.score <= plain.score
     assert ours.fullest <= plain.fullest
-    assert ours.bisection >= 0.98 * plain.bisection
+    assert ours.halves >= 0.98 * plain.halves
     assert ours.shifts >= 0.98 * plain.shifts
     assert ours.jobs >= 0.98 * plain.jobs
 

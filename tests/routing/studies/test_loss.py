@@ -104,6 +104,28 @@ def find_node(fabric: Fabric, label: str) -> int:
     return [fabric.label(node) for node in range(fabric.n_nodes)].index(label)
 
 
+@pytest.mark.slow
+@given(case=cases(connected=True), data=st.data())
+@examples(5)
+def test_parts_that_fail_together_lose_the_pairs_of_each_and_keep_those_that_cables_join(case: Case, data) -> None:
+    fabric, routed = case.fabric, Routed(case.fabric, case.tables)
+    parts = data.draw(st.lists(st.integers(0, fabric.n_switches - 1), min_size=1, max_size=3, unique=True))
+    names = [fabric.label(switch) for switch in parts]
+    both = study_loss(routed, *names)
+    alone = [study_loss(routed, name) for name in names]
+    assert {*map(tuple, both.lost.tolist())} == {pair for one in alone for pair in map(tuple, one.lost.tolist())}
+    assert both.to_dict()["without"] == " and ".join(names)
+
+    group = {switch: {switch} for switch in range(fabric.n_switches) if switch not in parts}
+    for a, b in fabric.port_node[fabric.inner_links].tolist():
+        if a in group and b in group and group[a] is not group[b]:
+            group[a] |= group[b]
+            group |= dict.fromkeys(group[a], group[a])
+    at = fabric.end_switch[select_endpoints(fabric, case.tables)].tolist()
+    together = sum(a in group and b in group[a] for a in at for b in at) - sum(a in group for a in at)
+    assert both.rerouted[0].disconnected == len(at) * (len(at) - 1) - together
+
+
 def test_pairs_over_no_channel_are_none() -> None:
     routed = route(tree(3).fabric)
     assert pairs_over(routed, np.zeros(0, np.int32)).shape == (0, 2)

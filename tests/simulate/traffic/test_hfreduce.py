@@ -5,8 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import costmodel
+from helpers.clusters import zoned
 from helpers.servers import PCIE_A100, binding, ends, model, outcome_of, routed_tree
 from simulate.engines.outcome import Outcome
 from simulate.traffic.collectives.trees import chain_tree, double_binary_tree
@@ -171,6 +174,37 @@ def test_any_trees_will_do() -> None:
 
     assert (chain.flows.tag == Stage.UP).sum() == (chain.flows.tag == Stage.DOWN).sum() == 4 * 16
     assert (trees.flows.tag == Stage.UP).sum() == 2 * 4 * 8
+
+
+FOUR_ZONES = zoned(zones=4, leaves=2, spines=20, n_gpus=40, n_storage=0, joints=1, ports=2)
+
+
+@pytest.mark.slow
+@given(lost=st.sets(st.integers(0, 39), max_size=38), chunks=st.integers(1, 3), seed=st.integers(0, 9))
+def test_a_chunk_crosses_once_each_way_between_zones_over_one_pair_of_servers(
+    lost: set[int], chunks: int, seed: int
+) -> None:
+    """Whatever servers are lost, and in whatever order the others are ranks; section IV-B of the paper."""
+    kept = np.delete(FOUR_ZONES.ends(), [*lost])
+    reduce, size = HFReduce(chunk_bytes=MIB), 2 * chunks * MIB
+    servers = reduce.servers(PCIE_A100, FOUR_ZONES, np.random.default_rng(seed).permutation(kept))
+    flows = reduce.flows(servers, size)
+
+    at = np.append(np.arange(FOUR_ZONES.n_end_ports), servers.devices.end_port)
+    src, dst = at[flows.src], at[flows.dst]
+    zone = FOUR_ZONES.zone[FOUR_ZONES.end_node]
+    across = np.flatnonzero(zone[src] != zone[dst])
+    moved: dict[tuple[int, int], float] = {}
+    pairs: dict[tuple[int, int], set[frozenset[int]]] = {}
+    for a, b, size_bytes in zip(src[across].tolist(), dst[across].tolist(), flows.size_bytes[across], strict=True):
+        zones = int(zone[a]), int(zone[b])
+        moved[zones] = moved.get(zones, 0.0) + size_bytes
+        pairs.setdefault((min(zones), max(zones)), set()).add(frozenset((a, b)))
+
+    present = np.unique(FOUR_ZONES.zone[FOUR_ZONES.end_node[kept]]).tolist()
+    joined = [*pairwise(present)]
+    assert moved == pytest.approx({both: size for a, b in joined for both in ((a, b), (b, a))})
+    assert {zones: len(found) for zones, found in pairs.items()} == dict.fromkeys(joined, 1)
 
 
 @pytest.mark.parametrize(("size", "chunk"), [(0, MIB), (-1, MIB), (MIB, 0)])

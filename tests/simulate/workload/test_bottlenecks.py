@@ -11,7 +11,7 @@ from helpers.presets import routed_lab
 from helpers.trees import grow_tree
 from routing.routed import Routed
 from simulate import Flows, Network, find_bottlenecks, parse_workload, play, preset
-from simulate.workload.bottlenecks import critical_segments
+from simulate.engines.critical_path import critical_segments
 from simulate.workload.play import Simulation, job_results
 from topo.errors import HeddleError
 
@@ -48,7 +48,7 @@ def random_flows(seed: int) -> Flows:
 def test_segments_follow_each_other_from_the_start_to_the_end(seed: int, order: str) -> None:
     flows = random_flows(seed).in_order(order)  # type: ignore[arg-type]
     simulation = simulated(flows, Network.of(ROUTED, latency_s=2e-6, hop_latency_s=0))
-    segments = critical_segments(simulation.outcome, slice(0, len(flows)), 0.0)
+    segments = critical_segments(simulation.outcome)
 
     assert segments[0].begin_s == 0.0
     assert segments[-1].end_s == simulation.makespan_s

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -93,8 +94,24 @@ def test_findings_name_line_found_expected_and_the_nearest() -> None:
 
 def test_findings_are_collected_and_bounded() -> None:
     head = "start_s,src,dst,bytes\n"
-    assert len(refused(head + "0,a,b,-1\n1,c,gpu0,1\n")) == 4
+    assert len(refused(head + "0,a,b,-1\n1,c,gpu0,-1\n")) == 3
     assert len(refused(head + "0,a,b,-1\n" * 1000)) == 20
+
+
+@given(st.lists(st.sampled_from(["gpu0", "gpu1", "gpu2", "a", "b", "nobody"]), min_size=2, max_size=20))
+def test_names_that_nobody_has_are_one_finding_that_counts_them(names: list[str]) -> None:
+    """A file for another cluster was refused in twenty lines."""
+    pairs = [*pairwise(names)]
+    text = "start_s,src,dst,bytes\n" + "".join(f"0,{a},{b},1\n" for a, b in pairs)
+    strange = [name for name in dict.fromkeys(names) if not name.startswith("gpu")]
+    if not strange:
+        assert len(parsed(text)) == len(pairs)
+        return
+    (said,) = refused(text)
+    assert f'"{strange[0]}"; expected an adapter port' in said
+    others = len(strange) - 1
+    assert ("cannot be found either" in said) == bool(others)
+    assert not others or f" {others} other name" in said
 
 
 def test_descriptions_that_are_not_unique_need_a_guid() -> None:

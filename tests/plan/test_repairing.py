@@ -1,0 +1,49 @@
+"""What a repair, a loss study and a build say of the same tables: one name, and the same random halves."""
+
+import json
+from importlib import resources
+from typing import Any
+
+import pytest
+
+import plan
+import routing
+import topo
+from helpers.clusters import zoned
+from topo.fabric import Fabric
+
+LAB = topo.preset("lab-20").fabric
+ZONED = zoned(leaves=4, spines=4, n_gpus=24, n_storage=0, joints=2, ports=4)
+PARTS = [(LAB, "spine0"), pytest.param(LAB, "leaf1", marks=pytest.mark.slow)]
+PARTS += [pytest.param(ZONED, part, marks=pytest.mark.slow) for part in ("joint0", "z0-leaf1")]
+
+
+@pytest.mark.parametrize(("fabric", "part"), PARTS)
+def test_the_same_tables_have_the_same_effective_bisection_everywhere(fabric: Fabric, part: str) -> None:
+    routed = routing.route(fabric, "minhop" if fabric is LAB else "balanced")
+    whole, static, _ = routing.studies.study_loss(routed, part).table.to_dict()["effective bisection"]
+    repaired = plan.repair(routed, down=[part])
+    worth = repaired.worth.to_dict()["effective bisection"]
+
+    assert whole == routing.measure(routed).ebb
+    assert static == worth[0]
+    assert worth[-1] == pytest.approx(repaired.plan.qualities[-1].ebb, abs=0.1)  # in other random halves
+
+
+def keys(schema: Any, path: str = "") -> list[str]:
+    """Return the paths of all properties of a JSON schema."""
+    if isinstance(schema, list):
+        return [key for one in schema for key in keys(one, path)]
+    if not isinstance(schema, dict):
+        return []
+    found = [f"{path}.{name}" for name in schema.get("properties", {})]
+    found += [key for name, one in schema.get("properties", {}).items() for key in keys(one, f"{path}.{name}")]
+    return found + [key for name, one in schema.items() if name != "properties" for key in keys(one, path)]
+
+
+def test_a_bisection_alone_is_that_of_the_worst_cut() -> None:
+    """`bisection` stood for the worst cut, for the mean over random halves, and for max-min rates in them."""
+    schema = json.loads(resources.files("plan").joinpath("plan.schema.json").read_text("utf-8"))
+    found = {key for key in keys(schema) if key.endswith((".bisection", "_bisection"))}
+    assert found == {".bandwidth.bisection", ".bandwidth.total_bisection"}
+    assert "bisection" not in [figure.name for figure in routing.candidates.FIGURES]

@@ -1,0 +1,142 @@
+"""Caveats of jobs: figures of the page that measured them, and recounts of what failed and of what limits."""
+
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.clusters import CATALOG, tree, zoned
+from routing.engines.base import route
+from simulate import Network, find_bottlenecks, parse_workload, play
+from simulate.workload.caveats import MEASURED
+from simulate.workload.play import Simulation
+from topo.catalog.load import Catalog
+from topo.fabric import Fabric
+
+PAGE = Path(__file__).parents[3] / "docs" / "validation" / "fire-flyer.md"
+ZONED = zoned(leaves=3, spines=2, n_gpus=12, n_storage=0, joints=1, ports=1)
+TREE = tree(12, leaves=3, spines=2)
+
+
+def run(fabric: Fabric, *jobs: dict[str, object], catalog: Catalog = CATALOG, **how: float) -> Simulation:
+    given = [{"name": f"j{at}", "size": "2 MiB"} | job for at, job in enumerate(jobs)]
+    workload = parse_workload({"jobs": given}, fabric, catalog=catalog)
+    return play(Network.of(route(fabric, "dfsssp"), **how), workload)
+
+
+def of(simulation: Simulation, keyword: str) -> list[str]:
+    return [said for said in simulation.caveats if said.startswith(f"{keyword}: ")]
+
+
+def gpus(algorithm: str, **keys: object) -> dict[str, object]:
+    return {"kind": "gpu-collective", "algorithm": algorithm} | keys
+
+
+def test_errors_are_those_of_the_page() -> None:
+    row = r"^\| Fig\. 7[^|]*\| ([\w-]+) \| (\d+)[^|]*\|[^|]*\|[^|]*\| ([+-][\d.]+)% "
+    rows = re.findall(row, PAGE.read_text(), re.MULTILINE)
+    assert len(rows) == 21
+    names = {"hfreduce": "HFReduce", "hfreduce-nvlink": "HFReduce with NVLink", "nccl": "NCCL"}
+    found: dict[tuple[str, bool], list[tuple[int, float]]] = {}
+    for system, count, error in rows:
+        far = system == "nccl" and int(count) > 512
+        found.setdefault((names[system], far), []).append((int(count), float(error)))
+    expected = {
+        (system, *((min(column), max(column)) for column in zip(*points, strict=True)))
+        for (system, _), points in found.items()
+    }
+    assert {tuple(row) for row in MEASURED} == expected
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        (gpus("hfreduce"), "HFReduce on pcie-a100 is +15.1 to +44.5 % off what was published for 16 to 1,440 GPUs"),
+        pytest.param(
+            gpus("hfreduce", nvlink=True),
+            "HFReduce with NVLink on pcie-a100 is -4.6 to +41.3 %",
+            marks=pytest.mark.slow,
+        ),
+        (gpus("hfreduce", chunk="6 MiB"), "HFReduce on pcie-a100 is +15.1"),  # the root port is still a data sheet's
+        (gpus("ring"), "NCCL on pcie-a100 is -13.8 to +27.6 %"),
+        (gpus("auto", collective="all-to-all"), None),
+        ({"kind": "collective", "collective": "allreduce"}, None),
+    ],
+)
+def test_what_was_measured_is_said_of_these_servers_alone(job: dict[str, object], says: str | None) -> None:
+    found = of(run(TREE, job), "measured")
+    assert [says in one for one in found if says] == ([] if says is None else [True])
+    assert len(found) == (says is not None)
+
+
+def test_who_calibrates_both_numbers_is_told_nothing() -> None:
+    node = CATALOG.nodes["pcie-a100"]
+    own = replace(node.sources["root_port_gbyte_per_s"], confidence="own")
+    node = replace(node, root_port_gbyte_per_s=33.0, sources={**node.sources, "root_port_gbyte_per_s": own})
+    catalog = replace(CATALOG, nodes={**CATALOG.nodes, "pcie-a100": node})
+    assert of(run(TREE, gpus("hfreduce"), catalog=catalog), "measured")
+    assert not of(run(TREE, gpus("hfreduce", chunk="6 MiB"), catalog=catalog), "measured")
+
+
+def test_jobs_alike_share_a_caveat_that_names_three() -> None:
+    (found,) = of(run(TREE, *[gpus("hfreduce", ranks=2)] * 5), "measured")
+    assert found.endswith("[j0, j1, j2 and 2 more]")
+
+
+@pytest.mark.slow
+@given(st.sets(st.integers(0, 11), max_size=9), st.sampled_from(["gpu-collective", "collective"]), st.booleans())
+def test_servers_that_a_failure_cuts_off_are_counted_and_told(lost: set[int], kind: str, zone: bool) -> None:
+    ports = [int(ZONED.port_of(np.array([end]))[0]) for end in ZONED.ends()[[*lost]]] if lost else []
+    left = ZONED.without(np.array(ports, np.int32))
+    plugged = {ZONED.names[ZONED.end_node[end]].split()[0]: int(end) for end in ZONED.ends()}
+    wanted = {name: end for name, end in plugged.items() if not zone or ZONED.zone[ZONED.end_node[end]] == 1}
+    here = {name: end for name, end in wanted.items() if left.end_switch[end] >= 0}
+    if not here:
+        return
+    job = {"kind": kind, "collective": "allreduce"} | ({"zone": 1} if zone else {})
+    simulation = run(left, job)
+    (found,) = simulation.jobs
+
+    assert found.servers == len(here) and found.left_out == len(wanted) - len(here)
+    assert found.leaves == len({int(left.end_switch[end]) for end in here.values()})
+    assert found.zones == tuple(sorted({int(ZONED.zone[ZONED.end_node[end]]) for end in here.values()}))
+    said = of(simulation, "smaller after a failure")
+    assert len(said) == bool(found.left_out)
+    assert all(f"after a failure: {found.left_out} " in one for one in said)
+    shown = simulation.place_table.to_dict()
+    assert shown["servers"] == [len(here)] and shown["zones"] == [", ".join(map(str, found.zones))]
+
+
+def test_a_job_of_stated_size_is_not_smaller() -> None:
+    left = ZONED.without(ZONED.port_of(ZONED.ends()[:3]))
+    assert not of(run(left, gpus("ring", ranks=4)), "smaller after a failure")
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "tree", pytest.param("hfreduce", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("host_gbps", [200.0, 60.0])
+def test_where_the_network_is_said_not_to_limit_a_faster_one_gives_nothing(algorithm: str, host_gbps: float) -> None:
+    simulation = run(ZONED, gpus(algorithm, size="16 MiB"), host_gbps=host_gbps)
+    said = of(simulation, "not the network")
+    if said:
+        network = simulation.outcome.network
+        capacity = network.capacity_bytes_s.copy()
+        capacity[: ZONED.n_ports] *= 10
+        faster = play(replace(network, capacity_bytes_s=capacity), simulation.outcome.flows)
+        assert faster.makespan_s == pytest.approx(simulation.makespan_s, rel=1e-6)
+    whats = find_bottlenecks(simulation).path.to_dict()["what"]
+    assert bool(said) == (not any(" to " in what and "GPU" not in what for what in whats))
+    assert algorithm == "hfreduce" or bool(said) == (host_gbps == 200.0)
+
+
+def test_caveats_of_jobs_are_in_every_form_of_the_result() -> None:
+    simulation = run(TREE, gpus("ring"))
+    assert {"measured", "not the network"} <= {*simulation.keywords}
+    assert simulation.to_dict()["caveats"] == list(simulation.caveats) == simulation.caveat_table.to_dict()["caveat"]
+    assert "measured" in repr(simulation)
+    assert not of(play(Network.of(route(TREE, "dfsssp")), simulation.workload, engine="packets"), "not the network")
+    assert all(keyword in unescape(simulation._repr_html_()) for keyword in simulation.keywords)
