@@ -145,9 +145,13 @@ def _search(start: Start) -> Found:
         moved, begin = min(tried, key=lambda one: (one[0].missing, one[0].score))
         begins += [Begin(moved.order, moved.next_hop), *([begin] if few else [])]
     kept, ends = begins[0].kept, []
+    level = partial(pairs.improve, kept=kept, high=1.0)
     for begin in begins:
         end = search.improve(*begin[:2], turns=turns, detour=detour, kept=kept)
-        lower = pairs.improve(end.order, end.next_hop, detour=MOST_DETOUR, kept=kept, high=1.0)
+        # In a tree, few of the turns that are tried for detours can be allowed, and to find that out takes long.
+        lower = level(end.order, end.next_hop, turns=turns, effort=start.size) if start.tree else end
+        if few or lower.fullest > end.fullest * (1 - GUARD):
+            lower = level(lower.order, lower.next_hop, detour=MOST_DETOUR)
         ends.append(end)
         if lower.fullest < end.fullest:
             ends.append(search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=kept))
