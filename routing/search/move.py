@@ -378,12 +378,12 @@ def move_flows(
     for dest in dests:
         count = recall(samples, turns, state, next_hop, dest)
         _begin(samples, turns, bounds, state, dest, count)
-        moved, depth = True, 0
+        moved = True
         for i in range(count - 1, 0, -1):
             here = state.nearest[i]
-            if moved and state.depth[here] != depth:
-                _sum_ways(samples, turns, terms, state, count)
-                moved, depth = False, state.depth[here]
+            if moved:
+                _sum_ways(samples, turns, terms, state, i + 1)
+                moved = False
             size = _gather(samples, state, dest, here)
             if turns.order.indptr[here + 1] - turns.order.indptr[here] > 1:
                 best, gain = _best(samples, turns, bounds, terms, state, dest, here, size)
@@ -465,7 +465,7 @@ def _weigh(samples: Samples, terms: Terms, state: State, channel: int) -> None:
 
 @inlined
 def _sum_ways(samples: Samples, turns: Turns, terms: Terms, state: State, count: int) -> None:
-    """Sum what flows of dense samples cost from each switch to the destination."""
+    """Sum what flows of dense samples cost to the destination from each of the nearest switches."""
     receiver = turns.order.receiver
     state.way[state.nearest[0]] = 0.0
     for i in range(1, count):
@@ -526,7 +526,8 @@ def _saved(samples: Samples, terms: Terms, state: State, channel: int, here: int
     k, flow, slow = state.items[j], state.amount[j], samples.slow[channel]
     load, doublings = state.load[channel, k] * 1.0, samples.doublings[k]
     before, after = _power(load * slow, doublings), _power(max(load - flow, 0.0) * slow, doublings)
-    return 2.0 * terms.square[k] * slow * flow * (load - state.own[here, k]) + terms.high[k] * (before - after)
+    met = 2.0 * terms.square[k] * slow * flow * (load - state.own[here, k])
+    return float(met + terms.high[k] * (before - after))
 
 
 @inlined
@@ -626,7 +627,7 @@ def _gain(
         if state.position[sender] >= 0:
             break
         via = state.onward[sender]
-    return left + terms.least if left > 0.0 else 0.0
+    return float(left + terms.least) if left > 0.0 else 0.0
 
 
 @inlined

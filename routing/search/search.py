@@ -178,11 +178,14 @@ class TableSearch:
         bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
         best = self._judged(order, next_hop.copy(), sums, high)
         crowd, left = np.empty(len(self.turn)), effort // max(len(order.sender), 1)
-        least = max(least, NOTHING) if left < len(self.turn) * SWEEPS else least
+        hurried = left < len(self.turn) * SWEEPS
+        least = max(least, NOTHING) if hurried else least
         for sweep in range(SWEEPS):
             visited, most = self.turn, full
-            if high == 1.0 and not full and self.of_pairs.all():
+            if hurried and high == 1.0 and not full and self.of_pairs.all():
                 most = self._telling()
+            if not most and sweep and left < len(visited):
+                break
             if most or left < len(visited):
                 find_crowds(samples, growing, self.state, next_hop, crowd)
                 visited = visited[crowd[visited] >= most]
