@@ -382,7 +382,7 @@ def move_flows(
         for i in range(count - 1, 0, -1):
             here = state.nearest[i]
             if moved:
-                _sum_ways(samples, turns, terms, state, i + 1)
+                _sum_ways(samples, turns, terms, state, count)
                 moved = False
             size = _gather(samples, state, dest, here)
             if turns.order.indptr[here + 1] - turns.order.indptr[here] > 1:
@@ -465,7 +465,7 @@ def _weigh(samples: Samples, terms: Terms, state: State, channel: int) -> None:
 
 @inlined
 def _sum_ways(samples: Samples, turns: Turns, terms: Terms, state: State, count: int) -> None:
-    """Sum what flows of dense samples cost to the destination from each of the nearest switches."""
+    """Sum what flows of dense samples cost from each switch to the destination."""
     receiver = turns.order.receiver
     state.way[state.nearest[0]] = 0.0
     for i in range(1, count):
