@@ -144,3 +144,7 @@ making = cast("Decorator", partial(Kernel, _nrt=True, no_cfunc_wrapper=True, no_
 
 inner = cast("Decorator", partial(Kernel, **INNER))
 """For functions that only kernels call, and that make and return no arrays."""
+
+inlined = cast("Decorator", partial(Kernel, **INNER, forceinline=True))
+"""For those of them that are called where the time goes: a tuple of arrays is passed word by word, some hundreds of
+them, which takes longer than what a short function does."""

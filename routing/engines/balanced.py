@@ -37,7 +37,7 @@ from routing.quality.figures import congestion, shifts
 from routing.routed import Routed
 from routing.search.move import AMENDED, AS_THEY_ARE
 from routing.search.problem import all_pairs_alone, pose
-from routing.search.search import Found, TableSearch
+from routing.search.search import EFFORT, Found, TableSearch
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, frozen
@@ -135,7 +135,11 @@ def _search(start: Start) -> Found:
     search = TableSearch(pose(start.fabric, start.lids, order, start.dests, start.ranks), order)
     pairs = TableSearch(all_pairs_alone(search.problem), order)
     apart = int((search.problem.hops[search.problem.samples.switch] < 0).sum())
-    worth = [(found.score, begin) for begin in _closed(start) if (found := search.weigh(*begin[:2])).missing == apart]
+    forms = list(_closed(start))
+    if start.tree and len(forms) == 1:  # which misses no pairs
+        worth = [(0.0, forms[0])]
+    else:
+        worth = [(found.score, form) for form in forms if (found := search.weigh(*form[:2])).missing == apart]
     turns, detour = (AS_THEY_ARE if start.tree else AMENDED), 0 if worth else MOST_DETOUR
     begins, few = [min(worth, key=lambda one: one[0])[1]] if worth else [], _few(start)
     if not worth or (few and not start.tree and begins[0].kept is None):
@@ -145,9 +149,17 @@ def _search(start: Start) -> Found:
         moved, begin = min(tried, key=lambda one: (one[0].missing, one[0].score))
         begins += [Begin(moved.order, moved.next_hop), *([begin] if few else [])]
     kept, ends = begins[0].kept, []
+    level = partial(pairs.improve, kept=kept, high=1.0)
     for begin in begins:
         end = search.improve(*begin[:2], turns=turns, detour=detour, kept=kept)
-        lower = pairs.improve(end.order, end.next_hop, detour=MOST_DETOUR, kept=kept, high=1.0)
+        # In a large tree, to try the turns of detours takes long, and few of them can be allowed.
+        lower = (
+            end
+            if few or not start.tree
+            else level(end.order, end.next_hop, turns=turns, effort=min(start.size, EFFORT))
+        )
+        if lower.fullest > end.fullest * (1 - GUARD):
+            lower = level(lower.order, lower.next_hop, detour=MOST_DETOUR)
         ends.append(end)
         if lower.fullest < end.fullest:
             ends.append(search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=kept))

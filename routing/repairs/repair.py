@@ -25,9 +25,6 @@ from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Frozen, frozen
 from topo.table import Shown, Table
 
-ROUND_EFFORT = 200_000
-"""Entries towards affected destinations up to which a second round chooses each again, with the loads of all."""
-
 
 @dataclass(frozen=True, eq=False)
 class Repair(Frozen, Shown):
@@ -149,9 +146,8 @@ def repair(
     def repaired_entries(net: RepairNet, chosen: NDArray[np.bool_]) -> _Entries:
         old = frozen(basis.entries[lids[chosen]])
         new, load = old.copy(), basis.load.copy()
-        rounds = 2 if old.size <= ROUND_EFFORT else 1
         sources = frozen(np.stack([hosts_at(whole), hosts_at(left)]))
-        lost = repair_trees(net, old, frozen(dest_switches[chosen]), frozen(weight[chosen]), sources, load, rounds, new)
+        lost = repair_trees(net, old, frozen(dest_switches[chosen]), frozen(weight[chosen]), sources, load, new)
         return _Entries(lids[chosen], dest_switches[chosen], old, new, lost)
 
     found = repaired_entries(repair_net(whole, left, basis.rank, ordered=basis.ordered), met)

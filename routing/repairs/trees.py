@@ -191,7 +191,6 @@ def repair_trees(
     weight: Floats,
     sources: NDArray[np.float64],
     load: Floats,
-    rounds: int,
     new: Numbers,
 ) -> NDArray[np.bool_]:
     """Route the packets that would meet a dead cable over others, with as few changed entries as the search finds.
@@ -208,8 +207,6 @@ def repair_trees(
         Hosts at each switch before, and now.
     load : (P,) float64, in and out
         Of the old tables on the whole fabric; of the new ones at the end.
-    rounds : int
-        How often each is chosen anew, the others being known.
     new : (n, S) uint8, in and out
         The old entries; those that change are replaced.
 
@@ -220,47 +217,40 @@ def repair_trees(
     """
     n = old.shape[1]
     tree, now, lost = empty_scan(n), empty_scan(n), np.zeros((len(dest_switches), n), np.bool_)
-    cut, old_label, settled = np.empty(n, np.int32), np.empty(n, np.int32), np.ones(len(dest_switches), np.bool_)
-    for turn in range(rounds):
-        for i in range(len(dest_switches)):
-            dest_switch = dest_switches[i]
-            if not settled[i]:
-                continue
-            scan_tree(net, net.whole, old[i], dest_switch, tree)
-            count = 0
-            for place in range(1, tree.size[0]):
-                here = tree.nearest[place]
-                stays = net.component[here] == net.component[dest_switch]
-                if tree.cut[here] and stays:
-                    cut[count] = here
-                    count += 1
-                gone = sources[0, here] - (0.0 if tree.cut[here] else sources[1, here])
-                if turn == 0:
-                    _add_path(net, net.whole, old[i], here, dest_switch, -weight[i] * gone, load)
-                elif tree.cut[here] and stays:
-                    _add_path(net, net.node, new[i], here, dest_switch, -weight[i] * sources[1, here], load)
-                if not stays:
-                    tree.cut[here] = False
-                    tree.depth[here] = -1
-            for here in range(n):
-                new[i, here], old_label[here] = old[i, here], tree.label[here]
-            if _repair(net, dest_switch, load, sources[1], weight[i], tree, new[i]):
-                for here in cut[:count]:
-                    _add_path(net, net.node, new[i], here, dest_switch, weight[i] * sources[1, here], load)
-                continue
-            settled[i] = False
-            # Others than those that were cut may have changed, too.
-            scan_tree(net, net.whole, old[i], dest_switch, tree)
-            for here in tree.nearest[1 : tree.size[0]]:
-                if not tree.cut[here]:
-                    _add_path(net, net.whole, old[i], here, dest_switch, -weight[i] * sources[1, here], load)
-            scan_tree(net, net.node, new[i], dest_switch, now)
-            add_tree(net.node, now, sources[1], weight[i], load)
-            for here in range(n):
-                had = tree.depth[here] >= 0 and net.component[here] == net.component[dest_switch]
-                lost[i, here] = had and (now.depth[here] < 0 or now.label[here] < 0 <= old_label[here])
-                if lost[i, here]:
-                    new[i, here] = NO_PATH
+    cut, old_label = np.empty(n, np.int32), np.empty(n, np.int32)
+    for i in range(len(dest_switches)):
+        dest_switch = dest_switches[i]
+        scan_tree(net, net.whole, old[i], dest_switch, tree)
+        count = 0
+        for place in range(1, tree.size[0]):
+            here = tree.nearest[place]
+            stays = net.component[here] == net.component[dest_switch]
+            if tree.cut[here] and stays:
+                cut[count] = here
+                count += 1
+            gone = sources[0, here] - (0.0 if tree.cut[here] else sources[1, here])
+            _add_path(net, net.whole, old[i], here, dest_switch, -weight[i] * gone, load)
+            if not stays:
+                tree.cut[here] = False
+                tree.depth[here] = -1
+        for here in range(n):
+            new[i, here], old_label[here] = old[i, here], tree.label[here]
+        if _repair(net, dest_switch, load, sources[1], weight[i], tree, new[i]):
+            for here in cut[:count]:
+                _add_path(net, net.node, new[i], here, dest_switch, weight[i] * sources[1, here], load)
+            continue
+        # Others than those that were cut may have changed, too.
+        scan_tree(net, net.whole, old[i], dest_switch, tree)
+        for here in tree.nearest[1 : tree.size[0]]:
+            if not tree.cut[here]:
+                _add_path(net, net.whole, old[i], here, dest_switch, -weight[i] * sources[1, here], load)
+        scan_tree(net, net.node, new[i], dest_switch, now)
+        add_tree(net.node, now, sources[1], weight[i], load)
+        for here in range(n):
+            had = tree.depth[here] >= 0 and net.component[here] == net.component[dest_switch]
+            lost[i, here] = had and (now.depth[here] < 0 or now.label[here] < 0 <= old_label[here])
+            if lost[i, here]:
+                new[i, here] = NO_PATH
     return lost
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.machine_code import inner, kernel
+from routing.machine_code import inlined, inner, kernel
 from routing.order.turns import ALLOWED, CLOSED, UNKNOWN, Turns, allow_turn
 from routing.tables import NO_PATH
 
@@ -102,6 +102,8 @@ class State(NamedTuple):
 
     load: Singles
     """(C, K) flow of each sample over each channel."""
+    met: Floats
+    """(K,) sum over channels and destinations of the square of what goes to one destination alone, as Q has it."""
     own: Singles
     """(S, K) flow of each sample to the destination that leaves each switch."""
     onward: Int32s
@@ -135,12 +137,20 @@ class State(NamedTuple):
     """(S,) links from the switch to each one on its path; -1 for others."""
     saved: Floats
     """(S + 1,) what is saved up to there."""
-    stamp: Int64s
-    """(C,) and `added`: what the flows cost on a channel, known where the stamp is that of the switch."""
-    added: Floats
+    unit: Floats
+    """(U,) the least flow of each dense sample."""
+    adds: Floats
+    """(C, U) what each flow of a dense sample costs on a channel, at least, and in `takes`, what it saves there, at
+    most: by the flow, as convex functions have it, from what `unit` costs and saves."""
+    takes: Floats
+    slope: Floats
+    """(C, U) what the next flow would cost, were it infinitely small: between the two."""
+    way: Floats
+    """(S, U) sum of `slope` on the path of each switch, without what flows to the same destination add to it."""
     offer: Int32s
-    """(W,) channels that would gain, and `gain`, how much."""
+    """(W,) channels that may gain, and `gain`, how much: at most, and exactly where `sure`."""
     gain: Floats
+    sure: Bools
 
 
 def new_state(samples: Samples, count: int, channels: int, widest: int) -> State:
@@ -149,6 +159,7 @@ def new_state(samples: Samples, count: int, channels: int, widest: int) -> State
     longest = int(np.diff(samples.indptr).max(initial=0))
     return State(
         load=np.zeros((channels, k), np.float32),
+        met=np.zeros(k),
         own=np.zeros((n, k), np.float32),
         onward=np.empty(n, np.int32),
         depth=np.empty(n, np.int32),
@@ -167,14 +178,23 @@ def new_state(samples: Samples, count: int, channels: int, widest: int) -> State
         place=np.full(k, -1, np.int32),
         position=np.full(n, -1, np.int32),
         saved=np.empty(n + 1),
-        stamp=np.zeros(channels, np.int64),
-        added=np.empty(channels),
+        unit=np.array([_least(samples.source[u]) * _least(samples.weight[u]) for u in range(len(samples.source))]),
+        adds=np.empty((channels, len(samples.source))),
+        takes=np.empty((channels, len(samples.source))),
+        slope=np.empty((channels, len(samples.source))),
+        way=np.zeros((n, len(samples.source))),
         offer=np.empty(widest, np.int32),
         gain=np.empty(widest),
+        sure=np.empty(widest, np.bool_),
     )
 
 
-@inner
+def _least(weights: Floats) -> float:
+    """Return the least weight that is not 0; 1 where there is none."""
+    return float(weights.min(where=weights > 0, initial=np.inf)) if weights.any() else 1.0
+
+
+@inlined
 def recall(samples: Samples, turns: Turns, state: State, next_hop: NextHops, dest: int) -> int:
     """Take the tree of a destination from the tables; return how many switches reach it.
 
@@ -213,7 +233,7 @@ def recall(samples: Samples, turns: Turns, state: State, next_hop: NextHops, des
     return total
 
 
-@inner
+@inlined
 def _sum_own(samples: Samples, turns: Turns, state: State, dest: int, count: int) -> None:
     """Sum what each sample sends to a destination over each switch."""
     receiver, own, dense = turns.order.receiver, state.own, len(samples.source)
@@ -231,7 +251,7 @@ def _sum_own(samples: Samples, turns: Turns, state: State, dest: int, count: int
                 here = receiver[state.onward[here]]
 
 
-@inner
+@inlined
 def _clear_own(samples: Samples, turns: Turns, state: State, dest: int, count: int) -> None:
     """Forget it again, in as little time."""
     receiver, own = turns.order.receiver, state.own
@@ -246,7 +266,7 @@ def _clear_own(samples: Samples, turns: Turns, state: State, dest: int, count: i
 
 
 @kernel
-def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, next_hop: NextHops, met: Floats) -> int:
+def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, next_hop: NextHops) -> int:
     """Sum the loads of tables anew.
 
     Parameters
@@ -255,8 +275,6 @@ def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, nex
         Destinations whose tree takes each turn; 0 x 0 to leave them out.
     next_hop : (T, S) uint8
         Index of the channel that each switch takes among its own, by LID.
-    met : (K,) float64, out
-        Sum over channels and destinations of the square of what goes to one destination alone.
 
     Returns
     -------
@@ -264,7 +282,7 @@ def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, nex
         Pairs of a switch and a destination without a path.
     """
     indptr, receiver = turns.order.indptr, turns.order.receiver
-    state.load[:], state.own[:], met[:], used[:] = 0.0, 0.0, 0.0, 0
+    state.load[:], state.own[:], state.met[:], used[:] = 0.0, 0.0, 0.0, 0
     missing, dense = 0, len(samples.source)
     for dest in range(len(samples.lid)):
         count = recall(samples, turns, state, next_hop, dest)
@@ -281,14 +299,14 @@ def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, nex
                 here = state.nearest[i]
                 channel, flow = state.onward[here], state.own[here, u]
                 state.load[channel, u] += flow
-                met[u] += samples.slow[channel] * flow * flow
+                state.met[u] += samples.slow[channel] * flow * flow
         for i in range(samples.indptr[dest], samples.indptr[dest + 1]):
             here, k = samples.sender[i], samples.sample[i]
             if state.depth[here] >= 0:
                 while here != home and state.own[here, k] > 0.0:
                     channel, flow = state.onward[here], state.own[here, k]
                     state.load[channel, k] += flow
-                    met[k] += samples.slow[channel] * flow * flow
+                    state.met[k] += samples.slow[channel] * flow * flow
                     state.own[here, k] = 0.0
                     here = receiver[channel]
         state.own[:, :dense] = 0.0
@@ -330,10 +348,10 @@ def find_crowds(samples: Samples, turns: Turns, state: State, next_hop: NextHops
 
 
 @kernel
-def sum_terms(samples: Samples, state: State, met: Floats, square: Floats, high: Floats) -> None:
+def sum_terms(samples: Samples, state: State, square: Floats, high: Floats) -> None:
     """Return Q and P of each sample in ``square`` and ``high``, from its loads."""
     for k in range(len(square)):
-        square[k], high[k] = -met[k], 0.0
+        square[k], high[k] = -state.met[k], 0.0
     for c in range(len(state.load)):
         for k in range(len(square)):
             x = state.load[c, k] * samples.slow[c]
@@ -354,22 +372,26 @@ def move_flows(
     tuple of int and float
         Moves that were made, and by how much they lower what `Terms` weighs.
     """
-    moves, gained, tick = 0, 0.0, 0
-    for stamp in state.stamp:
-        tick = max(tick, int(stamp))
+    moves, gained = 0, 0.0
+    for channel in range(len(state.load)):
+        _weigh(samples, terms, state, channel)
     for dest in dests:
         count = recall(samples, turns, state, next_hop, dest)
         _begin(samples, turns, bounds, state, dest, count)
+        moved = True
         for i in range(count - 1, 0, -1):
             here = state.nearest[i]
+            if moved:
+                _sum_ways(samples, turns, terms, state, count)
+                moved = False
             size = _gather(samples, state, dest, here)
             if turns.order.indptr[here + 1] - turns.order.indptr[here] > 1:
-                tick += 1
-                best, gain = _best(samples, turns, bounds, terms, state, dest, here, size, tick)
+                best, gain = _best(samples, turns, bounds, terms, state, dest, here, size)
                 if best >= 0:
-                    _adopt(samples, turns, bounds, state, next_hop, dest, here, best, size)
+                    _adopt(samples, turns, bounds, terms, state, next_hop, dest, here, best, size)
                     moves += 1
                     gained += gain
+                    moved = True
             for j in range(size):
                 state.place[state.items[j]] = -1
             _hand_on(samples, turns, state, here)
@@ -377,7 +399,7 @@ def move_flows(
     return moves, gained
 
 
-@inner
+@inlined
 def _begin(samples: Samples, turns: Turns, bounds: Allowed, state: State, dest: int, count: int) -> None:
     """Lay the flows to a destination on the switches that they begin at."""
     _sum_own(samples, turns, state, dest, count)
@@ -395,7 +417,7 @@ def _begin(samples: Samples, turns: Turns, bounds: Allowed, state: State, dest: 
         state.head[here] = i
 
 
-@inner
+@inlined
 def _gather(samples: Samples, state: State, dest: int, here: int) -> int:
     """List the samples with flow behind a switch, and how much it is; return how many."""
     size, first = 0, samples.indptr[dest]
@@ -414,7 +436,7 @@ def _gather(samples: Samples, state: State, dest: int, here: int) -> int:
     return size
 
 
-@inner
+@inlined
 def _power(x: float, doublings: int) -> float:
     """Return x to the power of 2^doublings."""
     if doublings == DOUBLINGS:  # written out, since a loop of unknown length costs several times as much
@@ -426,18 +448,91 @@ def _power(x: float, doublings: int) -> float:
     return x
 
 
-@inner
-def _cost(
-    samples: Samples,
-    terms: Terms,
-    state: State,
-    channel: int,
-    here: int,
-    size: int,
-    sign: float,
-    most: float,
-) -> float:
-    """Return what it costs to add the flows to a channel (sign 1) or to take them off it (-1).
+@inlined
+def _weigh(samples: Samples, terms: Terms, state: State, channel: int) -> None:
+    """Note what flows of dense samples cost and save on a channel."""
+    slow = samples.slow[channel]
+    for u in range(len(samples.source)):
+        load, unit, doublings = state.load[channel, u] * 1.0, state.unit[u], samples.doublings[u]
+        now, met = _power(load * slow, doublings), 2.0 * terms.square[u] * slow * load
+        state.adds[channel, u] = met + terms.high[u] / unit * (_power((load + unit) * slow, doublings) - now)
+        less = _power(max(load - unit, 0.0) * slow, doublings)
+        state.takes[channel, u] = met + terms.high[u] / unit * (now - less)
+        state.slope[channel, u] = met
+        if load > 0.0:
+            state.slope[channel, u] += terms.high[u] * 2.0**doublings * now / load
+
+
+@inlined
+def _sum_ways(samples: Samples, turns: Turns, terms: Terms, state: State, count: int) -> None:
+    """Sum what flows of dense samples cost from each switch to the destination."""
+    receiver = turns.order.receiver
+    state.way[state.nearest[0]] = 0.0
+    for i in range(1, count):
+        here = state.nearest[i]
+        via = state.onward[here]
+        there = receiver[via]
+        for u in range(len(samples.source)):
+            met = 2.0 * terms.square[u] * samples.slow[via] * state.own[here, u]
+            state.way[here, u] = state.way[there, u] + state.slope[via, u] - met
+
+
+@inlined
+def _promises(
+    samples: Samples, turns: Turns, bounds: Allowed, terms: Terms, state: State, home: int, here: int, size: int
+) -> int:
+    """Note in ``state.offer`` the channels that may gain; return how many.
+
+    Dense samples save at most what `takes` says of the channel that is left and `slope` of the rest of both ways: what
+    these share cancels out. The others save at most what they cost on the old path beyond an empty one.
+    """
+    indptr, receiver, now, slow = turns.order.indptr, turns.order.receiver, state.onward[here], samples.slow
+    dense, bound = 0, -terms.least
+    while dense < size and state.items[dense] < len(samples.source):
+        u = state.items[dense]
+        met = 2.0 * terms.square[u] * slow[now] * state.own[here, u]
+        bound += state.amount[dense] * (state.takes[now, u] - met + state.way[receiver[now], u])
+        dense += 1
+    at = here
+    while at != home and dense < size:
+        for j in range(dense, size):
+            bound += _saved(samples, terms, state, state.onward[at], at, j)
+        at = receiver[state.onward[at]]
+    shortest = bounds.hops[home, here]
+    for j in range(dense, size):
+        k = state.items[j]
+        bound -= shortest * terms.high[k] * _power(state.amount[j], samples.doublings[k])
+    offers = 0
+    for channel in range(indptr[here], indptr[here + 1]):
+        there, total = receiver[channel], 0.0
+        for j in range(dense):
+            u = state.items[j]
+            total += state.amount[j] * (state.adds[channel, u] + state.way[there, u])
+            if total >= bound:
+                break
+        if total >= bound or channel == now or state.depth[there] < 0:
+            continue
+        if bounds.hops[home, there] + 1 - shortest > bounds.detour:
+            continue
+        if not _is_barred(turns, bounds, state, here, home, channel):
+            state.offer[offers], state.gain[offers], state.sure[offers] = channel, bound + terms.least - total, False
+            offers += 1
+    return offers
+
+
+@inlined
+def _saved(samples: Samples, terms: Terms, state: State, channel: int, here: int, j: int) -> float:
+    """Return what it saves to take the flow of a sample, the j-th of those that are moved, off the channel it takes."""
+    k, flow, slow = state.items[j], state.amount[j], samples.slow[channel]
+    load, doublings = state.load[channel, k] * 1.0, samples.doublings[k]
+    before, after = _power(load * slow, doublings), _power(max(load - flow, 0.0) * slow, doublings)
+    met = 2.0 * terms.square[k] * slow * flow * (load - state.own[here, k])
+    return float(met + terms.high[k] * (before - after))
+
+
+@inlined
+def _added(samples: Samples, terms: Terms, state: State, channel: int, here: int, size: int, most: float) -> float:
+    """Return what it costs to add the flows to a channel.
 
     Infinite where one may not be so full. ``here`` sends on the channel; what it sends to the destination does not meet
     what is moved, and is not counted where the channel is not the one that it takes (-1). Every flow that is added
@@ -448,19 +543,18 @@ def _cost(
         k, flow = state.items[j], state.amount[j]
         load = state.load[channel, k] * 1.0
         others = load - state.own[here, k] if here >= 0 else load
-        before = load * slow
-        after = max(before + sign * flow * slow, 0.0)
-        if sign > 0 and k < dense and after > terms.most[k]:
+        after = (load + flow) * slow
+        if k < dense and after > terms.most[k]:
             return np.inf
-        total += 2.0 * sign * terms.square[k] * slow * flow * others
         doublings = samples.doublings[k]
-        total += terms.high[k] * (_power(after, doublings) - _power(before, doublings))
+        total += 2.0 * terms.square[k] * slow * flow * others
+        total += terms.high[k] * (_power(after, doublings) - _power(load * slow, doublings))
         if total >= most:
             break
     return total
 
 
-@inner
+@inlined
 def _best(
     samples: Samples,
     turns: Turns,
@@ -470,76 +564,73 @@ def _best(
     dest: int,
     here: int,
     size: int,
-    tick: int,
 ) -> tuple[int, float]:
     """Return the legal channel that gains most for what is behind a switch, and how much; -1 if none gains."""
-    indptr, receiver = turns.order.indptr, turns.order.receiver
-    home, now = samples.switch[dest], state.onward[here]
+    receiver, home = turns.order.receiver, samples.switch[dest]
     if len(bounds.kept) and bounds.kept[here, home]:
         return -1, 0.0
-    offers = 0
-    for channel in range(indptr[here], indptr[here + 1]):
-        there = receiver[channel]
-        longer = bounds.hops[home, there] + 1 - bounds.hops[home, here]
-        if channel == now or state.depth[there] < 0 or longer > bounds.detour:
-            continue
-        if not _is_barred(turns, bounds, state, here, home, channel):
-            state.offer[offers] = channel
-            offers += 1
+    offers = _promises(samples, turns, bounds, terms, state, home, here, size)
     if not offers:
         return -1, 0.0
     length, at = 0, here
     state.saved[0] = 0.0
     while at != home:
-        via = state.onward[at]
+        via, total = state.onward[at], 0.0
         state.position[at] = length
-        state.saved[length + 1] = state.saved[length] + _cost(samples, terms, state, via, at, size, -1.0, np.inf)
+        for j in range(size):
+            total += _saved(samples, terms, state, via, at, j)
+        state.saved[length + 1] = state.saved[length] + total
         length += 1
         at = receiver[via]
     state.position[home] = length
-    limit, tried, offers = -terms.least, offers, 0
-    for channel in state.offer[:tried]:
-        there, grows = receiver[channel], 1
-        while state.position[there] < 0:
-            there, grows = receiver[state.onward[there]], grows + 1
-        meets = state.position[there]
-        if meets == 0 or grows - meets > max(state.room[here], 0):
-            continue
-        total, via, sender, enough = 0.0, channel, -1, limit - state.saved[meets]
-        while total < enough:  # what is added only grows on the way
-            if state.stamp[via] != tick:
-                state.added[via] = _cost(samples, terms, state, via, sender, size, 1.0, enough)
-                state.stamp[via] = tick if state.added[via] < enough else 0  # else not all was looked at
-            total += state.added[via]
-            sender = receiver[via]
-            if state.position[sender] >= 0:
-                break
-            via = state.onward[sender]
-        total += state.saved[meets]
-        if total < limit:
-            state.offer[offers], state.gain[offers] = channel, total
-            offers += 1
-            if bounds.turns != AMENDED:  # it can be taken, so others must gain more
-                limit = total
+    found = -1
+    while offers > 0 and found < 0:
+        best = 0
+        for j in range(1, offers):
+            if state.gain[j] > state.gain[best]:
+                best = j
+        channel, dropped = state.offer[best], False
+        if state.sure[best]:
+            dropped = not _is_legal(turns, bounds, state, here, home, channel)
+            found = -1 if dropped else best
+        else:
+            state.gain[best] = _gain(samples, turns, bounds, terms, state, here, channel, size)
+            state.sure[best], dropped = True, state.gain[best] <= terms.least
+        if dropped:
+            offers -= 1
+            state.offer[best], state.gain[best] = state.offer[offers], state.gain[offers]
+            state.sure[best] = state.sure[offers]
     at = here
     while at != home:
         state.position[at] = -1
         at = receiver[state.onward[at]]
     state.position[home] = -1
-    while offers > 0:
-        best = 0
-        for j in range(1, offers):
-            if state.gain[j] < state.gain[best]:
-                best = j
-        channel, gain = state.offer[best], state.gain[best]
-        if _is_legal(turns, bounds, state, here, home, channel):
-            return channel, -gain
-        offers -= 1
-        state.offer[best], state.gain[best] = state.offer[offers], state.gain[offers]
-    return -1, 0.0
+    return (state.offer[found], state.gain[found]) if found >= 0 else (-1, 0.0)
 
 
-@inner
+@inlined
+def _gain(
+    samples: Samples, turns: Turns, bounds: Allowed, terms: Terms, state: State, here: int, channel: int, size: int
+) -> float:
+    """Return what it gains to move all that is behind a switch to a channel; 0 where paths would get too long."""
+    receiver = turns.order.receiver
+    there, grows = receiver[channel], 1
+    while state.position[there] < 0:
+        there, grows = receiver[state.onward[there]], grows + 1
+    meets = state.position[there]
+    if meets == 0 or grows - meets > max(state.room[here], 0):
+        return 0.0
+    left, via, sender = state.saved[meets] - terms.least, channel, -1
+    while left > 0.0:  # what is added only grows on the way
+        left -= _added(samples, terms, state, via, sender, size, left)
+        sender = receiver[via]
+        if state.position[sender] >= 0:
+            break
+        via = state.onward[sender]
+    return float(left + terms.least) if left > 0.0 else 0.0
+
+
+@inlined
 def _is_barred(turns: Turns, bounds: Allowed, state: State, here: int, home: int, channel: int) -> bool:
     """Whether a turn that a move brings is known to be illegal."""
     there = turns.order.receiver[channel]
@@ -551,7 +642,7 @@ def _is_barred(turns: Turns, bounds: Allowed, state: State, here: int, home: int
     return bool(barred)
 
 
-@inner
+@inlined
 def _cannot_rise(turns: Turns, bounds: Allowed, x: int, y: int) -> bool:
     if bounds.turns == AMENDED:
         return bool(turns.state[x, y - turns.order.indptr[turns.order.sender[y]]] == CLOSED)
@@ -608,6 +699,7 @@ def _adopt(
     samples: Samples,
     turns: Turns,
     bounds: Allowed,
+    terms: Terms,
     state: State,
     next_hop: NextHops,
     dest: int,
@@ -627,8 +719,12 @@ def _adopt(
             for j in range(size):
                 k = state.items[j]
                 state.load[via, k] += sign * state.amount[j]
-                left = state.own[at, k] + sign * state.amount[j]
-                state.own[at, k] = left if left > 1e-6 * state.amount[j] else 0.0  # no rest of rounding
+                own = state.own[at, k] * 1.0
+                left = own + sign * state.amount[j]
+                left = left if left > 1e-6 * state.amount[j] else 0.0  # no rest of rounding
+                state.met[k] += samples.slow[via] * (left * left - own * own)
+                state.own[at, k] = left
+            _weigh(samples, terms, state, via)
             at = receiver[via]
             state.room[here] -= np.int32(sign)
         if sign < 0:
@@ -636,7 +732,7 @@ def _adopt(
             next_hop[samples.lid[dest], here] = channel - indptr[here]
 
 
-@inner
+@inlined
 def _hand_on(samples: Samples, turns: Turns, state: State, here: int) -> None:
     """Settle a switch: what is behind it is behind the next one on its way that is not settled."""
     receiver = turns.order.receiver

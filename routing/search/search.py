@@ -48,10 +48,10 @@ ENOUGH, SWEEPS = 2.5e-3, 8
 """A sweep that gains less, a quarter of a per cent of the loads, is the last one; and there are so many at most."""
 
 EFFORT = 1 << 29
-"""Destinations times channels that a search looks at, in all its sweeps: some ten seconds, since one takes about 20 ns
-in a tree (8,000 hosts, 1 % of the cables missing). That is eight sweeps for 3,800 hosts and one for 8,000; where it is
-fewer than eight, moves that gain nothing but for rounding are left. Where it is not one for all destinations, those
-come first that are reached over the fullest channels."""
+"""Destinations times channels that a search looks at, in all its sweeps: some ten seconds, since one takes up
+to 20 ns in a tree (8,000 hosts, 1 % of the cables missing). That is eight sweeps for 3,800 hosts and one for 8,000;
+where it is fewer than eight, moves that gain nothing but for rounding are left. Where it is not one for all
+destinations, those come first that are reached over the fullest channels."""
 
 GOLDEN = (5**0.5 - 1) / 2
 """Destinations are visited in steps of the golden ratio, which spreads any number of them evenly (Weyl)."""
@@ -177,21 +177,26 @@ class TableSearch:
         keeps = np.zeros((0, 0), bool) if kept is None else kept
         bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
         best = self._judged(order, next_hop.copy(), sums, high)
-        visited, crowd, sweeps = self.turn, np.empty(len(samples.lid)), SWEEPS
-        left = effort // max(len(order.sender), 1)
-        if full or left < len(visited):
-            find_crowds(samples, growing, self.state, next_hop, crowd)
-        if full:
-            visited = visited[crowd[visited] >= full]
-        if left < len(visited) * sweeps:
-            sweeps, least = max(left // max(len(visited), 1), 1), max(least, NOTHING)
-        if left < len(visited):
-            visited = visited[np.argsort(-crowd[visited], kind="stable")[:left]]
-        for _ in range(sweeps):
+        crowd, left = np.empty(len(self.turn)), effort // max(len(order.sender), 1)
+        hurried = left < len(self.turn) * SWEEPS
+        least = max(least, NOTHING) if hurried else least
+        for sweep in range(SWEEPS):
+            visited, most = self.turn, full
+            if hurried and high == 1.0 and not full and self.of_pairs.all():
+                most = self._telling()
+            if not most and sweep and left < len(visited):
+                break
+            if most or left < len(visited):
+                find_crowds(samples, growing, self.state, next_hop, crowd)
+                visited = visited[crowd[visited] >= most]
+            if left < len(visited):
+                if sweep:
+                    break
+                visited = visited[np.argsort(-crowd[visited], kind="stable")[:left]]
+            left -= len(visited)
             terms = self._lowered(sums, high, least)
             moves, _ = move_flows(samples, growing, bounds, terms, self.state, next_hop, visited)
-            sums = self._sum(growing, used, next_hop)
-            used += 0 if held is None else held
+            sums = self._kept(sums.missing)
             found = self._judged(with_ranks(order, frozen(growing.rank.copy())), next_hop.copy(), sums, high)
             gain = best.score - found.score
             best = found if gain > 0 else best
@@ -199,6 +204,15 @@ class TableSearch:
                 break
             reopen(growing)
         return best
+
+    def _telling(self) -> float:
+        """Return the load of channels of all pairs, by rate, from which on they tell in the score.
+
+        The fuller half of the score is log(P) / p: were all channels below empty, it would fall by less than `ENOUGH`.
+        """
+        load = np.sort(self.state.load[:, 0] * self.problem.samples.slow)
+        high = np.cumsum(load ** self.power[0])
+        return float(load[np.searchsorted(high, -np.expm1(-ENOUGH * self.power[0]) * high[-1])])
 
     def _turns(self, order: ChannelOrder) -> Turns:
         """Return the channels with ranks that differ, and no turns."""
@@ -208,10 +222,12 @@ class TableSearch:
     def _sum(self, turns: Turns, used: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> Sums:
         """Sum loads anew, and count the turns that are taken."""
         next_hop = next_hop.copy()  # which may be written to, as in `move_flows`: compiled once
-        count = len(self.problem.weights)
-        met, square, high = np.empty(count), np.empty(count), np.empty(count)
-        missing = add_up_loads(self.problem.samples, turns, used, self.state, next_hop, met)
-        sum_terms(self.problem.samples, self.state, met, square, high)
+        return self._kept(add_up_loads(self.problem.samples, turns, used, self.state, next_hop))
+
+    def _kept(self, missing: int) -> Sums:
+        """Return what the loads come to that are kept."""
+        square, high = np.empty(len(self.problem.weights)), np.empty(len(self.problem.weights))
+        sum_terms(self.problem.samples, self.state, square, high)
         square = np.maximum(square, 0.0) + self.problem.flows
         return Sums(np.maximum(square, NOTHING), np.maximum(high, NOTHING), missing)
 

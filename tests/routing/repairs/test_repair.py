@@ -160,7 +160,7 @@ def test_tables_on_several_lanes_need_no_more(engine: str) -> None:
 
 @pytest.mark.slow
 def test_where_lanes_are_too_few_all_is_routed_anew() -> None:
-    basis, rng = prepare_repair(route(draw(38), "dfsssp")), np.random.default_rng(38)
+    basis, rng = prepare_repair(route(draw(38), "dfsssp")), np.random.default_rng(1)
     hows = set()
     for cables in range(1, 4):
         done = repair(basis, rng.choice(basis.routed.fabric.inner_links[:, 0], cables))
@@ -240,9 +240,9 @@ def test_the_fullest_link_is_seldom_fuller_than_anew() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [20, 24, 38])
+@pytest.mark.parametrize("seed", [24, 27, 32])
 def test_turns_that_are_allowed_for_the_load_keep_one_order(seed: int) -> None:
-    """A torus, a jellyfish and a BiGraph whose kept order has no other paths for what is too full."""
+    """A jellyfish, a dragonfly and a HyperX whose kept order has no other paths for what is too full."""
     basis = basis_of(seed)
     down = some_links(basis, seed)
     done = repair(basis, down)

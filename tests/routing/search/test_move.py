@@ -25,7 +25,6 @@ from routing.search.move import (
     AS_THEY_ARE,
     Allowed,
     _hand_on,
-    add_up_loads,
     allow_used,
     move_flows,
     sum_terms,
@@ -79,7 +78,7 @@ def test_a_sweep(seed: int) -> None:
     begin = next(begins(start, search))
     samples, state = search.problem.samples, search.state
     next_hop, turns = begin.next_hop.copy(), search._turns(begin.order)
-    used, met = np.zeros(search.shape, np.int32), np.empty(len(search.problem.weights))
+    used, count = np.zeros(search.shape, np.int32), len(search.problem.weights)
     search_sums = search._sum(turns, used, next_hop)
     assert search_sums.missing == 0
     assert np.allclose(state.load, plain_loads(search, start, next_hop), rtol=1e-5)
@@ -87,29 +86,24 @@ def test_a_sweep(seed: int) -> None:
     terms = search._lowered(search_sums, 0.5, 0.0)
     bounds = Allowed(search.problem.hops, 2, used, np.zeros((0, 0), bool), AMENDED)
     fullest = state.load[:, 0].max()
-    square, high = np.empty_like(met), np.empty_like(met)
-    sum_terms(samples, state, _met(search, turns, next_hop), square, high)
+    square, high = np.empty(count), np.empty(count)
+    sum_terms(samples, state, square, high)
     before = float(terms.square @ square + terms.high @ high)
     moves, gained = move_flows(samples, turns, bounds, terms, state, next_hop, search.turn)
     assert moves > 0
-    kept, counted = state.load.copy(), used.copy()
+    kept, counted, met = state.load.copy(), used.copy(), state.met.copy()
     again = search._sum(turns, used, next_hop)
     assert again.missing == 0
     assert np.allclose(kept, state.load, rtol=1e-4, atol=1e-4), "kept as they are from scratch"
+    assert np.allclose(met, state.met, rtol=1e-4), "so is what goes to one destination alone"
     assert np.array_equal(counted, used), "turns are counted as they are taken"
     assert (turns.state == ALLOWED)[used > 0].all()
     assert not (turns.state == ALLOWED)[used == 0].any(), "what no path takes is given up"
-    sum_terms(samples, state, _met(search, turns, next_hop), square, high)
+    sum_terms(samples, state, square, high)
     after = float(terms.square @ square + terms.high @ high)
     assert after <= before + 1e-9 * abs(before)
     assert before - after == pytest.approx(gained, rel=1e-3, abs=1e-9 * abs(before)), "moves gain what they say"
     assert state.load[:, 0].max() <= fullest * (1 + 1e-6), "the fullest link of all pairs is no fuller"
-
-
-def _met(search: TableSearch, turns: object, next_hop: np.ndarray) -> np.ndarray:
-    met = np.empty(len(search.problem.weights))
-    add_up_loads(search.problem.samples, turns, np.zeros((0, 0), np.int32), search.state, next_hop, met)
-    return met
 
 
 @pytest.mark.slow
@@ -160,7 +154,7 @@ def test_any_graph_keeps_its_pairs_and_gets_no_loop(fabric: Fabric, detour: int,
         assert after.missing <= before.missing
         assert after.credit_loops == 0
         assert found.score <= search.weigh(begin.order, begin.next_hop).score + 1e-9
-        assert search.weigh(found.order, found.next_hop).score == pytest.approx(found.score, abs=1e-9)
+        assert search.weigh(found.order, found.next_hop).score == pytest.approx(found.score, abs=1e-6)
 
 
 @pytest.mark.slow
@@ -179,7 +173,9 @@ def test_without_detours_any_turn_leaves_shortest_paths_as_short(seed: int) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.5, 3.0])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_little_time_is_spent_where_channels_are_fullest(seed: int, share: float) -> None:
+def test_little_time_is_spent_where_channels_are_fullest(
+    seed: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start, search = begun(draw(seed))
     begin, samples = next(begins(start, search)), search.problem.samples
     before = search.weigh(begin.order, begin.next_hop)
@@ -199,6 +195,7 @@ def test_little_time_is_spent_where_channels_are_fullest(seed: int, share: float
     if len(moved) and most < len(samples.lid):
         assert crowd[moved].min() >= np.sort(crowd)[-most] - 1e-6
     full = float(np.median(crowd))
+    monkeypatch.setattr("routing.search.search.SWEEPS", 1)  # the next one looks at those that are full then
     found = search.improve(begin.order, begin.next_hop, full=full)
     moved = np.flatnonzero((found.next_hop != begin.next_hop).any(axis=1)[samples.lid])
     assert crowd[moved].min(initial=full) >= full - 1e-6
