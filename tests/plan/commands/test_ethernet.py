@@ -83,7 +83,6 @@ def test_infiniband_plays_hashed_paths_where_they_are_asked_for(capsys: Captured
     (["--ecmp", "many"], "expected a number of queue pairs, or spray"),
     (["--ecmp", "129"], "expected 0 for spraying, or 1 to 128"),
     (["--down", "plane9"], "plane9"),
-    (["--engine", "packets"], "expected forwarding tables, or fluid flows"),
     (["--tables", "lfts"], "expected none where switches hash"),
     (["--subnet", "small-plane7"], "expected --subnet with one of small-plane0"),
 ])  # fmt: skip

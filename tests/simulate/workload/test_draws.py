@@ -106,10 +106,8 @@ def test_spraying_has_one_draw_and_tables_none() -> None:
         simulate.play_draws(Hashed(fabric), flows, draws=0)
 
 
-def test_packets_and_lanes_are_refused_on_hashed_paths() -> None:
+def test_lanes_are_refused_on_hashed_paths() -> None:
     fabric = topo.preset("lab-20").fabric
-    with pytest.raises(HeddleError, match="fluid flows"):
-        simulate.play(Hashed(fabric), permuted(fabric, 0), engine="packets")
     with pytest.raises(HeddleError, match="lanes that hashed paths have"):
         simulate.Network.of(Hashed(fabric), lane_weights=[1, 2])
 
