@@ -104,7 +104,7 @@ def test_tables_on_lanes_are_those_of_a_folder_with_its_policy(
     """On one lane they have credit loops; what they need from the policy is found, and no LID may be sent to."""
     assert run(["build", str(config_root() / "slim-fly.yaml"), "-o", str(tmp_path / "out")]) == 0
     capsys.readouterr()
-    told = repaired(capsys, str(tmp_path / "out"), "--down", "leaf00:6")["repair"]
+    told = repaired(capsys, str(tmp_path / "out"), "--down", "leaf01:7")["repair"]
     assert (told["how"], told["stages"]) == ("routed anew", 1)  # mended paths would need a third lane
     assert len(told["drained_lids"]) == 250
 
