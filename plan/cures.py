@@ -59,13 +59,15 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
     few = 1 if kind == "link" else max(adapters.values())
     cut = expand(loss.cut) if loss.cut else [name for name in adapters if on[name] == adapters[name] <= few]
     if cut and (not found or min(adapters.values()) == 1):
-        more = adapters[cut[0]] + 1
+        more: int | None = adapters[cut[0]] + 1
         column = f"{'.'.join(keys[:2])}.adapters"
         where = f"`{column}: {more}`{', or an adapter in another network,' * (len(spec.networks) > 0)}"
         if keys[0] == "network":  # there, the model of a server has its adapters, compute servers two kinds
             server = next(node for node in ends if fabric.server_of(node) == cut[0])
             column = "storage_adapters" if keys[1:] and fabric.role[server] == Role.COMPUTE else "adapters"
             where = f"a model with `{column}: {more}` in the catalog,"
+        elif (own := spec.networks[keys[1]].adapter) and catalog.hca(own).device == "bmc":  # a server has one of them
+            column, more, where = "networks", None, "an adapter in another network"
         found.append(Cure(column, more, f"{where} for servers such as {compress(cut)}"))
     return tuple(found) or (Cure("", text="a further link around it"),)
 

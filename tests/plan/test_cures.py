@@ -146,3 +146,29 @@ def test_a_pod_that_fills_its_leaves_names_no_fewer_switches() -> None:
         }
     )
     assert fewer_switches(cluster) == ""
+
+
+@examples(4)
+@given(heads=st.integers(2, 4), count=st.integers(60, 64))
+def test_a_server_is_not_told_to_have_two_ports_for_management(heads: int, count: int) -> None:
+    """Its cure is an adapter in another network: once all servers have one, a leaf of management cuts nobody off."""
+    spec: dict[str, object] = {
+        "name": "x",
+        "nodes": {
+            "gpu": {"model": "dgx-h100", "count": count},
+            "head": {"model": "management", "count": heads},
+        },
+        "network": {"shape": "rail", "unit_nodes": 32, "tree": {"switch": "QM9700"}},
+        "survives": ["switch"],
+    }
+    tree = {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C"}
+    management = {"network": tree, "adapters": {"gpu": 1, "head": 1}, "adapter": "BMC-1GE"}
+    found = plan.check(topo.parse({**spec, "networks": {"mgmt": management}}))
+    (check,) = found.budget
+    assert check.verdict is topo.Verdict.EXCEEDED
+    (cure,) = check.cures
+    assert "adapters" not in cure.key and str(cure).startswith("an adapter in another network for servers such as head")
+    storage = {"network": {"shape": "fat-tree", "switch": "QM9700"}, "adapters": {"gpu": 2, "head": 2}}
+    both = plan.check(topo.parse({**spec, "networks": {"mgmt": management, "storage": storage}}))
+    (check,) = both.budget
+    assert check.verdict is topo.Verdict.HOLDS
