@@ -220,9 +220,10 @@ def verify(
 
 
 def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
-    """Answer questions about tables; HeddleError where the fabric has no part of a name."""
-    ends = [tuple(routing.find_end(routed, name) for name in pair) for pair in asked.paths]
-    failures = [asked.without] if asked.together else [(part,) for part in asked.without]
+    """Answer questions about tables, each once; HeddleError where the fabric has no part of a name."""
+    ends = [tuple(routing.find_end(routed, name) for name in pair) for pair in dict.fromkeys(asked.paths)]
+    without = tuple(dict.fromkeys(asked.without))
+    failures = [without] if asked.together else [(part,) for part in without]
     return Answers(
         tuple(
             routing.trace(routed, *pair, lid)
@@ -230,7 +231,7 @@ def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
             for pair in ((a, b), (b, a))
             for lid in routed.tables.lids_of(np.array(pair[1:]))[1].tolist()
         ),
-        tuple(routing.studies.link_use(routed, link, endpoints) for link in asked.over),
+        tuple(routing.studies.link_use(routed, link, endpoints) for link in dict.fromkeys(asked.over)),
         tuple(routing.studies.study_loss(routed, *parts, endpoints=endpoints) for parts in failures if parts),
         *(_study_groups(routed) if asked.groups else ()),
     )

@@ -147,7 +147,7 @@ def show_answers(answers: Answers) -> None:
         show_table(study.table)
         show_table(study.lost_table)
         _show_first(study.pair_table)
-        print_text(f"of the {len(study.lost):,} lost pairs, {study.lost_for_good:,} stay disconnected")
+        print_text(study.text)
     if len(answers.without) > 1:
         print_text("each of these parts fails alone; --together shows what is lost if all fail at once")
     if answers.groups:

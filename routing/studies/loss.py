@@ -98,11 +98,26 @@ class LossStudy(Frozen, Shown):
     """Of new tables for what is left."""
     engine: str
     """Engine of the new tables."""
+    cut: int
+    """End ports, of those whose pairs count, that have no cable left."""
 
     @property
     def lost_for_good(self) -> int:
         """Pairs that no tables deliver any longer, since no cables connect them."""
         return self.rerouted[0].disconnected - self.whole[0].disconnected
+
+    @property
+    def text(self) -> str:
+        """How many of the lost pairs new tables cannot bring back, and whose they are."""
+        ends = len(self.whole[0].ends)
+        theirs = self.cut * (2 * ends - self.cut - 1)
+        said = f"of the {len(self.lost):,} lost pairs, {self.lost_for_good:,} stay disconnected"
+        if not self.lost_for_good:
+            return said
+        if not self.cut:
+            return f"{said}, since no cables connect them"
+        others = f", and {self.lost_for_good - theirs:,} between others" * (self.lost_for_good > theirs)
+        return f"{said}: those of {plural(self.cut, 'end port')} without a cable{others}"
 
     @property
     def table(self) -> Table:
@@ -115,13 +130,13 @@ class LossStudy(Frozen, Shown):
     @property
     def lost_table(self) -> Table:
         """Pairs that are lost, by role."""
-        return Table.of_rows("pairs lost until it is rerouted", BY_ROLE, _counts(self.fabric, self.lost))
+        return Table.of_rows("pairs lost by the tables of today", BY_ROLE, _counts(self.fabric, self.lost))
 
     @property
     def pair_table(self) -> Table:
         """Every pair that is lost."""
         pairs = _labels(self.fabric, self.lost)
-        return Table.of_rows("pairs lost until it is rerouted", ("source", "destination"), pairs)
+        return Table.of_rows("pairs lost by the tables of today", ("source", "destination"), pairs)
 
     def _rows(self) -> list[dict[str, Any]]:
         names = ("as it is", "without it", f"without it, routed anew by {self.engine}")
@@ -141,7 +156,7 @@ class LossStudy(Frozen, Shown):
         return self.table, self.lost_table, self.pair_table
 
     def _brief(self) -> str:
-        return f"without {self.part}: {plural(len(self.lost), 'pair')} lost until it is rerouted"
+        return f"without {self.part}: {plural(len(self.lost), 'pair')} lost by the tables of today"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and all lost pairs as plain values, ready for JSON."""
@@ -224,7 +239,8 @@ def study_loss(routed: Routed, *parts: int | str, endpoints: EndpointSet = "hca"
         return prove(one, ends), measure(one, ends)
 
     static = Routed(left, routed.tables)
-    return LossStudy(fabric, name, pairs, judged(routed), judged(static), judged(again), again.tables.engine)
+    cut = int(np.count_nonzero((left.end_switch[ends] < 0) & (fabric.end_switch[ends] >= 0)))
+    return LossStudy(fabric, name, pairs, judged(routed), judged(static), judged(again), again.tables.engine, cut)
 
 
 def pairs_over(

@@ -1,5 +1,6 @@
 """Who uses a link, and what is lost without a part, against a plain walk of every pair on random fabrics."""
 
+import re
 from collections import defaultdict
 
 import numpy as np
@@ -124,6 +125,16 @@ def test_parts_that_fail_together_lose_the_pairs_of_each_and_keep_those_that_cab
     at = fabric.end_switch[select_endpoints(fabric, case.tables)].tolist()
     together = sum(a in group and b in group[a] for a in at for b in at) - sum(a in group for a in at)
     assert both.rerouted[0].disconnected == len(at) * (len(at) - 1) - together
+    assert both.cut == sum(a in parts for a in at)
+    between = sum(a in group and b in group and b not in group[a] for a in at for b in at)
+    told = re.search(
+        r"those of (?:(\d+) end ports? without a cable)?(?: and )?(?:([\d,]+) between others)?$", both.text
+    )
+    if both.cut or between:
+        assert told is not None
+        assert [int((found or "0").replace(",", "")) for found in told.groups()] == [both.cut, between]
+    else:
+        assert both.text.endswith("0 stay disconnected")
 
 
 def test_pairs_over_no_channel_are_none() -> None:
