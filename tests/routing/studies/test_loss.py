@@ -127,14 +127,12 @@ def test_parts_that_fail_together_lose_the_pairs_of_each_and_keep_those_that_cab
     assert both.rerouted[0].disconnected == len(at) * (len(at) - 1) - together
     assert both.cut == sum(a in parts for a in at)
     between = sum(a in group and b in group and b not in group[a] for a in at for b in at)
-    told = re.search(
-        r"those of (?:(\d+) end ports? without a cable)?(?: and )?(?:([\d,]+) between others)?$", both.text
-    )
-    if both.cut or between:
+    told = re.search(r": those of (\d+) end ports? without a cable(?:, and ([\d,]+) between others)?$", both.text)
+    if both.lost_for_good and both.cut:
         assert told is not None
         assert [int((found or "0").replace(",", "")) for found in told.groups()] == [both.cut, between]
     else:
-        assert both.text.endswith("0 stay disconnected")
+        assert both.text.endswith("since no cables connect them" if both.lost_for_good else "0 stay disconnected")
 
 
 def test_pairs_over_no_channel_are_none() -> None:
