@@ -109,7 +109,7 @@ class Check(Brief):
             excess = f"{over:{wide}}"
         if verdict is Verdict.CANNOT_TELL and amount.missing:
             room = limit - max(ends, default=limit)
-            left = f", which may come to {Sum(Range(room, room)):{wide}}" if room > 0 else ""
+            left = f": the limit leaves {Sum(Range(room, room)):{wide}} for them" if room > 0 else ""
             cures = (Cure("catalog", text=f"`catalog` with the {what} of {listed(amount.missing)}{left}"),)
         elif verdict is Verdict.EXCEEDED and amount.missing:
             cures = (Cure(key, text=f"`{key}` above {found.removeprefix('at least ')}, how far is unknown"),)
