@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -202,29 +203,17 @@ class Hashed(Shown):
         HeddleError
             When they are more than the budget ``path-links``.
         """
-        fabric, n = self.fabric, self.fabric.n_switches
-        out = np.flatnonzero(fabric.peer_node[: fabric.first_adapter_port] < n)
-        out = out[fabric.peer[out] >= 0].astype(np.int32)
-        here, there = fabric.port_node[out], fabric.peer_node[out]
-        group = np.full((len(self._homes), n), -1, np.int32)
-        counts: list[NDArray[np.int64]] = []
-        ports: list[Int32s] = []
-        n_groups = n_ports = 0
-        for row, hops in enumerate(self.hops):
-            nearer = (hops[there] == hops[here] - 1) & (hops[here] != UNREACHED)
-            switch, count = np.unique(here[nearer], return_counts=True)
-            group[row, switch] = np.arange(n_groups, n_groups + len(switch))
-            n_groups, n_ports = n_groups + len(switch), n_ports + int(count.sum())
-            if n_ports > PATH_LINKS.limit:
-                raise HeddleError(f"switches of {fabric.name} have too many next hops; expected {PATH_LINKS}")
-            counts.append(count)
-            ports.append(out[nearer])
-        home = fabric.end_switch
-        row_of = np.where(np.isin(home, self._homes), np.searchsorted(self._homes, home), -1).astype(np.int32)
-        row_of[:n] = -1
-        offset = np.append(0, np.cumsum(np.concatenate(counts or [np.zeros(0, np.int64)]))).astype(np.int32)
-        port = np.concatenate(ports or [np.zeros(0, np.int32)])
-        return PortGroups(frozen(row_of), frozen(group), frozen(offset), frozen(port))
+        fabric, n, inner = self.fabric, self.fabric.n_switches, np.arange(self.fabric.first_adapter_port)
+        here, there = fabric.port_node[inner], fabric.peer_node[inner]
+        linked = (fabric.peer[inner] >= 0) & (there < n)
+        nearer = linked & (self.hops[:, np.where(linked, there, here)] < self.hops[:, here])
+        if nearer.sum() > PATH_LINKS.limit:
+            raise HeddleError(f"switches of {fabric.name} have too many next hops; expected {PATH_LINKS}")
+        group, offset, port = number_sets(nearer, fabric.port_offset[: n + 1])
+        ends = np.flatnonzero((fabric.end_switch >= 0) & (np.arange(fabric.n_end_ports) >= n))
+        row = np.full(fabric.n_end_ports, -1, np.int32)
+        row[ends] = np.searchsorted(self._homes, fabric.end_switch[ends])
+        return PortGroups(frozen(row), frozen(group), frozen(offset), frozen(port.astype(np.int32)))
 
     def why_not(self, source: int, dest: int) -> str:
         """Return why there is no path from an end port to another."""
@@ -279,6 +268,35 @@ class Hashed(Shown):
                 f"{PATH_LINKS}: take queue pairs, fewer of them, or a smaller job"
             )
         return Paths(*found)
+
+
+def number_sets(marked: NDArray[np.bool_], begin: NDArray[np.integer]) -> tuple[Int32s, Int32s, NDArray[np.int64]]:
+    """Number the sets that rows mark among the columns of each switch, equal ones alike, from switch to switch.
+
+    Parameters
+    ----------
+    marked : (T, C) bool
+    begin : (S + 1,) int
+        Switch s has the columns ``begin[s]:begin[s + 1]``.
+
+    Returns
+    -------
+    number : (T, S) int32
+        -1 for a set without a column.
+    offset : (G + 1,) int32
+        Set g has ``column[offset[g]:offset[g + 1]]``.
+    column : int64
+    """
+    number = np.full((len(marked), len(begin) - 1), -1, np.int32)
+    size, column, count = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], 0
+    for switch, (first, last) in enumerate(pairwise(begin.tolist())):
+        sets, which = np.unique(marked[:, first:last], axis=0, return_inverse=True)
+        filled = sets.any(axis=1)
+        number[:, switch] = np.where(filled, count + np.cumsum(filled) - 1, -1)[which.ravel()]
+        count += int(filled.sum())
+        size.append(sets[filled].sum(axis=1))
+        column.append(first + np.nonzero(sets[filled])[1])
+    return number, np.cumsum(np.concatenate(size), dtype=np.int32), np.concatenate(column)
 
 
 def percentiles(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float, float]:

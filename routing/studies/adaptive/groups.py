@@ -9,7 +9,6 @@ ports; what it leaves out may meet a dead end, a wrong adapter, or go round abou
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -68,37 +67,6 @@ def port_groups(order: ChannelOrder, targets: Int32s, legal: bool) -> NDArray[np
                 here, there = order.sender[channel], order.receiver[channel]
                 groups[t, channel] = paths.hops[here] >= 0 and paths.hops[there] == paths.hops[here] - 1
     return groups
-
-
-def number_sets(
-    marked: NDArray[np.bool_], begin: NDArray[np.integer]
-) -> tuple[Int32s, NDArray[np.int32], NDArray[np.int64]]:
-    """Number the sets that rows mark among the columns of each switch, equal ones alike, from switch to switch.
-
-    Parameters
-    ----------
-    marked : (T, C) bool
-    begin : (S + 1,) int
-        Switch s has the columns ``begin[s]:begin[s + 1]``.
-
-    Returns
-    -------
-    number : (T, S) int32
-        -1 for a set without a column.
-    offset : (G + 1,) int32
-        Set g has ``column[offset[g]:offset[g + 1]]``.
-    column : int64
-    """
-    number = np.full((len(marked), len(begin) - 1), -1, np.int32)
-    size, column, count = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], 0
-    for switch, (first, last) in enumerate(pairwise(begin.tolist())):
-        sets, which = np.unique(marked[:, first:last], axis=0, return_inverse=True)
-        filled = sets.any(axis=1)
-        number[:, switch] = np.where(filled, count + np.cumsum(filled) - 1, -1)[which.ravel()]
-        count += int(filled.sum())
-        size.append(sets[filled].sum(axis=1))
-        column.append(first + np.nonzero(sets[filled])[1])
-    return number, np.cumsum(np.concatenate(size), dtype=np.int32), np.concatenate(column)
 
 
 def leads_to(fabric: Fabric, allowed: NDArray[np.bool_], there: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.engines.multipath import legal_order
+from routing.hashed import number_sets
 from routing.order.channel_order import order_channels, switch_levels
 from routing.order.legal import ChannelOrder
 from routing.proof import prove
 from routing.routed import Routed
-from routing.studies.adaptive.groups import number_sets, port_groups
+from routing.studies.adaptive.groups import port_groups
 from routing.studies.adaptive.proof import prove_adaptive
 from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, RoutingTables

@@ -8,8 +8,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.hashed import PortGroups
-from routing.studies.adaptive.groups import leads_to, number_sets
+from routing.hashed import PortGroups, number_sets
+from routing.studies.adaptive.groups import leads_to
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import plural
 from topo.fabric import Fabric, Frozen, frozen
