@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
-from simulate.engines.compile import kernel
+from simulate.engines.compile import inlined, kernel
 from simulate.engines.congestion import Congestion
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.traffic.flows import Flows
@@ -35,6 +35,13 @@ not ended. A fluid network has the first as the root of a heap, no last, and whe
 at this instant."""
 
 UNUSED = np.array((-1, -1, -1, 0, 0), CONNECTION)
+
+
+@inlined
+def draw_bits(now: Records) -> int:
+    """Return 31 random bits from the generator in ``now[0].random`` (Knuth, volume 2, 3.3.4)."""
+    now[0].random = now[0].random * 6364136223846793005 + 1442695040888963407
+    return (now[0].random >> 33) & 0x7FFFFFFF  # type: ignore[no-any-return]
 
 
 @kernel

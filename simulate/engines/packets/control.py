@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import Records
+from simulate.engines.base import Records, draw_bits
 from simulate.engines.compile import inlined
 from topo.errors import HeddleError
 from topo.table import Brief
@@ -171,9 +171,8 @@ def on_dequeue(
     if control.all_ticks > 0 and waiting_ticks > control.none_ticks:
         marks = waiting_ticks > control.all_ticks
         if not marks:
-            now[0].random = now[0].random * 6364136223846793005 + 1442695040888963407  # Knuth, volume 2, 3.3.4
             part = (waiting_ticks - control.none_ticks) / (control.all_ticks - control.none_ticks)
-            marks = ((now[0].random >> 33) & 0x7FFFFFFF) < 2147483648.0 * control.likely * part
+            marks = draw_bits(now) < 2147483648.0 * control.likely * part
     if marks and packets[packet].born >= 0:
         packets[packet].born = ~packets[packet].born
         now[0].marked += 1

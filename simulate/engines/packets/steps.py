@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import Records
+from simulate.engines.base import Records, draw_bits
 from simulate.engines.compile import inlined, inner, kernel
 from simulate.engines.packets import fast_forward
 from simulate.engines.packets.control import may_send, on_ack, on_dequeue, on_send
@@ -187,8 +187,7 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
     group = state.group_of[state.row_of[state.flows[flow].home], node]
     begin = state.group_offset[group]
     n = state.group_offset[group + 1] - begin
-    now[0].random = now[0].random * 6364136223846793005 + 1442695040888963407  # Knuth, volume 2, 3.3.4
-    at = ((now[0].random >> 33) & 0x7FFFFFFF) * n >> 31
+    at = draw_bits(now) * n >> 31
     best = np.int64(-1)
     for _ in range(n):
         link = np.int64(state.group_port[begin + at]) * rules.n_lanes + lane
