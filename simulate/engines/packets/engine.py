@@ -124,6 +124,8 @@ class PacketModel(Brief):
     """Of the choice among ports of equal load."""
 
     def __post_init__(self) -> None:
+        if self.pauses and self.window_packets is None:
+            object.__setattr__(self, "window_packets", 0)
         for name, expected, good in (
             ("packet_bytes", "a multiple of 64", self.packet_bytes > 0 and self.packet_bytes % 64 == 0),
             ("inputs", "fifo or voq", self.inputs in ("fifo", "voq")),
@@ -151,7 +153,7 @@ class PacketModel(Brief):
             else f"{self.buffer_bytes} bytes of buffer a port and lane",
         ]
         if self.window_packets is None:
-            parts.append("no windows" if self.pauses else "windows that fill a path")
+            parts.append("windows that fill a path")
         else:
             parts.append(f"window of {self.window_packets}" if self.window_packets else "no windows")
         if self.adaptive:
@@ -697,7 +699,7 @@ class Packets(FlowBook):
         period = state.channels["full"][table.resource] * (table.use if len(table.use) else 1.0)
         longest = np.ones(n_routes)
         np.maximum.at(longest, of_route, period)
-        window = 0 if self.model.pauses and self.model.window_packets is None else self.model.window_packets
+        window = self.model.window_packets
         between = np.bincount(of_route[in_fabric], minlength=n_routes) > 0  # buffers inside servers have no end
         filled = np.ceil((2 * rows["back"] + longest) / longest) + 1
         rows["window"] = np.where(between, filled if window is None else window, 0)
