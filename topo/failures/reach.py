@@ -121,6 +121,11 @@ class Reach:
             found.setdefault(PLANE.sub("", fabric.name), []).append(subnet)
         return found
 
+    @cached_property
+    def network_of(self) -> dict[int, int]:
+        """Place among `networks` of each subnet's own."""
+        return {subnet: at for at, subnets in enumerate(self.networks.values()) for subnet in subnets}
+
     def around(self, subnet: int) -> list[bytes]:
         """Return what the failure of each switch of a subnet takes, if it leads to no other part of the network.
 
@@ -140,8 +145,7 @@ class Reach:
         lost = np.bincount(pair, np.tile(rate[inner], 2), len(pairs))
         feels = down[far] > 0
         near, far, lost = near[feels], far[feels], lost[feels]
-        (network,) = (at for at, subnets in enumerate(self.networks.values()) if subnet in subnets)
-        all_rates = self.whole.gbps[server, network]
+        all_rates = self.whole.gbps[server, self.network_of[subnet]]
         servers = _by_switch(n, switch, self.kind[server], only, rate[link], all_rates)
         return [a + b"|" + b for a, b in zip(servers, _by_switch(n, near, down[far], up[far], lost), strict=True)]
 
@@ -151,14 +155,15 @@ class Reach:
         works[[self.servers[name] for name in failed.servers if name in self.servers]] = False
         server, component = [NOTHING], [NOTHING]
         gbps = np.zeros((len(self.names), len(self.networks)))
-        network = {subnet: at for at, subnets in enumerate(self.networks.values()) for subnet in subnets}
         for subnet, plugs in enumerate(self.plugs):
             label = self._components(subnet, failed)
             dead = np.isin(plugs[:, 2], list(failed.links.get(subnet, ())))
             used = plugs[works[plugs[:, 0]] & (label[plugs[:, 1]] >= 0) & ~dead]
             server.append(used[:, 0])
             component.append(label[used[:, 1]] * len(self.fabrics) + subnet)
-            gbps[:, network[subnet]] += np.bincount(used[:, 0], self._rates[subnet][2][used[:, 2]], len(self.names))
+            gbps[:, self.network_of[subnet]] += np.bincount(
+                used[:, 0], self._rates[subnet][2][used[:, 2]], len(self.names)
+            )
         who = np.concatenate(server)
         components, index = np.unique(np.concatenate(component), return_inverse=True)
         on = np.zeros((len(self.names), len(components)), bool)
