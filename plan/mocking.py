@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 import routing
 import simulate
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import SPEC_SUFFIXES, read_cluster, read_fabric_argument
+from plan.inputs import SPEC_SUFFIXES, catalog_of, read_cluster, read_fabric_argument
 from plan.staging import Content
 from routing import Routed
 from simulate.diagnosis import ERRORS, tick_bytes
@@ -199,7 +199,7 @@ def mock(
     if output is not None:
         check_replaceable(Path(output), *([] if path is None else [path]), keep_plan=True)
     planned = fabric if isinstance(fabric, Fabric) else read_fabric_argument(Path(fabric), subnet, ethernet=True)
-    catalog = read_cluster(path).catalog if path and path.suffix in SPEC_SUFFIXES else load_catalog()
+    catalog = catalog_of(path) if path else load_catalog()
     made = _make(planned, catalog, faults, kinds, np.random.default_rng(seed), hosts)
     if output is not None:
         write_folder(Path(output), made.files)
@@ -221,7 +221,7 @@ def mock_each(
     for path in fabrics:
         cluster = read_cluster(path) if path.suffix in SPEC_SUFFIXES else None
         networks = cluster.fabrics if cluster else (read_fabric_argument(path),)
-        catalog = cluster.catalog if cluster else load_catalog()
+        catalog = cluster.catalog if cluster else catalog_of(path)
         for at, planned in enumerate(networks):
             if any(planned.is_copy_of(other) for other in networks[:at]):
                 continue
