@@ -50,10 +50,12 @@ def slurm_units(fabrics: Sequence[Fabric], catalog: Catalog | None = None) -> li
 
 def find_domains(fabrics: Sequence[Fabric], catalog: Catalog | None) -> dict[str, tuple[str, ...]]:
     """Return the trays of each server that has several; none without a catalog, as of a dump."""
-    found = {}
-    for fabric in fabrics if catalog else ():
+    found: dict[str, tuple[str, ...]] = {}
+    if catalog is None:
+        return found
+    for fabric in fabrics:
         for host, model in zip(fabric.hosts, fabric.host_model.tolist(), strict=True):
-            known = catalog.nodes.get(fabric.models[model]) if catalog and model >= 0 else None
+            known = catalog.nodes.get(fabric.models[model]) if model >= 0 else None
             if known is not None and known.trays > 1:
                 found[host] = tuple(f"{host}-tray{tray:02d}" for tray in range(known.trays))
     return found
