@@ -18,7 +18,7 @@ from topo.amounts import Verdict
 from topo.catalog.load import Catalog
 from topo.changes.growth import plan_growth
 from topo.checks import Check
-from topo.cluster import Cluster
+from topo.cluster import Cluster, resolve_groups
 from topo.cluster_spec import ClusterSpec
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind
@@ -131,12 +131,11 @@ def stage_spec(whole: ClusterSpec, stage: Stage, catalog: Catalog) -> ClusterSpe
     counts = {name: ceil(round(group.count * stage.share, 9)) for name, group in whole.nodes.items()}
     fabrics = Cluster(whole, catalog).fabrics
 
-    def is_first(fabric: Fabric, end: int) -> bool:
-        name = fabric.server_of(int(fabric.end_node[end]))
-        group = name.rstrip("0123456789")
-        return int(name[len(group) :]) < counts[group]
-
-    leaves = [{int(one.end_switch[end]) for end in one.ends().tolist() if is_first(one, end)} for one in fabrics]
+    first = {name for group in resolve_groups(whole, catalog) for name in group.hosts[: counts[group.name]]}
+    leaves = [
+        {int(one.end_switch[end]) for end in one.ends().tolist() if one.server_of(int(one.end_node[end])) in first}
+        for one in fabrics
+    ]
     shape = whole.network
     tree = getattr(shape, "tree", shape)
     if getattr(tree, "leaves", None):
