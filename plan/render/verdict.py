@@ -23,8 +23,7 @@ def verdict_line(plan: Plan) -> str:
     text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}{caveat}{why and f': {why}'}"
     failure = one_failure(plan, told=why)
     but = plan.verdict.holds and failure.startswith("one ")
-    text = f"{text}{', but' if but else ';'} {failure}" if failure else text
-    return "; ".join([text, *dict.fromkeys(routed.caveat for routed in plan.routed if routed.caveat)])
+    return text if not failure else f"{text}{', but' if but else ';'} {failure}"
 
 
 def one_failure(plan: Plan, told: str = "") -> str:
