@@ -75,6 +75,13 @@ def same_cables(names: list[str]) -> None:
             print(f"| {name} | {paths} |", " | ".join(figures), "|", flush=True)
 
 
+def static_rates(fabric: topo.Fabric) -> list[float]:
+    """Return the mean rates of random permutations by static tables, draw by draw."""
+    ends = fabric.ends(role="compute")
+    phases = routing.quality.permutations(len(ends), DRAWS, np.random.default_rng(0))
+    return fair_rates(routing.route(fabric, lanes=1), ends, phases)[0].tolist()
+
+
 def ring_times(fabric: topo.Fabric, queue_pairs: int, *, mixed: bool) -> list[float]:
     """Return times of rings of all hosts in a random order, or along the tree, by that of an idle network."""
     ends = fabric.ends(role="compute")
@@ -86,9 +93,31 @@ def ring_times(fabric: topo.Fabric, queue_pairs: int, *, mixed: bool) -> list[fl
     return times
 
 
+def bonded(queue_pairs: int) -> list[float]:
+    """Return what a ring of two servers, each bonded to two leaves, gets of two links.
+
+    The bytes of a connection are divided evenly over its queue pairs, and the slower way decides.
+    """
+    fabric = topo.parse(
+        {
+            "name": "bond",
+            "nodes": {"gpu": {"model": "storage-3fs", "count": 2}},
+            "network": {"shape": "fat-tree", "switch": "QM8700", "leaves": 2, "spines": 2},
+        }
+    ).fabric
+    first, second = (fabric.ends()[fabric.host[fabric.end_node[fabric.ends()]] == host] for host in (0, 1))
+    src, dst = (np.array([a[0], b[0]]) for a, b in ((first, second), (second, first)))
+    rates = []
+    for seed in range(DRAWS):
+        paths = routing.Hashed(fabric, queue_pairs, seed, bond=2).paths(src, dst)
+        rates.append(1 / paths.share.max() / 2)
+    return rates
+
+
 def published() -> None:
     """Print published figures, and the same computed."""
     three, full, double = three_levels(), tree(160, 8, 4, 5), tree(80, 8, 4, 5)
+    two = topo.preset("dgx-h100-48").fabrics[0]
     print("| published | figure | computed, median (p5 to p95) |")
     print("|---|--:|--:|")
     for said, figure, values in (
@@ -96,6 +125,12 @@ def published() -> None:
         ("the same: of Spectrum-X, which sprays", "95 %", permuted(three, 0, np.mean)),
         ("Raiciu et al., SIGCOMM 2011: utilisation of trees with ECMP", "below 50 %", permuted(three, 1, np.mean)),
         ("the same: some flows, of what they might expect", "10 %", permuted(three, 1, np.min)),
+        ("HPSR 2014: throughput of random permutations by ECMP", "47 %", permuted(three, 1, np.mean)),
+        ("the same: by static routes (d-mod-k)", "63 %", static_rates(three)),
+        ("Baidu, 2024-07-03: of a link, few queue pairs", "70 %", permuted(two, 2, np.mean)),
+        ("the same: packets to the least loaded link", "95 %", permuted(two, 0, np.mean)),
+        ("NCCL's threads 2023 to 2024: allreduce over a bond, 1 queue pair", "50 %", bonded(1)),
+        ("the same: 8 queue pairs", "60 %", bonded(8)),
     ):
         a, b, c = (100 * value for value in middle(values))
         print(f"| {said} | {figure} | {a:.0f} % ({b:.0f} to {c:.0f}) |")

@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options
+from plan.commands.options import (
+    FILE,
+    as_json,
+    fabric_argument,
+    hash_options,
+    print_json,
+    print_notes,
+    routing_options,
+)
 from plan.render.progress import progress
 from topo import plural
 
 if TYPE_CHECKING:
-    from plan.inputs import RoutingFiles
+    from plan.inputs import Hashing, RoutingFiles
     from simulate.diagnosis import BadLinks, Explanation, Waits
 
 
@@ -41,13 +49,15 @@ def calibrate(log: Path, as_json: bool) -> None:
 @click.argument("measured", type=FILE)
 @click.option("--before", type=FILE, help="An earlier reading of the counters, to be subtracted.")
 @routing_options
+@hash_options
 @click.option(
     "--next", "following", type=click.IntRange(0, 100), default=5, show_default=True, help="Pairs to propose."
 )
 @as_json
 def explain(
-    fabric: Path, measured: Path, before: Path | None, given: RoutingFiles, following: int, as_json: bool
-) -> int:
+    fabric: Path, measured: Path, before: Path | None, given: RoutingFiles, hashing: Hashing, following: int,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Explain measured bandwidths of pairs, or counters of ports, by slow links and collisions.
 
     FABRIC is the same as for `plan simulate`, with the --tables that were loaded during the measurement. MEASURED
@@ -55,20 +65,21 @@ def explain(
     once), or is a matrix whose first cell is the unit. Or it has counters of ports: ibdiagnet2.db_csv, or the
     output of `ibqueryerrors --data` or `perfquery -x`; or bit error rates: ibdiagnet2.net_dump_ext. Of these,
     PortXmitWait and PortXmitData tell of waiting, and counters of errors and a rate that could be higher name bad
-    links, with the pairs that cross them. The command names the cause, its probability, and the pairs to measure
-    next.
+    links, with the pairs that cross them. Of Ethernet it takes pairs, measured one at a time. The command names
+    the cause, its probability, and the pairs to measure next.
 
     Exit status 1: a bad or slow link or a collision was found; 3: something is slow, and its cause is unknown.
     """
     with progress(quiet=as_json) as step:
         import simulate
-        from plan.inputs import read_routed_argument
+        from plan.inputs import read_paths_argument, read_routed_argument
 
-        routed = read_routed_argument(fabric, given, step)
-        step("reading what was measured")
+        counted = before is not None or simulate.diagnosis.are_counters(measured)
         found: Explanation | Waits | None = None
         bad: BadLinks | None = None
-        if before is not None or simulate.diagnosis.are_counters(measured):
+        if counted:
+            routed = read_routed_argument(fabric, given, step)
+            step("reading what was measured")
             earlier = None if before is None else simulate.diagnosis.read_counters(before, routed)
             counters = simulate.diagnosis.read_counters(measured, routed)
             step("explaining")
@@ -77,10 +88,12 @@ def explain(
             if (counters.sent_bytes[counters.known] > 0).any():
                 found = simulate.diagnosis.explain_waits(routed, counters, following=following)
         else:
-            pairs = simulate.diagnosis.read_measured(measured, routed)
+            paths = read_paths_argument(fabric, given, hashing, step)
+            step("reading what was measured")
+            pairs = simulate.diagnosis.read_measured(measured, paths)
             step("explaining")
-            found = simulate.diagnosis.explain(routed, pairs, following=following)
-    print_notes(routed.fabric.notes)
+            found = simulate.diagnosis.explain(paths, pairs, following=following)
+    print_notes((routed if counted else paths).fabric.notes)
     doubts = found.doubts if found else ("no port has counted what it sent: whether packets waited is not known",)
     if bad and bad.without_ber:
         doubts = (*doubts, f"the bit error rate of {plural(bad.without_ber, 'port')} is not known")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.hashed import Hashed
 from routing.names import EndNames
 from routing.routed import Routed
 from topo.budget import FLOWS
@@ -43,7 +44,7 @@ class Measured(Frozen, Brief):
         return plural(len(self.src), "measured pair")
 
 
-def read_measured(path: str | Path, routed: Routed) -> Measured:
+def read_measured(path: str | Path, routed: Routed | Hashed) -> Measured:
     r"""Read measured bandwidths from a CSV file, unpacked when its name ends in ``.gz``; see `parse_measured`.
 
     Examples
@@ -60,7 +61,7 @@ def read_measured(path: str | Path, routed: Routed) -> Measured:
     return parse_measured(read_lines(path), routed, str(path))
 
 
-def parse_measured(lines: Iterable[str], routed: Routed, path: str = "measured") -> Measured:
+def parse_measured(lines: Iterable[str], routed: Routed | Hashed, path: str = "measured") -> Measured:
     r"""Parse measured bandwidths of pairs of end ports.
 
     A list begins with the header ``source,destination,UNIT`` and optionally ``round``: pairs with the same word there
@@ -86,7 +87,7 @@ def parse_measured(lines: Iterable[str], routed: Routed, path: str = "measured")
     cells = [_cells(line, path, number) for number, line in rows]
     if not cells:
         raise FormatError("found no lines of CSV; expected the header source,destination,UNIT or a matrix", path)
-    names = EndNames.of(routed)
+    names = EndNames.of(routed.fabric if isinstance(routed, Hashed) else routed)
     known: dict[str, int] = {}
 
     def end(name: str, line: int) -> int:

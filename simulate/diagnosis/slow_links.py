@@ -7,17 +7,23 @@ the shares of its rate at which it may run, and divided by the likelihood withou
 pair contributes at most `OUTLIER`. A link is *identified* when it, or another that the same pairs cross, is more likely
 slow than not, with the prior probability `PRIOR` that there is any fault. So at most a share `PRIOR` of sound fabrics
 gets a link identified (Markov's inequality), if the scatter is as assumed.
+
+Where switches hash, a pair crosses a link with a probability: a share c of pairs on all shortest paths, spread evenly,
+is the chance that one queue pair takes the link, and 1 - (1 - c)^k that of any of k. The likelihood of a pair is then
+the mean of that with the fault and that without, by this chance. Links that all pairs are equally likely to cross, such
+as the cables from a leaf to its spines, cannot be told apart, and are one suspect.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.hashed import SPRAY, Hashed
 from routing.names import end_label
 from routing.routed import Routed
 from routing.studies.loss import pairs_over
@@ -25,7 +31,7 @@ from simulate.diagnosis.measured import Measured
 from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBPS, Network
-from topo.errors import plural
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Frozen
 from topo.figures import percent
 from topo.graphs import rows_of
@@ -194,24 +200,36 @@ class Crossings:
     link: NDArray[np.int64]
     """Lower port of the channel's link."""
     shared_gbps: NDArray[np.float64]
-    """Rate of the channel over the pairs of the round that cross it."""
+    """What a pair that crosses the channel gets of it: its rate over the pairs of the round that cross it, and by the
+    part of the pair's bytes that does."""
+    chance: NDArray[np.float64]
+    """Probability that the pair crosses it, below 1 where switches hash."""
+
+    def met(self, on: NDArray[np.generic], gain: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which entries, of those of a slow link, cross it more likely than not: `gain` is the evidence."""
+        with np.errstate(divide="ignore"):
+            odds: NDArray[np.float64] = np.log(self.chance[on]) - np.log1p(-self.chance[on])
+        return np.asarray(odds + gain > 0)
 
 
-def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explanation:
+def explain(routed: Routed | Hashed, measured: Measured, *, following: int = 5) -> Explanation:
     """Find the links or collisions that explain measured bandwidths of pairs.
 
     Parameters
     ----------
-    routed : Routed
-        A fabric with the tables with which they were measured.
+    routed : Routed or Hashed
+        A fabric with the tables with which they were measured; or whose switches hash, whatever the seed.
     measured : Measured
+        One at a time where switches hash.
     following : int
         Pairs to propose for the next measurement.
 
     Raises
     ------
     FlowError
-        When the tables do not connect a pair.
+        When no path connects a pair.
+    HeddleError
+        When pairs were measured at once on hashed paths: nobody knows which of them met.
 
     Examples
     --------
@@ -225,6 +243,11 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
     >>> [one.describe(routed.fabric) for one in found.identified]
     ['channel leaf0:4 -> gpu03 mlx5_0:1 at 0.50 of its rate, as with half of its lanes, or half of its speed']
     """
+    if isinstance(routed, Hashed) and (measured.round >= 0).any():
+        raise HeddleError(
+            "found pairs that were measured at once (`round`) where switches hash, so that nobody knows which of them "
+            "met; expected pairs one at a time"
+        )
     network = Network.of(routed, lane_weights=1, latency_s=0)
     fabric = routed.fabric
     crossings, alone = walk_pairs(network, measured)
@@ -244,9 +267,12 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
             break
         identified.append(suspects[0])
         crossed = crossings.link if suspects[0].kind == "link" else crossings.channel
-        on = crossed == suspects[0].ports[0]
-        slowed = suspects[0].part * crossings.shared_gbps[on]
-        np.minimum.at(should, crossings.pair[on], slowed)
+        on = np.isin(crossed, suspects[0].ports)
+        pair, slowed = crossings.pair[on], suspects[0].part * crossings.shared_gbps[on]
+        gain = _misfit((log_found - log_scale - np.log(should))[pair], scatter) - _misfit(
+            (log_found - log_scale)[pair] - np.log(np.minimum(should[pair], slowed)), scatter)  # fmt: skip
+        met = crossings.met(on, gain)
+        np.minimum.at(should, pair[met], slowed[met])
     left = log_found - log_scale - np.log(should)
     unclear = int(np.count_nonzero(left < -FAR * scatter))
     pairs = pairs_between(routed, [*identified, *others], following, measured)
@@ -255,21 +281,28 @@ def explain(routed: Routed, measured: Measured, *, following: int = 5) -> Explan
 
 
 def walk_pairs(network: Network, measured: Measured) -> tuple[Crossings, NDArray[np.float64]]:
-    """Return what each pair crosses, and the Gb/s of the slowest link of its path."""
-    routes = network.routes(measured.src, measured.dst, np.zeros(len(measured.src), np.int8))
+    """Return what each pair crosses, and the Gb/s of the slowest link that it crosses for sure."""
+    hashed = network.tables if isinstance(network.tables, Hashed) else None
+    spread = network if hashed is None else replace(network, tables=replace(hashed, queue_pairs=SPRAY))
+    routes = spread.routes(measured.src, measured.dst, np.zeros(len(measured.src), np.int8))
     hops, places = rows_of(routes.offset, routes.route)
     channel = routes.resource[places].astype(np.int64)
     pair = np.repeat(np.arange(len(hops)), hops)
+    share = routes.use[places] if len(routes.use) else np.ones(len(places))
+    chance, sharing = np.ones(len(places)), share
+    if hashed is not None and hashed.queue_pairs != SPRAY:
+        # Sums of shares end a little beside 1, and a pair that crosses a link for sure has all queue pairs on it.
+        chance = np.where(share > 1 - 1e-9, 1.0, 1 - (1 - np.minimum(share, 1.0)) ** hashed.queue_pairs)
+        sharing = np.where(chance == 1.0, 1.0, 1 / hashed.queue_pairs)
     rate = network.capacity_bytes_s[channel] / GBPS
-    alone = np.minimum.reduceat(rate, np.cumsum(hops) - hops)
-    sharing = np.ones(len(pair))
+    alone = np.minimum.reduceat(np.where(chance == 1.0, rate / sharing, np.inf), np.cumsum(hops) - hops)
     round_of = measured.round[pair]
     at_once = round_of >= 0
     key = round_of[at_once] * np.int64(network.fabric.n_ports) + channel[at_once]
     _, number, count = np.unique(key, return_inverse=True, return_counts=True)
     sharing[at_once] = count[number.ravel()]
     link = np.minimum(channel, network.fabric.peer[channel])
-    return Crossings(pair, channel, link, rate / sharing), alone
+    return Crossings(pair, channel, link, rate / sharing, chance), alone
 
 
 def _play_rounds(
@@ -345,43 +378,75 @@ def _slow_links(
     ports = np.concatenate([lower, sender])
     entry = np.concatenate([np.arange(len(split)), np.flatnonzero(split)])
     number = np.concatenate([both.ravel(), one.ravel()[split] + len(lower)])
-    pair, shared = crossings.pair[entry], crossings.shared_gbps[entry]
+    group, first = _alike(crossings, entry, number, len(ports))
+    chosen = first[group[number]] == number
+    entry, of_group = entry[chosen], group[number[chosen]]
+    pair, shared, chance = crossings.pair[entry], crossings.shared_gbps[entry], crossings.chance[entry]
     found, now = log_found[pair], should[pair]
     before = _misfit(log_found - np.log(should), scatter)[pair]
-    evidence = np.empty((len(PARTS), len(ports)))
+
+    def gains(part: float) -> NDArray[np.float64]:
+        return np.asarray(before - _misfit(found - np.log(np.minimum(now, part * shared)), scatter))
+
+    evidence = np.empty((len(PARTS), len(first)))
     for at, part in enumerate(PARTS):
-        gain = before - _misfit(found - np.log(np.minimum(now, part * shared)), scatter)
-        evidence[at] = np.bincount(number, gain, minlength=len(ports))
-    evidence[:, np.bincount(number, minlength=len(ports)) == 0] = -np.inf
+        evidence[at] = np.bincount(of_group, np.log1p(chance * np.expm1(gains(part))), minlength=len(first))
     top = np.maximum(evidence.max(axis=0), -700.0)
     log_factor = top + np.log(np.mean(np.exp(evidence - top), axis=0) + 1e-300)
-    log_odds = log_factor + np.log(PRIOR / (3 * max(1, len(fabric.links))))  # a link, or either of its channels
+    members = np.bincount(group[group >= 0], minlength=len(first))
+    log_odds = log_factor + np.log(np.maximum(members, 1) * PRIOR / (3 * max(1, len(fabric.links))))
     rest = max(0.0, float(log_odds.max(initial=0.0)))
     weight = np.exp(log_odds - rest)
     sure = weight / (weight.sum() + np.exp(-rest))
     suspects: list[Suspect] = []
-    taken = np.zeros(len(ports), bool)
     for at in np.argsort(-sure, kind="stable")[:50].tolist():
-        if taken[at] or sure[at] < DOUBT:
+        if sure[at] < DOUBT:
             continue
-        on = number == at
-        pairs = np.unique(pair[on])
-        alike = [other for other in np.flatnonzero(np.isclose(sure, sure[at], rtol=1e-6)).tolist()
-                 if np.array_equal(np.unique(pair[number == other]), pairs)]  # fmt: skip
-        taken[alike] = True
+        on = of_group == at
         part = float(PARTS[evidence[:, at].argmax()])
-        slowed = np.unique(pair[on][part * shared[on] < now[on]])
-        named = dict.fromkeys(int(ports[other]) for other in (at, *alike))
+        slower = (part * shared[on] < now[on]) & crossings.met(entry[on], gains(part)[on])
         got = np.exp(found[on]) / shared[on]
         near = got[(got > part / 1.2) & (got < part * 1.2)]
         part = float(np.median(near)) if len(near) else part
-        kind = "link" if at < len(lower) else "channel"
-        suspects.append(Suspect(kind, tuple(named), part, float(sure[alike].sum()), tuple(slowed.tolist())))
+        kind = "link" if first[at] < len(lower) else "channel"
+        named = dict.fromkeys(ports[group == at].tolist())
+        slowed = np.unique(pair[on][slower])
+        suspects.append(Suspect(kind, tuple(named), part, float(sure[at]), tuple(slowed.tolist())))
     return sorted(suspects, key=lambda one: -one.sure)
 
 
+def _alike(
+    crossings: Crossings, entry: NDArray[np.int64], number: NDArray[np.int64], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Group links and channels, `number` of each entry of the crossings, that the same pairs cross alike.
+
+    Returns
+    -------
+    group : (count,) int
+        -1 for one without an entry.
+    first : (G,) int
+        The lowest number of each group.
+    """
+    rng = np.random.default_rng(
+        0
+    )  # a sum of 64 random bits for each pair, and for what it gets there, tells sets apart
+    gets = np.stack([crossings.shared_gbps[entry], crossings.chance[entry]])
+    _, kind = np.unique(gets.round(9), axis=1, return_inverse=True)
+    bits = rng.integers(2**63, size=int(crossings.pair.max(initial=0)) + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(
+        1
+    )
+    term = bits[crossings.pair[entry]] * rng.integers(2**63, size=len(entry) + 1, dtype=np.uint64)[kind.ravel()]
+    total = np.zeros(count, np.uint64)
+    np.add.at(total, number, term)
+    used = np.unique(number)
+    _, first, which = np.unique(total[used], return_index=True, return_inverse=True)
+    group = np.full(count, -1, np.int64)
+    group[used] = which.ravel()
+    return group, used[first]
+
+
 def pairs_between(
-    routed: Routed, suspects: list[Suspect], count: int, measured: Measured | None = None
+    routed: Routed | Hashed, suspects: list[Suspect], count: int, measured: Measured | None = None
 ) -> tuple[tuple[int, int], ...]:
     """Return the pairs that separate suspects best: each crosses about half of the probability in every part so far.
 
@@ -396,7 +461,11 @@ def pairs_between(
     if not len(ports) or not count:
         return ()
     ends = fabric.ends() if measured is None else np.unique(np.concatenate([measured.src, measured.dst]))
-    over = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), ends)
+    if isinstance(routed, Hashed):  # each may cross any link, and is chosen by what it crosses
+        some = np.unique(np.linspace(0, len(ends) ** 2 - 1, min(len(ends) ** 2, 4000)).astype(np.int64))
+        over = np.stack([ends[some // len(ends)], ends[some % len(ends)]], axis=1)
+    else:
+        over = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), ends)
     over = over[over[:, 0] != over[:, 1]]
     if not len(over):
         return ()

@@ -1,6 +1,7 @@
 """`plan explain`: a slow adapter is identified by its name, and the exit status says so."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,19 @@ def test_a_slow_adapter_is_identified(tmp_path: Path, capsys: Captured) -> None:
     assert len(found["identified"][0]["pairs"]) == 14
     assert run(["explain", LAB, str(file)]) == 1
     assert "gpu05" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_of_ethernet_pairs_are_explained_and_counters_refused(tmp_path: Path, capsys: Captured) -> None:
+    spec, file = tmp_path / "ethernet.yaml", tmp_path / "measured.csv"
+    spec.write_text("name: e\nnodes: {gpu: {model: dgx-b300-spectrum, count: 16}}\n"
+                    "network: {shape: fat-tree, switch: SN5600, leaves: 4, spines: 2, parallel: 8}\n")  # fmt: skip
+    file.write_text(re.sub(r"gpu(\d\d)", r"gpu\1 mlx5_0:1", matrix("gpu05")))
+    assert run(["explain", str(spec), str(file), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["identified"]) == 1 and "gpu05" in found["identified"][0]["channels"][0]
+    file.write_text("GUID 0x1 port 1: [PortXmitWait == 5]\n")
+    assert run(["explain", str(spec), str(file)]) == 2
 
 
 def test_no_fault_is_found_where_there_is_none(tmp_path: Path, capsys: Captured) -> None:

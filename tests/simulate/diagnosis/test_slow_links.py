@@ -170,3 +170,50 @@ def test_other_labels_change_nothing() -> None:
     ]
     assert links[0] == links[1] != set()
     assert [each.sure for each in one.identified] == pytest.approx([each.sure for each in two.identified])
+
+
+def measure_hashed(
+    hashed: routing.Hashed, ends: tuple[np.ndarray, np.ndarray], slow: dict[int, float], rng: np.random.Generator
+) -> simulate.diagnosis.Measured:
+    """What pairs get one at a time, each with a hash of its own: all parts go at the pace of the slowest."""
+    rates = simulate.Network.of(hashed, latency_s=0).capacity_bytes_s / GBPS
+    for port, part in slow.items():
+        rates[[port, hashed.fabric.peer[port]]] *= part
+    gbps = []
+    for at, (source, destination) in enumerate(zip(*ends, strict=True)):
+        paths = hashed.drawn(at).paths(np.array([source]), np.array([destination]))
+        gbps.append(float((rates[paths.channel] / paths.share).min()))
+    noisy = np.array(gbps) * 0.9 * np.exp(0.03 * rng.standard_normal(len(gbps)))
+    return simulate.diagnosis.Measured(*ends, noisy, np.full(len(gbps), -1, np.int32))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("queue_pairs", "part"), [(1, 0.3), (2, 0.3), (4, 0.1), (0, 0.1)])
+def test_where_switches_hash_a_slow_cable_is_one_of_those_that_are_alike(queue_pairs: int, part: float) -> None:
+    """A sprayed flow has a thirty-second of its bytes on each cable to a spine, which a tenth of it still carries."""
+    rng = np.random.default_rng(queue_pairs)
+    hashed = routing.Hashed(topo.preset("dgx-h100-48").fabrics[0], queue_pairs)
+    fabric = hashed.fabric
+    ends = pairs_of(fabric, 2000, rng)
+    assert not simulate.diagnosis.explain(hashed, measure_hashed(hashed, ends, {}, rng)).identified
+    host, inner = int(fabric.port_of(fabric.ends()[7:8])[0]), int(fabric.inner_links[3, 0])
+    for link, slow in ((host, 0.5), (inner, part)):
+        found = simulate.diagnosis.explain(hashed, measure_hashed(hashed, ends, {link: slow}, rng)).identified
+        if link == inner and not queue_pairs:
+            assert not found
+            continue
+        assert len(found) == 1
+        assert found[0].part == pytest.approx(slow, rel=0.15)
+        assert {link, int(fabric.peer[link])} & set(found[0].ports)
+        # Of a server its own cable; of a leaf all of its cables to spines, which all pairs may cross alike.
+        same = {link} if link == host else set(np.flatnonzero(fabric.port_node == fabric.port_node[link]).tolist())
+        assert {port for one in found[0].ports for port in (one, int(fabric.peer[one]))} & same >= set(
+            fabric.inner_links[:, 0].tolist()) & same  # fmt: skip
+
+
+def test_pairs_that_were_measured_at_once_are_refused_where_switches_hash() -> None:
+    hashed = routing.Hashed(topo.preset("lab-20").fabric)
+    src, dst = hashed.fabric.ends()[:2], hashed.fabric.ends()[2:4]
+    measured = simulate.diagnosis.Measured(src, dst, np.ones(2), np.zeros(2, np.int32))
+    with pytest.raises(topo.HeddleError, match="at once"):
+        simulate.diagnosis.explain(hashed, measured)
