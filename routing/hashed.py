@@ -217,8 +217,18 @@ class Hashed(Shown):
 
     def why_not(self, source: int, dest: int) -> str:
         """Return why there is no path from an end port to another."""
-        near, far = (self.fabric.label(int(self.fabric.end_node[end])) for end in (source, dest))
-        return f"no links lead from {near} to {far}"
+        fabric = self.fabric
+        near, far = (fabric.label(int(fabric.end_node[end])) for end in (source, dest))
+        said = f"no links lead from {near} to {far}"
+        host = fabric.host[fabric.end_node]
+        beside = np.flatnonzero((host == host[dest]) & (host[dest] >= 0) & (fabric.end_switch >= 0))
+        if not self.is_grouped and fabric.end_switch[source] >= 0:
+            rows = np.searchsorted(self._homes, fabric.end_switch[beside])
+            reached = beside[self.hops[rows, fabric.end_switch[source]] < UNREACHED]
+            if len(reached):
+                there = fabric.label(int(fabric.end_node[reached[0]]))
+                said += f", but to {there}: they are on planes that meet inside servers alone, where jobs of GPUs cross"
+        return said
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the paths as plain values, ready for JSON."""
