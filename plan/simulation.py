@@ -47,7 +47,6 @@ from simulate.workload import (
     format_flows_csv,
     format_trace_csv,
     format_trace_parquet,
-    play_beside_adaptive,
     read_flows_csv,
 )
 from topo import HeddleError, Shown, Table, format_csv
@@ -234,6 +233,8 @@ def simulate(
     beside = None
     if adaptive:
         down = find_ports(routed.fabric, hashing.down) if hashing.down else None
+        from simulate.workload import play_beside_adaptive  # which solves linear programs: most runs load no SciPy
+
         beside = play_beside_adaptive(network, traffic, down=down, draws=draws or DRAWS, seed=seed, step=step)
     played = Simulated(simulation, inputs, bottlenecks, routed.fabric.notes, drawn, beside)
     step("writing")
