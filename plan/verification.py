@@ -73,10 +73,13 @@ class Verified(Shown):
 
     @property
     def verdict(self) -> bool | None:
-        """Whether every pair arrives, no lane has a credit loop, and each entry is as expected; None: cannot tell."""
+        """Whether every pair arrives, no lane has a credit loop, and each entry is as expected; None: cannot tell.
+
+        Adaptive tables that hold are not enough: traffic that is not spread follows the static ports.
+        """
         if self.differing or (self.multicast and not self.multicast.holds):
             return False
-        return self.proof.holds if self.adaptive is None else self.adaptive.verdict
+        return self.proof.holds if self.adaptive is None or self.adaptive.holds else self.adaptive.verdict
 
     @property
     def holds(self) -> bool:
@@ -180,7 +183,7 @@ def verify(
     assert found is not None
     odd = len(routing.repairs.differing_entries(source, static, found)) if read and static else 0
     if odd:
-        notes.append(f"{plural(odd, 'entry', 'entries')} of {tables} differ from the static ports of {adaptive}")
+        notes.append(f"{plural(odd, 'entry', 'entries')} of {tables} not as the static ports of {adaptive}")
     if policy is not None:
         # A policy of classes gives no level to a path: tables that it suits are judged on one lane.
         with suppress(RoutingError) if own else nullcontext():
@@ -214,7 +217,7 @@ def verify(
     if groups is not None and static is not None:
         step("proving adaptive routing")
         live = routing.studies.adaptive.prove_adaptive(source, groups, endpoints)
-        if live.holds:
+        if live.holds and proof.holds:
             shares = routing.studies.adaptive.compare_shares(routing.Routed(source, static), groups)
     return Verified(routed, proof, bounds, answers, differing, examples, tuple(notes), live, shares, trees)
 

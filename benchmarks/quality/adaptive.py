@@ -31,7 +31,7 @@ VARIABLES = 40_000
 def fabrics_of(name: str) -> Iterator[topo.Fabric]:
     """Yield the fabrics of a preset, of a dump, of all dumps of a folder, or of all presets."""
     if Path(name).is_dir():
-        for path in sorted(Path(name).rglob("*ibnetdiscover*.gz")):
+        for path in sorted(Path(name).rglob("*ibnetdiscover*")):
             if "raw" not in path.name:
                 yield topo.read_fabric(path)
     elif Path(name).is_file():

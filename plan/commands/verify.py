@@ -77,8 +77,9 @@ def verify(fabric: Path, lfts: Path | None, as_json: bool, **options: Any) -> No
     --endpoints; --json lists all of them. --groups shows which ports switches could choose freely, between hosts.
 
     Exit status 1: a pair is missing, a credit loop is found, a multicast group is no tree, or an entry
-    differs from --expect. Exit status 3: the dump
-    of --adaptive has several private tables or leaves switches out, and it depends on these.
+    differs from --expect; with --adaptive also by the static ports alone, which traffic takes that is not spread.
+    Exit status 3: the dump of --adaptive has several private tables or leaves switches out, and it depends on
+    these.
     """
     if lfts is None and options["adaptive"] is None and not fabric.is_dir():
         raise click.UsageError(f"LFTS is missing: name the tables of {fabric}; only a folder of a plan has its own")
@@ -99,6 +100,7 @@ def verify(fabric: Path, lfts: Path | None, as_json: bool, **options: Any) -> No
 
         if found.adaptive is not None:
             show_adaptive(found.adaptive, found.shares, found.proof.endpoints)
+            click.echo(printable(f"{'the static ports' if lfts is None else lfts} alone:"))
         show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given)
         if found.multicast is not None:
             show_table(found.multicast.table)
@@ -130,7 +132,6 @@ def show_adaptive(found: AdaptiveProof, shares: Shares | None, endpoints: str) -
         show_table(found.fault_table)
     if shares:
         show_table(shares.table)
-    print_text("the static ports alone:")
 
 
 def show_answers(answers: Answers) -> None:

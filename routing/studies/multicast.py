@@ -202,7 +202,7 @@ def _study(fabric: Fabric, mlid: int, ports: NDArray[np.int64]) -> MulticastGrou
     if len(one_sided):
         example = f"{fabric.channel_label(int(one_sided[0]))}, which does not answer"
     elif loops:
-        example = f"{fabric.channel_label(int(low[0]))} and others form a circle"
+        example = f"{fabric.channel_label(_on_circle(fabric, low))} and others form a circle"
     elif parts > 1:
         apart = switches[part != part[0]][0]
         example = f"{fabric.label(int(switches[0]))} does not reach {fabric.label(int(apart))}"
@@ -219,6 +219,16 @@ def _study(fabric: Fabric, mlid: int, ports: NDArray[np.int64]) -> MulticastGrou
         unplugged=len(dark),
         example=example,
     )
+
+
+def _on_circle(fabric: Fabric, cables: NDArray[np.int64]) -> int:
+    """Return the first of some cables that form no tree whose ends the others join as well."""
+    for at, port in enumerate(cables.tolist()):
+        rest = np.delete(cables, at)
+        part = components(fabric.n_switches, fabric.port_node[rest], fabric.peer_node[rest])
+        if part[fabric.port_node[port]] == part[fabric.peer_node[port]]:
+            return int(port)
+    raise AssertionError("cables without a circle")
 
 
 def _depth(fabric: Fabric, cables: NDArray[np.int64], members: NDArray[np.int64]) -> int:

@@ -54,11 +54,16 @@ class BesideAdaptive(Shown):
     groups: str
     """Which groups, as `routing.studies.adaptive.manager_groups` calls them."""
     rows: tuple[JobTime, ...]
+    apart: int = 0
+    """Flows between ends that no cable connects after the failure, whatever the routing."""
 
     @property
     def table(self) -> Table:
         """The times, job by job."""
         title = f"static tables beside adaptive routing (groups of {self.groups})"
+        if self.apart:
+            title += (f"; {self.apart:,} flows are of servers that the failure cuts off, whatever the routing: leave "
+                      "these out (`nodes`)")  # fmt: skip
         jobs = list(dict.fromkeys(row.job for row in self.rows))
         rows = sorted(self.rows, key=lambda row: jobs.index(row.job))
         return Table.of(title, rows, "job", "paths", ("time_s", "time", "s", "time"), ("lost", "lost flows"))
@@ -150,7 +155,7 @@ def play_beside_adaptive(
     add(f"{failed}adaptive, no switch told", spread := hashed(left), untold, left)
     if untold.any():
         add(f"{failed}adaptive, neighbours told", spread, apart | flows.unreached(spread), left)
-    return BesideAdaptive(groups, tuple(rows))
+    return BesideAdaptive(groups, tuple(rows), int(apart.sum()))
 
 
 def _times(jobs: Sequence[JobResult]) -> list[float]:

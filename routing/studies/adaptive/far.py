@@ -97,6 +97,7 @@ def parse_far(
     unknown, versioned = 0, False
     here: _Switch | None = None
     switch, radix, table, top, reading = -1, 0, -1, 0, ""
+    listed: set[int] = set()
     for line_number, line in enumerate(lines_of(text, path), 1):
 
         def refuse(expected: str, line: str = line, at: int = line_number) -> FormatError:
@@ -136,7 +137,7 @@ def parse_far(
             table, top = int(head[1]), int(head[2], 16)
             if table >= MOST_TABLES or table in here.entries:
                 raise refuse(f"each of at most {MOST_TABLES} private tables once")
-            here.entries[table] = []
+            here.entries[table], listed = [], set()
         elif reading == "tables" and table >= 0 and (entry := ENTRY.fullmatch(words)):
             at, port, state = int(entry[1], 16), int(entry[2]), STATES.get(entry[3].lower())
             if state is None:
@@ -145,6 +146,11 @@ def parse_far(
                 raise refuse(f"a LID from 0x0001 to 0x{min(top, MAX_UNICAST_LID):04x}")
             if port > radix and port != NO_PATH:
                 raise refuse(f"a port from 0 to {radix} of the switch, or {NO_PATH} for none")
+            if state != LidState.STATIC and entry[4] is None:
+                raise refuse("the number of its group behind the state: is the line whole?")
+            if at in listed:
+                raise refuse("each LID once in a table")
+            listed.add(at)
             here.entries[table].append((at, port, state, -1 if entry[4] is None else int(entry[4])))
         elif reading and re.match(r"(group|lid)\b", words, re.IGNORECASE):
             columns = tuple(re.split(r"\s{2,}|\t+", words))
@@ -161,8 +167,13 @@ def parse_far(
 def _assemble(
     found: dict[int, _Switch], fabric: Fabric, lid: NDArray[np.uint16], lmc: int, others: RoutingTables | None
 ) -> AdaptiveTables:
-    """Return the arrays of what was read; a group that is named and not defined is one without ports."""
-    n_tables = 1 + max((table for one in found.values() for table in one.entries), default=0)
+    """Return the arrays of what was read; a group that is named and not defined is one without ports.
+
+    Private tables that no switch has are left out. A switch that lacks one that others have is given its first in its
+    place: packets meet a table that it has.
+    """
+    kinds = sorted({table for one in found.values() for table in one.entries})
+    n_tables = max(len(kinds), 1)
     highest = max((entry[0] for one in found.values() for part in one.entries.values() for entry in part), default=0)
     top = max(highest, int(lid.max()) + (1 << lmc) - 1)
     shape = (n_tables, fabric.n_switches, top + 1)
@@ -178,7 +189,8 @@ def _assemble(
     width = 1 + fabric.most_ports
     for switch, one in found.items():
         rows: dict[int, int] = {}
-        for table, entries in one.entries.items():
+        for table, kind in enumerate(kinds):
+            entries = one.entries.get(kind, one.entries[min(one.entries)] if one.entries else [])
             if not entries:
                 continue
             at, port, states, named = np.array(entries, np.int64).T

@@ -37,6 +37,8 @@ class Choices(NamedTuple):
     """(D,) the channel that hands over its packets; -1: they are there once they are at its switch."""
     sources: Int32s
     """(D, S) sources of packets at each switch."""
+    stuck: NDArray[np.bool_]
+    """(D, S) switches at which some packet may find no port, whatever others find."""
 
 
 class Outcome(NamedTuple):
@@ -85,6 +87,13 @@ def leads_to(fabric: Fabric, allowed: NDArray[np.bool_], there: NDArray[np.bool_
     while (more := found[row, then] & ~found[row, here]).any():
         found[row[more], here[more]] = True
     return found
+
+
+def by_switch(marked: NDArray[np.bool_], begin: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return (d, S) how many ports of each switch are marked."""
+    total = np.zeros((len(marked), marked.shape[1] + 1), np.int64)
+    np.cumsum(marked, axis=1, out=total[:, 1:])
+    return np.diff(total[:, begin], axis=1)
 
 
 def follow(fabric: Fabric, n_dests: int, choices: Callable[[slice], Choices]) -> tuple[int, Outcome, NDArray[np.uint8]]:
@@ -139,6 +148,7 @@ def _follow(
             if here != home or last >= 0:
                 _note_dependencies(here, n, port_offset, peer_node, allowed, home, last, found.depends)
         left[:], longest[:] = width, 1
+        left += choices.stuck[d]
         count = 0
         if state[home] and (last < 0 or allowed[last]):
             if last >= 0:

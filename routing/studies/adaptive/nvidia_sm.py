@@ -100,15 +100,21 @@ def nvidia_sm_files(routed: Routed) -> dict[str, str]:
     """
     fabric = routed.fabric
     roots, proof = choose_roots(routed)
+    static_load = prove(routed).max_load
     comment = [
         f"Adaptive routing of {fabric.name} by NVIDIA's subnet manager. Not loaded by any test: see the sources.",
         f"Groups of all ports up towards {plural(len(roots), 'root')} and then down, whatever port a switch takes: "
         f"{proof.answer}, {proof.pairs:,} pairs, {proof.count('lost'):,} lost, "
         f"{proof.count('loops'):,} channels in credit loops; {proof.max_load:,.0f} pairs over the fullest link, split "
-        f"evenly, and {prove(routed).max_load:,} by the static tables.",
+        f"evenly, and {static_load:,} by the static tables.",
         "That the manager keeps to up and down is inferred from the name: prove what it made with",
         "plan verify FABRIC --adaptive ibdiagnet2.far",
     ]
+    if proof.holds and proof.max_load > static_load:
+        comment.append(
+            f"All-to-alls of all hosts take {proof.max_load / static_load:.1f} times as long as by the static tables; "
+            "random pairs may gain: compare both with plan simulate --adaptive before loading."
+        )
     if proof.holds:
         options = {
             "routing_engine": "ar_updn",

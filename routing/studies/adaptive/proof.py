@@ -8,6 +8,7 @@ is read here: a cycle of all choices counts, also where the static ports alone h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,16 @@ from routing.names import end_label
 from routing.order.channel_order import rising_order
 from routing.order.legal import ChannelOrder
 from routing.proof import judge_dependencies
-from routing.studies.adaptive.groups import ARRIVES, UNSEEN, Choices, Outcome, blocks, follow, port_groups
+from routing.studies.adaptive.groups import (
+    ARRIVES,
+    UNSEEN,
+    Choices,
+    Outcome,
+    blocks,
+    by_switch,
+    follow,
+    port_groups,
+)
 from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, EndpointSet, delivery_channels, select_endpoints
 from topo.errors import RoutingError, plural
@@ -58,7 +68,8 @@ class AdaptiveProof(Shown):
     """What is wrong; see `KINDS`."""
     verdict: bool | None
     """Whether every packet arrives and no lane can deadlock, whatever the switches choose. None: the dump does not say
-    which private table a packet meets, and it holds for some and not for all; or it leaves switches out."""
+    which private table a packet meets, and it holds for some and not for all; or it leaves switches out. A private
+    table without any entry is taken for one that no packet meets."""
     ports: float
     """Mean number of ports that a switch may take, between switches, towards another switch with end ports."""
     max_hops: int
@@ -131,12 +142,18 @@ class _Query:
     sources: NDArray[np.int32]
     """(S,) of all packets; a destination sends none to itself."""
 
-    def choices(self, allowed: NDArray[np.bool_], block: slice) -> Choices:
-        """Return what a block of destinations allows."""
-        home = self.home[block]
+    def choices(self, tables: AdaptiveTables, numbers: Sequence[int], block: slice) -> Choices:
+        """Return what a block of destinations allows, by any of some private tables."""
+        home, lid = self.home[block], self.lid[block]
         sources = np.tile(self.sources, (len(home), 1))
         sources[np.arange(len(home)), home] -= 1
-        return Choices(frozen(allowed), frozen(home), frozen(self.exit[block]), frozen(sources))
+        allowed = np.zeros((len(home), self.fabric.n_ports), bool)
+        stuck = np.zeros((len(home), self.fabric.n_switches), bool)
+        for number in numbers:
+            by_one = tables.allowed(self.fabric, number, lid)
+            stuck |= tables.stuck(self.fabric, number, lid, by_one)
+            allowed |= by_one
+        return Choices(frozen(allowed), frozen(home), frozen(self.exit[block]), frozen(sources), frozen(stuck))
 
 
 def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSet = "hca") -> AdaptiveProof:
@@ -164,14 +181,15 @@ def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSe
     'adaptive routing, whatever port a switch takes: holds'
     """
     asked = _query(fabric, tables, endpoints)
-    alone = [_follow_all(asked, tables, [number]) for number in range(tables.n_tables)]
-    lost, found, states = alone[0] if tables.n_tables == 1 else _follow_all(asked, tables, range(tables.n_tables))
+    numbers = _used(tables)
+    alone = [_follow_all(asked, tables, [number]) for number in numbers]
+    lost, found, states = alone[0] if len(numbers) == 1 else _follow_all(asked, tables, numbers)
     looping, loop, _ = judge_dependencies(fabric, found.depends)
     verdicts = [not missed and not judge_dependencies(fabric, part.depends)[0].any() for missed, part, _ in alone]
     blank = bool((tables.state == LidState.ABSENT).all(axis=(0, 2)).any())  # a switch that the dump leaves out
     untold = any(verdicts) or (blank and not looping.any())
     verdict = True if not lost and not looping.any() else None if untold else False
-    static = _follow_all(asked, _static(tables), range(tables.n_tables))[1]
+    static = _follow_all(asked, _static(tables), numbers)[1]
     order = None if looping.any() else rising_order(fabric, found.depends)
     compared, ports = _compare_groups(asked, tables, order, states)
     faults = [
@@ -209,21 +227,17 @@ def _query(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSet) -> _Q
     return _Query(fabric, dests, lid, fabric.end_switch[dests], delivery_channels(fabric, dests), sources)
 
 
-def _allowed(asked: _Query, tables: AdaptiveTables, numbers: list[int] | range, block: slice) -> NDArray[np.bool_]:
-    """Return (d, P) what switches may take, in any of some private tables."""
-    allowed = tables.allowed(asked.fabric, numbers[0], asked.lid[block])
-    for number in numbers[1:]:
-        allowed |= tables.allowed(asked.fabric, number, asked.lid[block])
-    return allowed
+def _used(tables: AdaptiveTables) -> list[int]:
+    """Return the private tables in which some switch has an entry: no packet gets anywhere by another."""
+    used: list[int] = np.flatnonzero((tables.state != LidState.ABSENT).any(axis=(1, 2))).tolist()
+    return used or [0]
 
 
 def _follow_all(
-    asked: _Query, tables: AdaptiveTables, numbers: list[int] | range
+    asked: _Query, tables: AdaptiveTables, numbers: Sequence[int]
 ) -> tuple[int, Outcome, NDArray[np.uint8]]:
     """Return what `follow` does where switches may take what any of some private tables allow."""
-    return follow(
-        asked.fabric, len(asked.lid), lambda block: asked.choices(_allowed(asked, tables, numbers, block), block)
-    )
+    return follow(asked.fabric, len(asked.lid), lambda block: asked.choices(tables, numbers, block))
 
 
 def _static(tables: AdaptiveTables) -> AdaptiveTables:
@@ -239,7 +253,8 @@ def _lost_example(asked: _Query, tables: AdaptiveTables, states: NDArray[np.uint
     if not short.any():
         return ""
     dest, here = np.argwhere(short)[0].tolist()
-    allowed = _allowed(asked, tables, range(tables.n_tables), slice(dest, dest + 1))[0]
+    given = asked.choices(tables, _used(tables), slice(dest, dest + 1))
+    allowed, stuck = given.allowed[0], given.stuck[0]
     path: list[int] = []
     while here not in path:
         path.append(here)
@@ -251,6 +266,8 @@ def _lost_example(asked: _Query, tables: AdaptiveTables, states: NDArray[np.uint
             end = f"handed to {fabric.label(int(fabric.peer_node[ending[0]]))}"
         elif not ports:
             end = "no port"
+        elif stuck[here]:
+            end = "no port by one of its private tables, or a static one without a cable"
         elif bad:
             here, end = bad[0], "round about"
             continue
@@ -318,37 +335,31 @@ def _compare_groups(
     uneven_example = narrow_example = ""
     first, alike = -1, np.zeros(begin[-1], bool)
     for block in blocks(len(asked.lid)):
-        allowed = _allowed(asked, tables, range(tables.n_tables), block)[:, : begin[-1]] & is_inner
+        allowed = asked.choices(tables, _used(tables), block).allowed[:, : begin[-1]] & is_inner
         home, state = asked.home[block], states[block]
         matters = (state != UNSEEN) & (np.arange(n) != home[:, None])
-        count = _by_switch(allowed, begin)
+        count = by_switch(allowed, begin)
         chosen += int(count[matters].sum())
         choosers += int(np.count_nonzero(matters & (count > 0)))
         for row in range(len(home)):
             if home[row] != first:
                 first, alike = int(home[row]), allowed[row]
-            odd = np.flatnonzero(matters[row] & (_by_switch(allowed[row : row + 1] ^ alike, begin)[0] > 0))
+            odd = np.flatnonzero(matters[row] & (by_switch(allowed[row : row + 1] ^ alike, begin)[0] > 0))
             uneven += len(odd)
             if len(odd) and not uneven_example:
                 uneven_example = _entry_label(asked, int(odd[0]), block.start + row)
         if order is not None:
-            lacking = matters & (_by_switch(wanted[target_of[home]] & ~allowed, begin) > 0)
+            lacking = matters & (by_switch(wanted[target_of[home]] & ~allowed, begin) > 0)
             narrow += int(np.count_nonzero(lacking))
             if lacking.any() and not narrow_example:
                 row, switch = np.argwhere(lacking)[0].tolist()
-                wide = int(_by_switch(wanted[target_of[home[row : row + 1]]], begin)[0, switch])
-                narrow_example = (
-                    f"{_entry_label(asked, switch, block.start + row)}: {int(count[row, switch])} of {wide} ports"
+                wide = int(by_switch(wanted[target_of[home[row : row + 1]]], begin)[0, switch])
+                lacks = int(
+                    by_switch(wanted[target_of[home[row : row + 1]]] & ~allowed[row : row + 1], begin)[0, switch]
                 )
+                narrow_example = f"{_entry_label(asked, switch, block.start + row)}: lacks {lacks} of {wide} ports"
     faults = [GroupFault("uneven", uneven, uneven_example), GroupFault("narrow", narrow, narrow_example)]
     return faults, chosen / choosers if choosers else 0.0
-
-
-def _by_switch(marked: NDArray[np.bool_], begin: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return (d, S) how many ports of each switch are marked."""
-    total = np.zeros((len(marked), marked.shape[1] + 1), np.int64)
-    np.cumsum(marked, axis=1, out=total[:, 1:])
-    return np.diff(total[:, begin], axis=1)
 
 
 def _entry_label(asked: _Query, switch: int, dest: int) -> str:

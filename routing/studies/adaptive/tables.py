@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.hashed import PortGroups, number_sets
-from routing.studies.adaptive.groups import leads_to
+from routing.studies.adaptive.groups import by_switch, leads_to
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import plural
 from topo.fabric import Fabric, Frozen, frozen
@@ -63,14 +63,14 @@ class AdaptiveTables(Frozen, Brief):
         return f"{plural(len(self.members), 'group')} of ports, {plural(self.n_tables, 'table')} for each switch"
 
     def static(self) -> RoutingTables:
-        """Return the static ports of the first private table, as switches without groups would use them."""
+        """Return the static ports of the first private table, as packets that are not spread take them."""
         return RoutingTables(lid=self.lid, lft=self.lft[0], engine="file", lmc=self.lmc)
 
     def allowed(self, fabric: Fabric, table: int, lid: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Return (n, P) which channels switches may take towards LIDs: the static port, or any port of the group.
 
         That holds for all states: of a static one, too, a switch that recovers from failures by itself takes another
-        port of the group. Ports without a cable are left out, since no switch sends there.
+        port of the group. Ports without a cable are left out: `stuck` says where that leaves a packet without any.
         """
         allowed = np.zeros((len(lid), fabric.n_ports), bool)
         known = np.flatnonzero(lid < self.lft.shape[2])
@@ -83,6 +83,23 @@ class AdaptiveTables(Frozen, Brief):
             may[static, entry[static].astype(np.int64) - 1] = True
             allowed[known, first:last] = may
         return allowed & (fabric.peer >= 0)
+
+    def stuck(
+        self, fabric: Fabric, table: int, lid: NDArray[np.integer], allowed: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return (n, S) where packets to LIDs may find no port: none is allowed, or it is a static one without a cable.
+
+        Of a group, ports without a cable are passed over. The static port of a static entry is not, where a switch does
+        not recover from failures by itself.
+        """
+        begin = fabric.port_offset[: fabric.n_switches + 1]
+        stuck: NDArray[np.bool_] = by_switch(allowed, begin) == 0
+        known = np.flatnonzero(lid < self.lft.shape[2])
+        entry = self.lft[table][:, lid[known]].T.astype(np.int64)
+        real = (entry > 0) & (entry <= np.diff(begin))
+        dark = ~real | (fabric.peer[np.where(real, begin[:-1] + entry - 1, 0)] < 0)
+        stuck[known] |= dark & (self.state[table][:, lid[known]].T == LidState.STATIC)
+        return stuck
 
     def groups(self, fabric: Fabric) -> PortGroups:
         """Return the ports that packets to each adapter port may take, by the first private table.

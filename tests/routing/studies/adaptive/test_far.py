@@ -43,7 +43,10 @@ def test_hashed_and_bounded_entries_and_a_second_table_are_read(dump: tuple[Rout
     assert {LidState.HBF, LidState.BOUNDED, LidState.FREE, LidState.STATIC} <= set(np.unique(found.state).tolist())
     last = routed.fabric.n_switches - 1
     assert found.lft[1, last, 3] == 1
-    assert (found.state[1] != LidState.ABSENT).sum() == 1
+    assert (found.state[1, last] != LidState.ABSENT).sum() == 1
+    assert np.array_equal(found.state[1, :last], found.state[0, :last]), "packets meet a table that their switch has"
+    renamed, _ = parse_far(text.replace("PLFT_NUM: 0", "PLFT_NUM: 3"), routed.fabric, routed.tables)
+    assert renamed.n_tables == 1 and np.array_equal(renamed.lft[0], found.lft[0])
 
 
 def test_a_foreign_switch_is_noted_and_a_missing_one_too(dump: tuple[Routed, AdaptiveTables, str]) -> None:
@@ -86,6 +89,8 @@ def test_what_a_dump_leaves_out_is_unknown_or_that_of_other_tables(dump: tuple[R
         ("0x0001  0", "0x0001  9", "a port from 0 to 6"),
         ("0x0001  0", "0x9001  0", "a LID from 0x0001 to"),
         ("0x0001  0", "0x0000  0", "a LID from 0x0001 to"),
+        ("0x0002", "0x0001", "each LID once in a table"),
+        ("Free       1", "Free", "the number of its group"),
         ("PLFT_NUM: 0", "PLFT_NUM: 9", "each of at most 8 private tables once"),
         ("LFT Definition:\n", "LFT Definition:\nwhat is this\n", "a group of ports, or an entry of a table"),
     ],

@@ -28,6 +28,14 @@ def ports_of(fabric: Fabric, tables: AdaptiveTables, table: int, switch: int, li
     return [first + n - 1 for n in found if first + n - 1 < last and fabric.peer[first + n - 1] >= 0]
 
 
+def may_drop(fabric: Fabric, tables: AdaptiveTables, table: int, switch: int, lid: int) -> bool:
+    """Whether a packet may find no port: there is none, or the entry is static and its port has no cable."""
+    port, first = int(tables.lft[table, switch, lid]), int(fabric.port_offset[switch])
+    plugged = 0 < port <= int(fabric.port_offset[switch + 1]) - first and fabric.peer[first + port - 1] >= 0
+    static = tables.state[table, switch, lid] == LidState.STATIC
+    return not ports_of(fabric, tables, table, switch, lid) or (static and not plugged)
+
+
 def on_cycles(graph: nx.DiGraph) -> set[object]:
     """Nodes that lie on cycles."""
     parts = nx.strongly_connected_components(graph)
@@ -55,7 +63,7 @@ def play(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSet = "hca")
                 walks.add_edge(here, "arrived")
                 continue
             ports = {port for t in range(tables.n_tables) for port in ports_of(fabric, tables, t, here, lid)}
-            if not ports:
+            if any(may_drop(fabric, tables, t, here, lid) for t in range(tables.n_tables)):
                 walks.add_edge(here, "lost")
             for port in ports:
                 there = int(fabric.peer_node[port])
@@ -92,18 +100,25 @@ def spoilt(draw: st.DrawFn) -> tuple[Fabric, AdaptiveTables]:
     routed = routing.route(fabric, "balanced", lanes=1)
     tables = legal_tables(routed)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    members, lft, group = tables.members.copy(), tables.lft.copy(), tables.group.copy()
+    n_tables = draw(st.integers(1, 2))
+    members = tables.members.copy()
+    lft, group, state = (np.repeat(part, n_tables, axis=0) for part in (tables.lft, tables.group, tables.state))
     for _ in range(draw(st.integers(0, 3))):
         if len(members):
             row = rng.integers(len(members))
             members[row, rng.integers(1, members.shape[1])] ^= True
     for _ in range(draw(st.integers(0, 2))):
-        switch, lid = rng.integers(fabric.n_switches), int(rng.choice(tables.lid[fabric.ends()]))
-        if rng.random() < 0.5:
-            lft[0, switch, lid] = rng.choice([255, 1, 2, 3])
+        where = (rng.integers(n_tables), rng.integers(fabric.n_switches), int(rng.choice(tables.lid[fabric.ends()])))
+        kind = rng.random()
+        if kind < 0.4:
+            lft[where] = rng.choice([255, 0, 1, 2, 3])
+        elif kind < 0.6:
+            state[where] = rng.choice([LidState.FREE, LidState.STATIC])
+        elif kind < 0.7:
+            lft[where], group[where], state[where] = 255, -1, LidState.ABSENT
         elif len(members):
-            group[0, switch, lid] = rng.choice([-1, int(rng.integers(len(members)))])
-    return fabric, replace(tables, members=members, lft=lft, group=group)
+            group[where] = rng.choice([-1, int(rng.integers(len(members)))])
+    return fabric, replace(tables, members=members, lft=lft, group=group, state=state)
 
 
 @pytest.mark.slow
@@ -170,6 +185,10 @@ def wrong(fabric: Fabric, switch: int) -> list[int]:
 SPOILS: dict[str, tuple[str, Callable[[Fabric, AdaptiveTables, int, int], AdaptiveTables]]] = {
     "no entry at all": ("lost", lambda _, t, s, lid: edited(t, s, lid, [], lft=255, group=-1, state=255)),
     "a group without ports": ("undefined", lambda _, t, s, lid: edited(t, s, lid, [], lft=255)),
+    "a static port that leads nowhere": (
+        "lost",
+        lambda _, t, s, lid: edited(t, s, lid, members_of(t, s, lid), lft=255, state=2),
+    ),
     "ports to other hosts": ("lost", lambda f, t, s, lid: edited(t, s, lid, wrong(f, s))),
     "a static port to another host": (
         "lost",
@@ -237,8 +256,13 @@ def test_two_private_tables_of_which_one_is_empty_cannot_be_told() -> None:
         state=np.concatenate([tables.state, np.full_like(tables.state, LidState.ABSENT)]),
         group=np.concatenate([tables.group, np.full_like(tables.group, -1)]),
     )
-    assert prove_adaptive(fabric, both).holds, "what no table says, another may"
-    _, lid = one_entry(fabric, tables)
+    assert prove_adaptive(fabric, both).holds, "no packet meets a table that is empty everywhere"
+    leaf, lid = one_entry(fabric, tables)
+    twice = {name: np.repeat(getattr(tables, name), 2, axis=0) for name in ("lft", "state", "group")}
+    for name, nothing in (("lft", 255), ("state", LidState.ABSENT), ("group", -1)):
+        twice[name][1, leaf, lid] = nothing
+    hole = prove_adaptive(fabric, replace(tables, **twice))
+    assert hole.verdict is None and hole.count("lost") > 0, "a hole in one table is not filled by another"
     spine = int(fabric.level[: fabric.n_switches].argmax())
     spoilt = edited(tables, spine, lid, ports_to(fabric, spine, lambda n: 0 <= n < fabric.n_switches))
     members, number = spoilt.members, spoilt.number
