@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.bills import Bill, bill
 from costmodel.optimise.bisection import Bisection, bisection
+from costmodel.parts import NETWORK, SERVERS
 from costmodel.power import Power
 from costmodel.price import SUMS, Cost
 from topo.amounts import Sum
@@ -145,13 +146,15 @@ def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]
     yield "taper", ", ".join(each) or "none"
     yield "free ports", f"{sum(row.free for row in system.ports.classes):,}"
     for name in SUMS:
-        yield f"{name} ({cost.unit})", cost.told(name) if cost.priced(*SUMS[name])[1] else "none"
+        yield f"{name} ({cost.unit})", str(cost.of(*SUMS[name])) if cost.priced(*SUMS[name])[1] else "none"
     per_gpu = system.network_per_gpu
     yield f"network for each GPU ({cost.unit})", "unknown" if per_gpu is None else f"{per_gpu:,.2f}"
     yield f"no price ({cost.unit})", "; ".join(gap.partition(" (")[0] for gap in cost.gaps) or "none"
-    yield "power of the network, typically (kW)", f"{power.network_w * 1e-3:,.1f}"
-    yield "power, typically (kW)", f"{power.total_w * 1e-3:,.1f}"
-    yield "power, planned (kW)", f"{power.planned_w * 1e-3:,.1f}"
+    for most, when in ((False, "typically"), (True, "at most")):
+        for name, parts in (("the network", NETWORK), ("servers", SERVERS), ("all", ())):
+            yield f"power of {name}, {when} (kW)", f"{power.of(*parts, most=most) * 1e-3:,.1f}"
+        missing = (part.partition(" (")[0] for part in power.of(most=most).missing)
+        yield f"power unknown, {when}", "; ".join(missing) or "none"
     yield "bisection", str(system.bisection)
     yield "worst cut", system.bisection.reason or "none"
     total = percent(system.bisection.total)

@@ -9,8 +9,8 @@ from costmodel.baselines import FIRE_FLYER, Published, published
 from costmodel.bills import Bill, bill
 from costmodel.parts import recalled
 from costmodel.power import Power
-from costmodel.price import Cost
-from topo.amounts import Range, Sum, Verdict, listed, sums_to_dict
+from costmodel.price import UNITS, Cost
+from topo.amounts import Range, Sum, listed, sums_to_dict
 from topo.checks import Check
 from topo.cluster import Cluster
 from topo.cluster_spec import ClusterBudget, Owning, parse_money
@@ -145,7 +145,17 @@ class Quote(Shown):
         """Verdicts on each budget of the spec, and on the power of its racks."""
         layout = self.cluster.layout
         limits = check_budget(self.cluster.spec.budget, self.power, self.cluster.counts.switches, self.bill)
-        return (*limits, *(layout.checks if layout else ()))
+        boxes = [row for row in self.power.lines if row.line.kind in ("switch", "node")]
+        racks = (replace(check, doubt=recalled("power", boxes)) for check in (layout.checks if layout else ()))
+        return (*limits, *racks)
+
+    def why_currency(self, asked: str | None = None) -> str:
+        """Say why the cost is in this currency, and what names another; empty where it is ``asked`` or the spec's."""
+        if asked or self.cluster.spec.currency:
+            return ""
+        units = self.cost.unit == UNITS
+        why = "relative units, since the switches have no price in money" if units else self.cost.unit
+        return f"in {why}, as nothing names a currency (`--currency`, `budget.price`, `owning.currency`)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return cost, power, cost of owning and budgets as plain values."""
@@ -166,10 +176,12 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
     ):
         if limit is not None:
             silent = [part for part in watts.missing if what != "power" or part not in power.by_typical]
-            unknown = f"; unknown: {listed(silent)}" if silent else ""
-            note = f" {basis}{unknown}{recalled('power', power.lines)}"
+            note = f" {basis}{f'; unknown: {listed(silent)}' if silent else ''}"
+            doubt, ask = recalled("power", power.lines), power.asked(typical=what != "power")
             key, watts = f"budget.{what}", watts * 1e-3
-            found.append(Check.of(what, watts, limit / 1e3, key, unit="kW", decimals=1, note=note))
+            found.append(
+                Check.of(what, watts, limit / 1e3, key, unit="kW", decimals=1, note=note, ask=ask, doubt=doubt)
+            )
     if budget.switches is not None:
         planned = Sum(Range(switches, switches))
         found.append(Check.of("switches", planned, budget.switches, "budget.switches", note=" planned"))
@@ -177,14 +189,14 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         limit, currency = parse_money(budget.price)
         priced = bought.price(currency)
         gaps = f"; no price: {listed(priced.total.missing)}" if priced.total.missing else ""
-        note = f"{gaps}{recalled('price', priced.lines)}"
-        check = Check.of("price", priced.total, limit, "budget.price", unit=currency, note=note)
-        ranges = ((row, row.amount) for row in priced.lines if row.amount is not None)
+        ask, ranges = priced.asked, [(row, row.amount) for row in priced.lines if row.amount is not None]
         wide, all_of = max(ranges, key=lambda pair: pair[1].high - pair[1].low, default=(None, None))
-        if check.verdict is Verdict.CANNOT_TELL and not priced.total.missing and wide is not None:
-            asked = f"{check.cure}, or a price in `catalog` for {wide.line.item}, of which all cost {all_of}"
-            check = replace(check, cures=(replace(check.cures[0], text=asked),))
-        found.append(check)
+        if not ask and wide is not None:
+            ask = f"a price in `catalog` for {wide.line.item}, of which all cost {all_of}"
+        doubt = recalled("price", priced.lines)
+        found.append(
+            Check.of("price", priced.total, limit, "budget.price", unit=currency, note=gaps, ask=ask, doubt=doubt)
+        )
     return tuple(found)
 
 

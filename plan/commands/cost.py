@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plan.commands.options import FILE, STATUS, Number, as_json, print_json, spec_argument, specs_argument
+from plan.commands.options import (
+    FILE,
+    STATUS,
+    Number,
+    as_json,
+    currency_option,
+    print_json,
+    spec_argument,
+    specs_argument,
+)
 from plan.render.progress import progress
 from topo import HeddleError, Verdict, plural
 
 if TYPE_CHECKING:
     from costmodel import Search
     from plan.optimum import Optimum
-
-
-currency_option = click.option(
-    "--currency",
-    help="USD, EUR, ..., or units, relative ones of a paper: the default where all switches have a price in them.",
-)
 
 
 @click.command()
@@ -48,7 +51,8 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
     from plan.render.tables import show_table
 
     show_table(priced.table, cluster.name, hide=("source",))
-    click.echo("; ".join(filter(None, (f"{priced.sums} {priced.unit}", priced.coverage))))
+    why = quoted.why_currency(currency)
+    click.echo("; ".join(filter(None, (f"{priced.sums} {priced.unit}", priced.coverage, why))))
     for gap in priced.gaps:
         click.echo(f"not in the total: {gap}")
     if owning is not None:

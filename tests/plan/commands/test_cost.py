@@ -19,17 +19,24 @@ def test_cost_in_money_names_every_gap(capsys: pytest.CaptureFixture[str]) -> No
     document = json.loads(capsys.readouterr().out)
     gaps = [line for line in document["lines"] if line["unit_price"] is None and not line["included"]]
     assert len(gaps) == len(document["cost"]["gaps"]) > 0
-    priced = [line for line in document["lines"] if line["unit_price"]]
-    assert sum(line["count"] * line["unit_price"][0] for line in priced) == document["cost"]["ranges"]["total"][0]
+    priced = [line for line in document["lines"] if line["unit_price"] and line["kind"] in ("switch", "cable")]
+    assert sum(line["count"] * line["unit_price"][0] for line in priced) == document["cost"]["ranges"]["network"][0]
+    assert document["cost"]["total"] is document["cost"]["ranges"]["total"] is None, "no GPU server has a price"
     assert sum(line["count"] for line in document["lines"] if line["kind"] == "cable") == 3_200
 
 
 @pytest.mark.slow
 def test_cost_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["cost", SPEC]) == 0
+    assert run(["cost", SPEC, "--currency", "units"]) == 0
     shown = capsys.readouterr().out
     assert "366" in shown
     assert "not in the total: 180 x storage-3fs" in shown
+    assert "as nothing names a currency" not in shown
+    assert run(["cost", SPEC]) == 0
+    assert (
+        "in USD, as nothing names a currency (`--currency`, `budget.price`, `owning.currency`)"
+        in capsys.readouterr().out
+    )
 
 
 def test_energy_of_a_year_stands_beside_that_of_all_years_and_what_it_lacks(
@@ -37,14 +44,16 @@ def test_energy_of_a_year_stands_beside_that_of_all_years_and_what_it_lacks(
 ) -> None:
     spec = tmp_path / "own.yaml"
     spec.write_text(
-        "name: own\nnodes: {gpu: {model: dgx-h100, count: 16}}\nnetwork: {shape: fat-tree, switch: QM9700}\n"
+        "name: own\nnodes: {gpu: {model: pcie-a100, count: 16}, head: {model: management, count: 2}}\n"
+        "network: {shape: fat-tree, switch: QM8700}\n"
         "owning: {years: 5, pue: 1.3, price_per_kwh: 0.12, currency: USD}\n"
     )
     assert run(["cost", str(spec)]) == 0
     said = capsys.readouterr().out
     (year, all_years) = re.findall(r"at least ([\d,]+) USD (?:a year|in 5 years)", said)
     assert int(all_years.replace(",", "")) == pytest.approx(5 * int(year.replace(",", "")), abs=3)
-    assert re.search("^not in the energy, typical power unknown: .*16 x dgx-h100", said, re.MULTILINE)
+    assert re.search("^not in the energy, typical power unknown: 2 x management", said, re.MULTILINE)
+    assert "total unknown USD" in said and said.count("with capital unknown USD") == 1, "no server has a price"
 
 
 def test_compare_computes_the_tables_of_the_paper_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +83,7 @@ def test_optimise_writes_a_spec_that_the_other_commands_take(
     assert "9 units; no design of these families costs less than 9" in shown
     assert run(["check", str(winner)]) == 0
     capsys.readouterr()
-    assert run(["cost", str(winner), "--json"]) == 0
+    assert run(["cost", str(winner), "--currency", "units", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cost"]["network"] == 9.0
     before = winner.read_bytes()
     assert run(["optimise", str(needs), "-o", str(winner)]) == 2
