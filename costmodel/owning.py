@@ -224,7 +224,7 @@ def quote(cluster: Cluster, currency: str | None = None) -> Quote:
     Examples
     --------
     >>> import costmodel, topo
-    >>> quote = costmodel.quote(topo.preset("lab-20"))
+    >>> quote = costmodel.quote(topo.preset("lab-20"), "units")
     >>> print(quote.checks[0].verdict)
     holds
     >>> print(quote.cost.network)

@@ -10,7 +10,9 @@ from typing import Any
 
 from costmodel.parts import KINDS, LINE_COLUMNS, NETWORK, RACKS, SERVERS, Line, PartKind, add_up, asked, cite
 from topo.amounts import Range, Sum, sums_to_dict
-from topo.catalog.load import Catalog
+from topo.catalog.load import Catalog, series_of
+from topo.catalog.models import CONFIDENCE
+from topo.catalog.tables import MODEL_NAME
 from topo.errors import plural
 from topo.table import Shown, Table
 
@@ -56,6 +58,11 @@ class PricedLine:
         """What the price holds and where it comes from, or that there is none, in words."""
         source = f"comes with the {self.included}" if self.included else self.source or "no price known: a gap"
         return f"{self.note}: {source}" if self.note else source
+
+    @property
+    def trust(self) -> str:
+        """How sure the price is: the marks of its sources (`topo.catalog.models.CONFIDENCE`)."""
+        return ", ".join(dict.fromkeys(re.findall(r", ([\w-]+)\](?:;|$)", self.source)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line as plain values."""
@@ -129,9 +136,16 @@ class Cost(Shown):
         )
 
     @property
+    def legend(self) -> str:
+        """What the marks of trust in the table mean; empty where nothing has a price."""
+        marks = dict.fromkeys(mark for row in self.lines for mark in row.trust.split(", ") if mark)
+        return f"trust: {'; '.join(f'{mark} {CONFIDENCE[mark]}' for mark in marks)}" if marks else ""
+
+    @property
     def asked(self) -> str:
         """Which figures would make the price known, by table and column; empty where nothing is missing."""
-        wanted = asked(dict.fromkeys(KINDS, ("price", "prices.csv")), (row.line for row in self.lines if row.is_gap))
+        table = "prices.csv, whose rows `plan cost --skeleton` writes"
+        wanted = asked(dict.fromkeys(KINDS, ("price", table)), (row.line for row in self.lines if row.is_gap))
         held = f"`catalog` with `adapters_included` of {', '.join(self.doubtful)} (nodes.csv)" if self.doubtful else ""
         return " and ".join(filter(None, (wanted, held)))
 
@@ -158,11 +172,34 @@ class Cost(Shown):
         def text(amount: Range | None) -> str | None:
             return None if amount is None else str(amount)
 
-        prices = ((each, "each", self.unit), (lambda row: text(row.amount), "all", self.unit))
+        prices = (
+            (each, "each", self.unit),
+            (lambda row: text(row.amount), "all", self.unit),
+            (lambda row: row.trust or None, "trust"),
+        )
         lacking = f"; no price for {plural(len(self.gaps), 'part')}" if self.gaps else ""
         total = str(self.total)  # where it is unknown, what is known of its parts
         title = f"cost: {self.sums if total == 'unknown' else total} {self.unit}{lacking}"
         return Table.of(title, self.lines, *LINE_COLUMNS, *prices, (lambda row: row.source or None, "source"))
+
+
+def price_gaps(cost: Cost) -> Table:
+    """Return the rows of ``prices.csv`` that would price what has no price, to be filled in; a fibre by its series.
+
+    Examples
+    --------
+    >>> from costmodel.bills import Bill
+    >>> from topo.catalog.load import load_catalog
+    >>> lines = Line("fibre", "MFP7E30-N002", 4, "leaf - spine"), Line("switch", "SN5600", 2, "leaf")
+    >>> [row[0] for row in price_gaps(Bill(lines, load_catalog()).price("USD")).rows()]
+    ['MFP7E30', 'SN5600']
+    """
+    wanted: Counter[str] = Counter()
+    for line in (row.line for row in cost.lines if row.is_gap and MODEL_NAME.fullmatch(row.line.item)):
+        wanted[series_of(line.item) if line.kind == "fibre" else line.item] += line.count
+    rows = [(name, cost.unit, "", "", f"{count} of them", "", "", "own") for name, count in wanted.items()]
+    names = ("model", "currency", "low", "high", "note", "source", "date", "confidence")
+    return Table.of_rows("prices to fill in", names, rows)
 
 
 def price_lines(lines: Sequence[Line], catalog: Catalog, unit: str) -> tuple[PricedLine, ...]:
@@ -184,8 +221,9 @@ def _price_line(line: Line, held: int | None, catalog: Catalog, unit: str) -> It
         yield PricedLine(replace(line, count=held), None, "node", "")
         line = replace(line, count=line.count - held)
     model = catalog.cables.get(line.item)
-    by_speed = str(model.speed) if model is not None and line.kind == "cable" else line.item
-    price = catalog.price(line.item, unit) or catalog.price(by_speed, unit)
+    by_speed = [str(model.speed)] if model is not None and line.kind == "cable" else []
+    names = [line.item] if model is None else [line.item, series_of(line.item), *by_speed]
+    price = next(filter(None, (catalog.price(name, unit) for name in names)), None)
     if price is None:
         if line.count:
             yield PricedLine(line, None, "", "")

@@ -15,6 +15,7 @@ from plan.commands.options import (
     Number,
     as_json,
     currency_option,
+    job_option,
     print_json,
     spec_argument,
     specs_argument,
@@ -30,19 +31,24 @@ if TYPE_CHECKING:
 @click.command()
 @spec_argument
 @currency_option
+@click.option("--skeleton", type=FILE, help="New file for the rows of prices.csv that are missing, to be filled in.")
 @as_json
-def cost(spec: Path, currency: str | None, as_json: bool) -> None:
+def cost(spec: Path, currency: str | None, skeleton: Path | None, as_json: bool) -> None:
     """Price a cluster part by part, without routing it.
 
     SPEC is a YAML file. A folder of `plan build` already contains its cost in plan.json and bom.csv.
     """
-    from costmodel import quote
+    from costmodel import price_gaps, quote
+    from plan.files import write_file
     from plan.inputs import check_currency, read_cluster
 
     cluster = read_cluster(spec)
     check_currency(currency, [cluster])
     quoted = quote(cluster, currency)
     priced, owning = quoted.cost, quoted.owning
+    if skeleton is not None:
+        write_file(skeleton, price_gaps(priced).to_csv(), new=True)
+        click.echo(f"written to {skeleton}: fill in price, source and date, and name it as `catalog`", err=True)
     if as_json:
         lines = [row.to_dict() for row in priced.lines]
         owned = owning and owning.to_dict()
@@ -51,6 +57,8 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
     from plan.render.tables import show_table
 
     show_table(priced.table, cluster.name, hide=("source",))
+    if priced.legend:
+        click.echo(priced.legend)
     why = quoted.why_currency(currency)
     click.echo("; ".join(filter(None, (f"{priced.sums} {priced.unit}", priced.coverage, why))))
     for gap in priced.gaps:
@@ -74,8 +82,9 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
 @click.command()
 @specs_argument
 @currency_option
+@job_option
 @as_json
-def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> None:
+def compare(specs: tuple[Path, ...], currency: str | None, job: int | None, as_json: bool) -> None:
     """Compare specs: parts, cost, power, bisection and failures.
 
     SPECS are two or more files. If one of them is a cluster of the Fire-Flyer paper, the tables of the paper are
@@ -92,7 +101,7 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
             f"{specs[0]}: found one spec, and none of the paper's clusters; expected another spec to compare with"
         )
     check_currency(currency, clusters)
-    beside = costmodel.compare(*clusters, currency=currency) if len(clusters) > 1 else None
+    beside = costmodel.compare(*clusters, currency=currency, job=job) if len(clusters) > 1 else None
     baselines = costmodel.baselines(published[0].catalog) if published else None
     if as_json:
         print_json({"systems": beside and beside.to_dict(), "published": baselines and baselines.to_dict()})

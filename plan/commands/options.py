@@ -79,6 +79,9 @@ currency_option = click.option(
     help="Of the cost: USD, EUR, ..., or units, relative ones of a paper. By default that of `budget.price` or "
     "`owning`, else USD, else another in which all switches have a price.",
 )
+job_option = click.option(
+    "--job", type=click.IntRange(2), help="Also say what every server of jobs of so many servers gets."
+)
 subnet_option = click.option(
     "--subnet", help="Subnet, if FABRIC has several; a pattern such as '*-plane*' joins several into one network."
 )

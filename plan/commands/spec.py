@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from plan.commands.options import FILE, STATUS, as_json, currency_option, print_json, spec_argument
+from plan.commands.options import FILE, STATUS, as_json, currency_option, job_option, print_json, spec_argument
 from topo import Finding, SpecError
 
 SCHEMA_FILE = "heddle.schema.json"
@@ -53,7 +53,7 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 
 @click.command()
 @spec_argument
-@click.option("--job", type=click.IntRange(2), help="Also say what every server of jobs of so many servers gets.")
+@job_option
 @currency_option
 @as_json
 def check(spec: Path, job: int | None, currency: str | None, as_json: bool) -> int:

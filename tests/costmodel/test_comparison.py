@@ -87,3 +87,12 @@ def test_one_currency_for_all_and_two_clusters_at_least() -> None:
     for given in ((), (ONE,)):
         with pytest.raises(HeddleError, match="expected two or more"):
             costmodel.compare(*given)
+
+
+def test_the_share_of_a_job_stands_beside_those_of_the_others() -> None:
+    found = costmodel.compare(TREE, PLANES, job=4)
+    (row,) = (row for row in found.table.rows() if row[0].startswith("job of 4 servers"))
+    assert row[1:] == tuple(str(costmodel.bisection(one.fabrics, 4)) for one in (TREE, PLANES))
+    assert [system["job"]["nodes"] for system in found.to_dict()] == [4, 4]
+    with pytest.raises(HeddleError, match="planes: found a job of 7 servers; expected 2 to 6, which compute"):
+        costmodel.compare(TREE, PLANES, job=7)

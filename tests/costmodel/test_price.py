@@ -1,5 +1,6 @@
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from helpers.clusters import tree, zoned
 from helpers.strategies import examples, slow_but
 from topo.amounts import Range
 from topo.catalog.load import Catalog
-from topo.catalog.models import Price, PricePoint, Source
+from topo.catalog.models import CONFIDENCE, Price, PricePoint, Source
 from topo.errors import HeddleError
 
 
@@ -222,3 +223,42 @@ def test_a_sum_is_told_where_most_switches_and_servers_have_a_price(prices: dict
         amount = sum(prices[row.line.item] * row.line.count for row in mine if row.unit_price is not None)
         least = "at least " * (counts[0] < counts[1])
         assert str(cost.of(*kinds)) == (f"{least}{amount:,}" if main <= set(prices) else "unknown")
+
+
+@examples(20)
+@given(
+    priced=st.sets(st.sampled_from(["Q3400", "MFP7E30", "MFP7E30-N007", "8xXDR", "MMS4A00-XM", "dgx-b300", "pdu"])),
+    floor=st.booleans(),
+)
+def test_the_skeleton_filled_in_prices_everything(priced: set[str], floor: bool, tmp_path_factory: Any) -> None:
+    """Its rows name each missing price once, a fibre of any length by its series, and nothing that has a price."""
+    folder = tmp_path_factory.mktemp("own")
+    document = {
+        "name": "pod",
+        "nodes": {"gpu": {"model": "dgx-b300", "count": 4}},
+        "network": {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "Q3400", "spines": 2, "parallel": 2}},
+        **({"floor": {"rack_units": 48}} if floor else {}),
+    }
+    header = "model,currency,low,high,note,source,date,confidence\n"
+    known = "".join(f"{name},CHF,10,10,,a quote,2026-11-27,own\n" for name in sorted(priced))
+    (folder / "prices.csv").write_text(header + known)
+    cost = costmodel.bill(topo.Cluster(topo.parse(document).spec, topo.load_catalog([folder]))).price("CHF")
+    skeleton = costmodel.price_gaps(cost)
+    names = [row[0] for row in skeleton.rows()]
+    assert len(names) == len(set(names)) and not set(names) & priced
+    assert bool(names) == bool(cost.gaps)
+    filled = "".join(f"{name},CHF,20,20,,a quote,2026-11-27,own\n" for name in names)
+    (folder / "prices.csv").write_text(header + known + filled)
+    whole = costmodel.bill(topo.Cluster(topo.parse(document).spec, topo.load_catalog([folder]))).price("CHF")
+    assert whole.gaps == () and not whole.total.missing
+    for row in whole.lines:
+        if not row.included and row.line.kind == "fibre":
+            own = row.line.item in priced or "MFP7E30" in priced
+            assert row.unit_price == (Range(10, 10) if own else Range(20, 20))
+
+
+def test_the_table_says_how_sure_each_price_is(catalog: Catalog) -> None:
+    cost = Bill((Line("switch", "QM8700", 3, "leaf"), Line("node", "pcie-a100", 1, "compute")), catalog).price("USD")
+    assert [row.trust for row in cost.lines] == ["I, Q-2nd", ""]
+    assert all(CONFIDENCE[mark] in cost.legend for mark in ("I", "Q-2nd"))
+    assert "trust" in [column.name for column in cost.table.columns]

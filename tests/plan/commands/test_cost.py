@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+import costmodel
+import topo
 from costmodel.optimise import cuts
 from plan.cli import run
 from plan.commands.cost import _explain
@@ -303,3 +305,61 @@ def test_only_a_search_that_found_and_refused_nothing_says_that_there_is_no_room
         found.winner = SimpleNamespace(stages=(), checks=())
     _explain(found, "")  # type: ignore[arg-type]
     assert ("no design of torus on QM8700 has room" in capsys.readouterr().out) == (not said)
+
+
+@pytest.mark.parametrize("command", ["check", "build", "cost"])
+@pytest.mark.parametrize("currency", [None, "units", "EUR"])
+def test_every_command_takes_the_same_currency(
+    command: str, currency: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """USD where nothing names another; what the option names comes before the spec, in all commands alike."""
+    spec = tmp_path / "pod.yaml"
+    spec.write_text(SMALL_POD)
+    words = ["-o", str(tmp_path / "out")] * (command == "build") + ["--currency", str(currency)] * (
+        currency is not None
+    )
+    assert run([command, str(spec), *words, "--json"]) == 0
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert cost == costmodel.bill(topo.read(spec)).price(currency or "USD").to_dict()
+    if command == "build":
+        assert f",{currency or 'USD'}," in (tmp_path / "out" / "bom.csv").read_text()
+    assert run([command, str(spec), *words[: 2 * (command == "build")], "--currency", "CHF"]) == 2
+    assert "expected one with prices in the catalog" in capsys.readouterr().err
+
+
+SMALL_POD = "name: pod\nnodes: {gpu: {model: pcie-a100, count: 4}}\nnetwork: {shape: fat-tree, switch: QM8700}\n"
+
+
+@pytest.mark.parametrize("limit", [1, 10**9])
+def test_a_total_of_which_too_little_is_known_is_unknown_in_all_places(
+    limit: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is known may exceed a limit alone, and is then told; else no place gives a total that lacks the servers."""
+    spec = tmp_path / "pod.yaml"
+    owning = "owning: {years: 5, pue: 1.3, price_per_kwh: 0.12, currency: USD}\n"
+    spec.write_text(f"{SMALL_POD}{owning}budget: {{price: {limit} USD}}\n")
+    assert run(["check", str(spec)]) == (1 if limit == 1 else 3)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "total unknown USD" in said and "with capital unknown USD" in said
+    assert ("price at least" in said) == (limit == 1) and ("price unknown" in said) == (limit > 1)
+    assert run(["cost", str(spec), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["cost"]["total"] is document["owning"]["capital"] is document["owning"]["total"] is None
+    assert {"total", "servers"} <= {*document["cost"]["at_least"]}
+
+
+def test_the_skeleton_of_prices_is_a_table_that_a_spec_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, prices = tmp_path / "pod.yaml", tmp_path / "prices.csv"
+    spec.write_text(SMALL_POD)
+    assert run(["cost", str(spec), "--skeleton", str(prices)]) == 0
+    assert "fill in price, source and date" in capsys.readouterr().err
+    assert run(["cost", str(spec), "--skeleton", str(prices)]) == 2
+    spec.write_text(f"{SMALL_POD}catalog: prices.csv\n")
+    assert run(["cost", str(spec)]) == 2
+    assert "no source for pcie-a100" in capsys.readouterr().err, "what is not filled in is refused"
+    prices.write_text(prices.read_text().replace(",USD,,,", ",USD,5,6,").replace(",,,own", ",a quote,2026-11-27,own"))
+    capsys.readouterr()
+    assert run(["cost", str(spec), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cost"]["gaps"] == []

@@ -14,6 +14,7 @@ from helpers.strategies import examples
 from plan.pipeline import Plan
 from plan.render.verdict import verdict_line
 from plan.render.views import facts
+from topo.catalog.models import Price, PricePoint, Source
 
 
 def checked(**networks: object) -> Plan:
@@ -133,6 +134,35 @@ def test_what_must_survive_is_a_limit(leaves: int, status: topo.Verdict) -> None
     assert [check.what for check in found.budget] == ["survives switch", "survives link"]
     undecided = plan.check(topo.Cluster(cluster.spec.model_copy(update={"survives": ("rack",)}), cluster.catalog))
     assert undecided.verdict is topo.Verdict.CANNOT_TELL, "there is no floor"
+
+
+@pytest.mark.parametrize("confidence", ["R", "Q-src", "own"])
+@pytest.mark.parametrize("limit", ["power", "price", "rack_power"])
+def test_a_recalled_figure_that_decides_a_limit_is_said_when_the_limit_holds(confidence: str, limit: str) -> None:
+    """In the first line and in the row of limits; once, and not where a text confirms all figures."""
+    catalog = topo.load_catalog()
+    source = Source("some text", "2026-11-27", confidence, "nodes.csv:2")
+    switch, node = catalog.switch("QM9700"), catalog.node("dgx-h100")
+    sure = {name: replace(source, confidence="Q-src") for name in ("power_typical_w", "power_max_w")}
+    nodes = {"dgx-h100": replace(node, power_typical_w=5000.0, sources={**node.sources, **dict.fromkeys(sure, source)})}
+    switches = {"QM9700": replace(switch, sources={**switch.sources, **sure})}
+    points = {"dgx-h100": source, "QM9700": sure["power_max_w"], "4xNDR": sure["power_max_w"]}
+    prices = {name: {"USD": Price("USD", (PricePoint(9.0, 9.0, "", of),))} for name, of in points.items()}
+    ours = replace(catalog, nodes={**catalog.nodes, **nodes}, switches={**catalog.switches, **switches}, prices=prices)
+    document = {
+        "name": "x",
+        "nodes": {"n": {"model": "dgx-h100", "count": 4}},
+        "network": {"shape": "fat-tree", "switch": "QM9700", "levels": 1},
+        **({"floor": {"rack_units": 48, "rack_power": "60 kW"}} if limit == "rack_power" else {}),
+        **({"budget": {"power": "1 MW"}} if limit == "power" else {}),
+        **({"budget": {"price": "9000 USD"}} if limit == "price" else {}),
+    }
+    found = plan.check(topo.Cluster(topo.parse(document).spec, ours))
+    line, rows = verdict_line(found), dict(facts(found))
+    doubt = f"{'price' if limit == 'price' else 'power'} recalled, confirmed in no text: dgx-h100"
+    assert found.verdict is topo.Verdict.HOLDS
+    assert line.startswith(f"x holds ({doubt})") == (confidence == "R") == (f"({doubt})" in rows["limits"])
+    assert line.count("recalled") == (confidence == "R")
 
 
 LIMITS = {"power": ("kW", 1e3), "typical_power": ("kW", 1e3), "switches": ("", 1), "price": ("units", 1)}
