@@ -188,11 +188,10 @@ def price_gaps(cost: Cost) -> Table:
 
     Examples
     --------
-    >>> from costmodel.bills import Bill
-    >>> from topo.catalog.load import load_catalog
-    >>> lines = Line("fibre", "MFP7E30-N002", 4, "leaf - spine"), Line("switch", "SN5600", 2, "leaf")
-    >>> [row[0] for row in price_gaps(Bill(lines, load_catalog()).price("USD")).rows()]
-    ['MFP7E30', 'SN5600']
+    >>> import costmodel, topo
+    >>> cost = costmodel.bill(topo.preset("dgx-b300-xdr")).price("USD")
+    >>> [row[0] for row in costmodel.price_gaps(cost).rows()][:4]
+    ['dgx-b300', 'MCA4K50-X001', 'MCA4K50-X01A', 'MFP7E30']
     """
     wanted: Counter[str] = Counter()
     for line in (row.line for row in cost.lines if row.is_gap and MODEL_NAME.fullmatch(row.line.item)):
