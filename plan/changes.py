@@ -257,7 +257,7 @@ def grow(
         found=any(growth.works for growth in growths) or bool(single),
         tables=(
             *(_steps(growth) for growth in growths if growth.works),
-            _titled("bought", cost.table),
+            _without(_titled("bought", cost.table), "source"),
             *([_titled("left over", left_over.table)] if left_over.lines else []),
             *([moved] if len(moved) else []),
             entries,
@@ -321,8 +321,11 @@ def _crew_page(found: Differences) -> str:
 
 def _short(found: Differences) -> Table:
     """Return the differences without what is too long for a terminal, and without racks where none is known."""
-    hidden = {"planned", "found", *([] if any(one.rack for one in found.found) else ["rack"])}
-    return Table(found.table.title, tuple(column for column in found.table.columns if column.name not in hidden))
+    return _without(found.table, "planned", "found", *([] if any(one.rack for one in found.found) else ["rack"]))
+
+
+def _without(table: Table, *hidden: str) -> Table:
+    return replace(table, columns=tuple(column for column in table.columns if column.name not in hidden))
 
 
 def _titled(name: str, table: Table) -> Table:

@@ -363,3 +363,16 @@ def test_the_skeleton_of_prices_is_a_table_that_a_spec_takes(
     capsys.readouterr()
     assert run(["cost", str(spec), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cost"]["gaps"] == []
+
+
+@pytest.mark.parametrize(("limit", "status"), [("1 USD", 1), ("900000 USD", 3)])
+def test_a_search_that_lacks_a_price_says_that_nothing_is_known_to_do(
+    limit: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Servers without a price leave a limit undecided; a limit that switches alone exceed leaves nothing."""
+    needs = tmp_path / "needs.yaml"
+    needs.write_text(f"{NEEDS}currency: USD\nfamilies: [fat-tree]\nbudget: {{price: {limit}}}\n")
+    assert run(["optimise", str(needs)]) == status
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("no design is known to meet the needs, and what is unknown" in said) == (status == 3)
+    assert ("no design meets the needs, and why not" in said) == (status == 1)
