@@ -249,6 +249,28 @@ def test_the_price_of_a_cure_is_the_difference_of_two_bills(stores: int, adapter
             assert less and more and cure.price == (more.low - less.low, more.high - less.high)
 
 
+@pytest.mark.parametrize("count", [4, 30])
+def test_the_price_of_a_further_adapter_has_the_adapters_with_their_switches_and_cables(count: int) -> None:
+    """It is what a catalog with that column costs more: the price of a server holds the adapters that it had."""
+    document: dict[str, Any] = {
+        "name": "x",
+        "nodes": {"gpu": {"model": "pcie-a100", "count": count}},
+        "network": {"shape": "fat-tree", "switch": "QM8700", "leaves": 4},
+        "floor": {"rack_units": 42},
+        "survives": ["switch"],
+    }
+    found = plan.check(topo.parse(document))
+    (check,) = found.budget
+    (cure,) = check.cures
+    catalog = topo.load_catalog()
+    nodes = {**catalog.nodes, "pcie-a100": replace(catalog.node("pcie-a100"), adapters=2)}
+    changed = plan.check(topo.Cluster(found.planned.spec, replace(catalog, nodes=nodes)))
+    less, more = (one.quote.cost.total.known for one in (found, changed) if one.quote)
+    assert (cure.key, cure.value) == ("adapters", 2) and less and more and cure.price is not None
+    assert cure.price == (more.low - less.low, more.high - less.high)
+    assert cure.price[0] >= 900 * count, "an adapter more for each server"
+
+
 @pytest.mark.parametrize(("group", "column"), [("head", "adapters"), ("gpu", "storage_adapters")])
 def test_the_column_of_the_catalog_is_the_one_that_counts_in_that_network(group: str, column: str) -> None:
     """In `network.storage`, compute servers have storage adapters, others all of theirs: with the cure none is cut."""
