@@ -145,9 +145,9 @@ class Quote(Shown):
         """Verdicts on each budget of the spec, and on the power of its racks."""
         layout = self.cluster.layout
         limits = check_budget(self.cluster.spec.budget, self.power, self.cluster.counts.switches, self.bill)
-        boxes = [row for row in self.power.lines if row.line.kind in ("switch", "node")]
-        racks = (replace(check, doubt=recalled("power", boxes)) for check in (layout.checks if layout else ()))
-        return (*limits, *racks)
+        racks = layout.checks if layout else ()
+        doubts = (self.power.recalled("switch", "node", typical=check.what != "rack power") for check in racks)
+        return (*limits, *(replace(check, doubt=doubt) for check, doubt in zip(racks, doubts, strict=True)))
 
     def why_currency(self, asked: str | None = None) -> str:
         """Say why the cost is in this currency, and what names another; empty where it is ``asked`` or the spec's."""
@@ -177,7 +177,7 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         if limit is not None:
             silent = [part for part in watts.missing if what != "power" or part not in power.by_typical]
             note = f" {basis}{f'; unknown: {listed(silent)}' if silent else ''}"
-            doubt, ask = recalled("power", power.lines), power.asked(typical=what != "power")
+            doubt, ask = power.recalled(typical=what != "power"), power.asked(typical=what != "power")
             key, watts = f"budget.{what}", watts * 1e-3
             found.append(
                 Check.of(what, watts, limit / 1e3, key, unit="kW", decimals=1, note=note, ask=ask, doubt=doubt)
@@ -193,7 +193,7 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         wide, all_of = max(ranges, key=lambda pair: pair[1].high - pair[1].low, default=(None, None))
         if not ask and wide is not None:
             ask = f"a price in `catalog` for {wide.line.item}, of which all cost {all_of}"
-        doubt = recalled("price", priced.lines)
+        doubt = recalled("price", ((row.line, row.source) for row in priced.lines))
         found.append(
             Check.of("price", priced.total, limit, "budget.price", unit=currency, note=gaps, ask=ask, doubt=doubt)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from topo.amounts import Range, Sum, listed
 from topo.catalog.models import Source
@@ -90,9 +90,9 @@ def asked(what: Mapping[PartKind, tuple[str, str]], lines: Iterable[Line]) -> st
     return f"`catalog` with {' and '.join(each)}" if each else ""
 
 
-def recalled(what: str, rows: Iterable[Any]) -> str:
-    """Say which rows, with a ``line`` and a ``source``, have a figure that no text confirms; empty for none."""
-    items = dict.fromkeys(row.line.item for row in rows if ", R]" in row.source)
+def recalled(what: str, cited: Iterable[tuple[Line, str]]) -> str:
+    """Say of which lines, each with the source of a figure, no text confirms the figure; empty for none."""
+    items = dict.fromkeys(line.item for line, source in cited if ", R]" in source)
     return f"{what} recalled, confirmed in no text: {listed(list(items))}" if items else ""
 
 

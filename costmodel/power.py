@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from costmodel.parts import LINE_COLUMNS, NETWORK, SERVERS, Line, PartKind, add_up, asked, cite
+from costmodel.parts import LINE_COLUMNS, NETWORK, SERVERS, Line, PartKind, add_up, asked, cite, recalled
 from topo.amounts import Range, Sum, listed, sums_to_dict
 from topo.catalog.load import Catalog
 from topo.catalog.models import Source
@@ -28,7 +28,13 @@ class PowerLine:
     max_w: float | None
     most_w: float | None
     """What it adds to the maximum of the cluster: `max_w`, less the ends that the maximum of a switch includes."""
-    source: str
+    typical_source: str
+    max_source: str
+
+    @property
+    def source(self) -> str:
+        """Sources of both figures, with date and confidence."""
+        return "; ".join(dict.fromkeys(filter(None, (self.typical_source, self.max_source))))
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,13 @@ class Power(Shown):
         unknown = (row.line for row in self.lines if row.most_w is None and row.typical_w is not None)
         return add_up((line, None) for line in unknown).missing
 
+    def recalled(self, *kinds: PartKind, typical: bool) -> str:
+        """Say of which of these parts, of all when none is given, the figure that a limit counts is recalled."""
+        rows = [row for row in self.lines if not kinds or row.line.kind in kinds]
+        mean = [row.typical_w is not None if typical else row.most_w is None for row in rows]
+        sources = [row.typical_source if its else row.max_source for row, its in zip(rows, mean, strict=True)]
+        return recalled("power", zip([row.line for row in rows], sources, strict=True))
+
     def asked(self, *, typical: bool) -> str:
         """Return which figures would make the typical power known, or the maximum, by table and column."""
         name = "power_typical_w" if typical else "power_max_w"
@@ -162,10 +175,9 @@ def _bounds(row: PowerLine) -> Range | float | None:
 def _box(line: Line, catalog: Catalog) -> PowerLine:
     model = (catalog.switches if line.kind == "switch" else catalog.nodes).get(line.item)
     if model is None:
-        return PowerLine(line, None, None, None, "")
-    sources = [model.sources[name] for name in ("power_typical_w", "power_max_w") if name in model.sources]
-    said = "; ".join(dict.fromkeys(map(cite, sources)))
-    return PowerLine(line, model.power_typical_w, model.power_max_w, model.power_max_w, said)
+        return PowerLine(line, None, None, None, "", "")
+    said = (cite(model.sources[name]) if name in model.sources else "" for name in ("power_typical_w", "power_max_w"))
+    return PowerLine(line, model.power_typical_w, model.power_max_w, model.power_max_w, *said)
 
 
 def _cable(line: Line, catalog: Catalog) -> PowerLine:
@@ -174,15 +186,15 @@ def _cable(line: Line, catalog: Catalog) -> PowerLine:
     apart = sum(switch is None or switch.power_max_w is None for switch in switches)
     known = end_power(line.item, catalog)
     if not switches:
-        return PowerLine(line, 0.0, 0.0, 0.0, "in the power of the server")
+        return PowerLine(line, 0.0, 0.0, 0.0, *["in the power of the server"] * 2)
     if known is None:
-        return PowerLine(line, None, None, None if apart else 0.0, "" if apart else "in the maximum of the switch")
+        return PowerLine(line, None, None, None if apart else 0.0, "", "" if apart else "in the maximum of the switch")
     watts, source = known
     note = "" if line.item in catalog.cables else "taken to be optical: "
     ends = f"; {len(switches)} ends" if len(switches) > 1 else ""
     inside = "" if apart else "; in the maximum of the switch"
     each = len(switches) * watts
-    return PowerLine(line, each, each, apart * watts, f"{note}{cite(source)}{ends}{inside}")
+    return PowerLine(line, each, each, apart * watts, *[f"{note}{cite(source)}{ends}{inside}"] * 2)
 
 
 def end_power(item: str, catalog: Catalog) -> tuple[float, Source] | None:

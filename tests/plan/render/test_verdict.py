@@ -137,14 +137,15 @@ def test_what_must_survive_is_a_limit(leaves: int, status: topo.Verdict) -> None
 
 
 @pytest.mark.parametrize("confidence", ["R", "Q-src", "own"])
-@pytest.mark.parametrize("limit", ["power", "price", "rack_power"])
+@pytest.mark.parametrize("limit", ["power", "price", "rack_power", "rack_typical_power"])
 def test_a_recalled_figure_that_decides_a_limit_is_said_when_the_limit_holds(confidence: str, limit: str) -> None:
-    """In the first line and in the row of limits; once, and not where a text confirms all figures."""
+    """In the first line and in the row of limits; once, and not where a text confirms the figure that is counted."""
     catalog = topo.load_catalog()
     source = Source("some text", "2026-11-27", confidence, "nodes.csv:2")
     switch, node = catalog.switch("QM9700"), catalog.node("dgx-h100")
+    counted = f"power_{'typical' if 'typical' in limit else 'max'}_w"
     sure = {name: replace(source, confidence="Q-src") for name in ("power_typical_w", "power_max_w")}
-    nodes = {"dgx-h100": replace(node, power_typical_w=5000.0, sources={**node.sources, **dict.fromkeys(sure, source)})}
+    nodes = {"dgx-h100": replace(node, power_typical_w=5000.0, sources={**node.sources, **sure, counted: source})}
     switches = {"QM9700": replace(switch, sources={**switch.sources, **sure})}
     points = {"dgx-h100": source, "QM9700": sure["power_max_w"], "4xNDR": sure["power_max_w"]}
     prices = {name: {"USD": Price("USD", (PricePoint(9.0, 9.0, "", of),))} for name, of in points.items()}
@@ -153,7 +154,7 @@ def test_a_recalled_figure_that_decides_a_limit_is_said_when_the_limit_holds(con
         "name": "x",
         "nodes": {"n": {"model": "dgx-h100", "count": 4}},
         "network": {"shape": "fat-tree", "switch": "QM9700", "levels": 1},
-        **({"floor": {"rack_units": 48, "rack_power": "60 kW"}} if limit == "rack_power" else {}),
+        **({"floor": {"rack_units": 48, limit: "60 kW"}} if "rack" in limit else {}),
         **({"budget": {"power": "1 MW"}} if limit == "power" else {}),
         **({"budget": {"price": "9000 USD"}} if limit == "price" else {}),
     }
