@@ -100,14 +100,15 @@ class CostOfOwning(Shown):
     @property
     def table(self) -> Table:
         """The figures as a table."""
-        money = self.stated.currency
+        money, years = self.stated.currency, plural(self.stated.years, "year")
         rows = [
             ("capital", str(self.capital), money),
             ("energy a year", str(self.energy_kwh_per_year), "kWh"),
             ("price of the energy a year", str(self.energy_per_year), money),
-            (f"total of {plural(self.stated.years, 'year')}", str(self.total), money),
+            (f"price of the energy in {years}", str(self.energy), money),
+            (f"total of {years}", str(self.total), money),
             *(
-                (f"{what.replace('_', ' ')} failures a year", f"{n:,.1f}", "")
+                (f"{what.replace('_', ' ')} failures a year, at the rates of Fire-Flyer 2", f"{n:,.1f}", "")
                 for what, n in asdict(self.failures_per_year).items()
             ),
         ]
@@ -175,7 +176,7 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         ("typical_power", budget.typical_power, power.bounded_w, "typically"),
     ):
         if limit is not None:
-            silent = [part for part in watts.missing if what != "power" or part not in power.by_typical]
+            silent = [part for part in power.of(most=what == "power").missing if part not in power.by_typical]
             note = f" {basis}{f'; unknown: {listed(silent)}' if silent else ''}"
             doubt, ask = power.recalled(typical=what != "power"), power.asked(typical=what != "power")
             key, watts = f"budget.{what}", watts * 1e-3

@@ -64,19 +64,9 @@ def cost(spec: Path, currency: str | None, skeleton: Path | None, as_json: bool)
     for gap in priced.gaps:
         click.echo(f"not in the total: {gap}")
     if owning is not None:
-        stated, failures, money = owning.stated, owning.failures_per_year, owning.stated.currency
-        years, silent = plural(stated.years, "year"), owning.power.total_w.missing
-        click.echo(
-            f"energy: {owning.energy_kwh_per_year * 1e-6:,.2f} GWh a year at PUE {stated.pue:g} "
-            f"cost {owning.energy_per_year} {money} a year, {owning.energy} {money} in {years}; "
-            f"with capital {owning.total} {money}"
-        )
-        if silent:
+        show_table(owning.table)
+        if silent := owning.power.total_w.missing:
             click.echo(f"not in the energy, typical power unknown: {', '.join(silent)}")
-        click.echo(
-            f"to expect each year, at the rates seen in Fire-Flyer: {failures.gpu:,.0f} GPU failures, "
-            f"{failures.main_memory:,.0f} of main memory, {failures.link_cut:,.0f} link cuts"
-        )
 
 
 @click.command()
