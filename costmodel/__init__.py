@@ -8,6 +8,7 @@ The bill
     ``Line``  a line of it: kind, item, count and place
     ``SUMS``  the sums of a bill, each with its kinds of parts: network, servers, racks, total
     ``SPARE``  place of parts that are bought and not used yet
+    ``price_gaps``  the rows of ``prices.csv`` that are missing, to be filled in
     ``Cost``  a bill in one currency: sums that name what has no price
     ``Power``  what the parts of a bill draw, typically and at most
     ``quote``  bill, cost, power, cost of owning and budgets of a cluster in one

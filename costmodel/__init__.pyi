@@ -18,7 +18,7 @@ from .optimise.needs import Needs as Needs, read_needs as read_needs
 from .owning import CostOfOwning as CostOfOwning, Quote as Quote, own as own, quote as quote
 from .parts import SPARE as SPARE, Line as Line
 from .power import Power as Power
-from .price import SUMS as SUMS, Cost as Cost
+from .price import SUMS as SUMS, Cost as Cost, price_gaps as price_gaps
 from .optimise.design import Design as Design
 from .optimise.search import Search as Search, optimise as optimise
 from .optimise.networks import Networks as Networks, optimise_networks as optimise_networks

@@ -14,7 +14,7 @@ import numpy as np
 
 from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind
 from costmodel.power import Power, power_lines
-from costmodel.price import UNITS, Cost, price_line
+from costmodel.price import UNITS, Cost, price_lines
 from topo.catalog.load import Catalog
 from topo.cluster import Cluster
 from topo.cluster_spec import Spares
@@ -86,11 +86,11 @@ class Bill(Shown):
     def currency(self) -> str:
         """Default currency: the first in which all switches have a price; ``USD`` where there are none, or no switches.
 
-        The order is ``units``, ``USD``, and the other currencies by name. Cables alone have no price in ``units``.
+        The order is ``USD``, the other currencies by name, and ``units``, in which no shop sells.
         """
         switches = {line.item for line in self.lines if line.kind == "switch"}
-        others = sorted({name for model in switches for name in self.catalog.prices.get(model, ())})
-        names = (UNITS, "USD", *others) if switches else ()
+        others = {name for model in switches for name in self.catalog.prices.get(model, ())}
+        names = ("USD", *sorted(others - {UNITS}), UNITS) if switches else ()
         return next((name for name in names if all(self.catalog.price(each, name) for each in switches)), "USD")
 
     def price(self, currency: str | None = None) -> Cost:
@@ -124,7 +124,7 @@ class Bill(Shown):
         currency = self.currency if currency is None else currency
         if currency != UNITS and not re.fullmatch("[A-Z]{3}", currency):
             raise HeddleError(f"found the currency {currency!r}; expected {UNITS}, or a code such as USD or EUR")
-        return Cost(currency, tuple(price_line(line, self.catalog, currency) for line in self._by_place))
+        return Cost(currency, price_lines(self._by_place, self.catalog, currency))
 
     @cached_property
     def power(self) -> Power:

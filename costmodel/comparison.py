@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.bills import Bill, bill
 from costmodel.optimise.bisection import Bisection, bisection
+from costmodel.parts import NETWORK, SERVERS
 from costmodel.power import Power
 from costmodel.price import SUMS, Cost
 from topo.amounts import Sum
@@ -36,6 +37,8 @@ class Compared:
     """Bisection of all compute nodes as one job."""
     losses: Losses
     """What the failure of a single part takes away."""
+    job: tuple[int, Bisection] | None = None
+    """Compute servers of a job, and what each gets to the other half of its job; None where none is asked for."""
 
     @property
     def network_per_gpu(self) -> Sum | None:
@@ -50,6 +53,7 @@ class Compared:
             **{name: getattr(self, name).to_dict() for name in ("counts", "ports", "cost", "power")},
             **self.bisection.to_dict(),
             "losses": self.losses.to_dict(),
+            **({"job": {"nodes": self.job[0], **self.job[1].to_dict()}} if self.job else {}),
         }
 
 
@@ -76,7 +80,7 @@ class Comparison(Shown):
         return Table.of_rows("beside one another", ("figure", *headings), rows)
 
 
-def compare(*clusters: Cluster, currency: str | None = None) -> Comparison:
+def compare(*clusters: Cluster, currency: str | None = None, job: int | None = None) -> Comparison:
     """Compare clusters: parts, ports, cost, power, bisection, and the largest failure.
 
     Parameters
@@ -85,6 +89,8 @@ def compare(*clusters: Cluster, currency: str | None = None) -> Comparison:
         Two or more clusters.
     currency : str, optional
         ``USD``, ``EUR``, ..., or ``units``. By default that of `quote` where it is the same for all clusters, else USD.
+    job : int, optional
+        Compute servers of a job whose share is asked for, of each cluster; by default none is.
 
     Returns
     -------
@@ -94,26 +100,30 @@ def compare(*clusters: Cluster, currency: str | None = None) -> Comparison:
     Raises
     ------
     topo.HeddleError
-        When fewer than two clusters are given.
+        When fewer than two clusters are given, or one has fewer compute servers than the job.
 
     Examples
     --------
     >>> import costmodel, topo
-    >>> two = costmodel.compare(topo.preset("fire-flyer-2"), topo.preset("pcie-three-level"))
+    >>> two = costmodel.compare(topo.preset("fire-flyer-2"), topo.preset("pcie-three-level"), currency="units")
     >>> [str(system.cost.network) for system in two.systems]
     ['366', '600']
     """
     given = [Cluster.given(cluster) for cluster in clusters]
     if len(given) < 2:
         raise HeddleError(f"found {plural(len(given), 'cluster')} to compare; expected two or more")
+    for cluster in given if job is not None else ():
+        if not 2 <= job <= cluster.counts.gpu_nodes:  # type: ignore[operator]
+            have = cluster.counts.gpu_nodes
+            raise HeddleError(f"{cluster.name}: found a job of {job:,} servers; expected 2 to {have:,}, which compute")
     bills = [bill(cluster) for cluster in given]
     named = {cluster.spec.currency or parts.currency for cluster, parts in zip(given, bills, strict=True)}
     currencies = named if currency is None else {currency}
     one = currencies.pop() if len(currencies) == 1 else "USD"
-    return Comparison(tuple(_compared(cluster, parts, one) for cluster, parts in zip(given, bills, strict=True)))
+    return Comparison(tuple(_compared(cluster, parts, one, job) for cluster, parts in zip(given, bills, strict=True)))
 
 
-def _compared(cluster: Cluster, parts: Bill, currency: str) -> Compared:
+def _compared(cluster: Cluster, parts: Bill, currency: str, job: int | None) -> Compared:
     losses = find_losses(cluster.fabrics, cluster.catalog, cluster.layout)
     return Compared(
         name=cluster.name,
@@ -124,6 +134,7 @@ def _compared(cluster: Cluster, parts: Bill, currency: str) -> Compared:
         power=parts.power,
         bisection=bisection(cluster.fabrics),
         losses=losses,
+        job=(job, bisection(cluster.fabrics, job)) if job else None,
     )
 
 
@@ -145,14 +156,18 @@ def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]
     yield "taper", ", ".join(each) or "none"
     yield "free ports", f"{sum(row.free for row in system.ports.classes):,}"
     for name in SUMS:
-        yield f"{name} ({cost.unit})", cost.told(name) if cost.priced(*SUMS[name])[1] else "none"
+        yield f"{name} ({cost.unit})", str(cost.of(*SUMS[name])) if cost.priced(*SUMS[name])[1] else "none"
     per_gpu = system.network_per_gpu
     yield f"network for each GPU ({cost.unit})", "unknown" if per_gpu is None else f"{per_gpu:,.2f}"
     yield f"no price ({cost.unit})", "; ".join(gap.partition(" (")[0] for gap in cost.gaps) or "none"
-    yield "power of the network, typically (kW)", f"{power.network_w * 1e-3:,.1f}"
-    yield "power, typically (kW)", f"{power.total_w * 1e-3:,.1f}"
-    yield "power, planned (kW)", f"{power.planned_w * 1e-3:,.1f}"
+    for most, when in ((False, "typically"), (True, "at most")):
+        for name, parts in (("the network", NETWORK), ("servers", SERVERS), ("all", ())):
+            yield f"power of {name}, {when} (kW)", f"{power.of(*parts, most=most) * 1e-3:,.1f}"
+        missing = (part.partition(" (")[0] for part in power.of(most=most).missing)
+        yield f"power unknown, {when}", "; ".join(missing) or "none"
     yield "bisection", str(system.bisection)
+    if system.job:
+        yield f"job of {system.job[0]:,} servers, each to the other half", str(system.job[1])
     yield "worst cut", system.bisection.reason or "none"
     total = percent(system.bisection.total)
     yield "total bisection (sum of a half; servers on one switch count in full)", total

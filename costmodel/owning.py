@@ -9,8 +9,8 @@ from costmodel.baselines import FIRE_FLYER, Published, published
 from costmodel.bills import Bill, bill
 from costmodel.parts import recalled
 from costmodel.power import Power
-from costmodel.price import Cost
-from topo.amounts import Range, Sum, Verdict, listed, sums_to_dict
+from costmodel.price import UNITS, Cost
+from topo.amounts import Range, Sum, listed, sums_to_dict
 from topo.checks import Check
 from topo.cluster import Cluster
 from topo.cluster_spec import ClusterBudget, Owning, parse_money
@@ -100,14 +100,15 @@ class CostOfOwning(Shown):
     @property
     def table(self) -> Table:
         """The figures as a table."""
-        money = self.stated.currency
+        money, years = self.stated.currency, plural(self.stated.years, "year")
         rows = [
             ("capital", str(self.capital), money),
             ("energy a year", str(self.energy_kwh_per_year), "kWh"),
             ("price of the energy a year", str(self.energy_per_year), money),
-            (f"total of {plural(self.stated.years, 'year')}", str(self.total), money),
+            (f"price of the energy in {years}", str(self.energy), money),
+            (f"total of {years}", str(self.total), money),
             *(
-                (f"{what.replace('_', ' ')} failures a year", f"{n:,.1f}", "")
+                (f"{what.replace('_', ' ')} failures a year, at the rates of Fire-Flyer 2", f"{n:,.1f}", "")
                 for what, n in asdict(self.failures_per_year).items()
             ),
         ]
@@ -145,7 +146,17 @@ class Quote(Shown):
         """Verdicts on each budget of the spec, and on the power of its racks."""
         layout = self.cluster.layout
         limits = check_budget(self.cluster.spec.budget, self.power, self.cluster.counts.switches, self.bill)
-        return (*limits, *(layout.checks if layout else ()))
+        racks = layout.checks if layout else ()
+        doubts = (self.power.recalled("switch", "node", typical=check.what != "rack power") for check in racks)
+        return (*limits, *(replace(check, doubt=doubt) for check, doubt in zip(racks, doubts, strict=True)))
+
+    def why_currency(self, asked: str | None = None) -> str:
+        """Say why the cost is in this currency, and what names another; empty where it is ``asked`` or the spec's."""
+        if asked or self.cluster.spec.currency:
+            return ""
+        units = self.cost.unit == UNITS
+        why = "relative units, since the switches have no price in money" if units else self.cost.unit
+        return f"in {why}, as nothing names a currency (`--currency`, `budget.price`, `owning.currency`)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return cost, power, cost of owning and budgets as plain values."""
@@ -165,11 +176,13 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         ("typical_power", budget.typical_power, power.bounded_w, "typically"),
     ):
         if limit is not None:
-            silent = [part for part in watts.missing if what != "power" or part not in power.by_typical]
-            unknown = f"; unknown: {listed(silent)}" if silent else ""
-            note = f" {basis}{unknown}{recalled('power', power.lines)}"
+            silent = [part for part in power.of(most=what == "power").missing if part not in power.by_typical]
+            note = f" {basis}{f'; unknown: {listed(silent)}' if silent else ''}"
+            doubt, ask = power.recalled(typical=what != "power"), power.asked(typical=what != "power")
             key, watts = f"budget.{what}", watts * 1e-3
-            found.append(Check.of(what, watts, limit / 1e3, key, unit="kW", decimals=1, note=note))
+            found.append(
+                Check.of(what, watts, limit / 1e3, key, unit="kW", decimals=1, note=note, ask=ask, doubt=doubt)
+            )
     if budget.switches is not None:
         planned = Sum(Range(switches, switches))
         found.append(Check.of("switches", planned, budget.switches, "budget.switches", note=" planned"))
@@ -177,14 +190,14 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         limit, currency = parse_money(budget.price)
         priced = bought.price(currency)
         gaps = f"; no price: {listed(priced.total.missing)}" if priced.total.missing else ""
-        note = f"{gaps}{recalled('price', priced.lines)}"
-        check = Check.of("price", priced.total, limit, "budget.price", unit=currency, note=note)
-        ranges = ((row, row.amount) for row in priced.lines if row.amount is not None)
+        ask, ranges = priced.asked, [(row, row.amount) for row in priced.lines if row.amount is not None]
         wide, all_of = max(ranges, key=lambda pair: pair[1].high - pair[1].low, default=(None, None))
-        if check.verdict is Verdict.CANNOT_TELL and not priced.total.missing and wide is not None:
-            asked = f"{check.cure}, or a price in `catalog` for {wide.line.item}, of which all cost {all_of}"
-            check = replace(check, cures=(replace(check.cures[0], text=asked),))
-        found.append(check)
+        if not ask and wide is not None:
+            ask = f"a price in `catalog` for {wide.line.item}, of which all cost {all_of}"
+        doubt = recalled("price", ((row.line, row.source) for row in priced.lines))
+        found.append(
+            Check.of("price", priced.total, limit, "budget.price", unit=currency, note=gaps, ask=ask, doubt=doubt)
+        )
     return tuple(found)
 
 
@@ -212,7 +225,7 @@ def quote(cluster: Cluster, currency: str | None = None) -> Quote:
     Examples
     --------
     >>> import costmodel, topo
-    >>> quote = costmodel.quote(topo.preset("lab-20"))
+    >>> quote = costmodel.quote(topo.preset("lab-20"), "units")
     >>> print(quote.checks[0].verdict)
     holds
     >>> print(quote.cost.network)

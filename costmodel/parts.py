@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from topo.amounts import listed
+from topo.amounts import Range, Sum, listed
 from topo.catalog.models import Source
 from topo.table import Brief
 
@@ -53,10 +54,46 @@ LINE_COLUMNS = tuple((f"line.{name}", name) for name in ("kind", "item", "place"
 """First columns of a table of lines with their price or their power, for `Table.of`."""
 
 
-def recalled(what: str, rows: Iterable[Any]) -> str:
-    """Say which rows, with a ``line`` and a ``source``, have a figure that no text confirms; empty for none."""
-    items = dict.fromkeys(row.line.item for row in rows if ", R]" in row.source)
-    return f"; {what} recalled, confirmed in no text: {listed(list(items))}" if items else ""
+def add_up(amounts: Iterable[tuple[Line, Range | float | None]]) -> Sum:
+    """Add up amounts of lines; those of one item that have none are missing once, with their count.
+
+    Where half of the switches or of the servers or more have no amount, the sum is mostly unknown: what is known of it
+    would be read as that of all.
+
+    >>> print(add_up([(Line("switch", "QM8700", 2, "leaf"), 6.0), (Line("switch", "QM9700", 2, "spine"), None)]))
+    unknown
+    """
+    given = list(amounts)
+    pieces, lacking = Counter[PartKind](), Counter[tuple[PartKind, str]]()
+    for line, amount in given:
+        pieces[line.kind] += line.count
+        if amount is None:
+            lacking[line.kind, line.item] += line.count
+    found = Sum.of((amount, "") for _, amount in given)
+    main: tuple[PartKind, ...] = ("switch", "node")
+    mostly = any(0 < pieces[kind] <= 2 * sum(n for (of, _), n in lacking.items() if of == kind) for kind in main)
+    return Sum(found.known, tuple(f"{n:,} x {item} ({kind})" for (kind, item), n in lacking.items()), mostly)
+
+
+def asked(what: Mapping[PartKind, tuple[str, str]], lines: Iterable[Line]) -> str:
+    """Say which figures of which parts to give in a catalog, by table and column; empty for none.
+
+    >>> asked({"node": ("power_max_w", "nodes.csv")}, [Line("node", "pcie-a100", 3, "compute")])
+    '`catalog` with `power_max_w` of 3 x pcie-a100 (nodes.csv)'
+    """
+    parts: dict[tuple[str, str], Counter[str]] = {}
+    for line in sorted(lines, key=lambda line: line.kind != "node"):  # servers are dearest, and draw most
+        if line.kind in what:
+            parts.setdefault(what[line.kind], Counter())[line.item] += line.count
+    each = [f"`{column}` of {listed([f'{number:,} x {item}' for item, number in found.items()])} ({table})"
+            for (column, table), found in parts.items()]  # fmt: skip
+    return f"`catalog` with {' and '.join(each)}" if each else ""
+
+
+def recalled(what: str, cited: Iterable[tuple[Line, str]]) -> str:
+    """Say of which lines, each with the source of a figure, no text confirms the figure; empty for none."""
+    items = dict.fromkeys(line.item for line, source in cited if ", R]" in source)
+    return f"{what} recalled, confirmed in no text: {listed(list(items))}" if items else ""
 
 
 def cite(source: Source, note: str = "") -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from costmodel.parts import LINE_COLUMNS, NETWORK, Line, cite
+from costmodel.parts import LINE_COLUMNS, NETWORK, SERVERS, Line, PartKind, add_up, asked, cite, recalled
 from topo.amounts import Range, Sum, listed, sums_to_dict
 from topo.catalog.load import Catalog
 from topo.catalog.models import Source
@@ -28,7 +28,13 @@ class PowerLine:
     max_w: float | None
     most_w: float | None
     """What it adds to the maximum of the cluster: `max_w`, less the ends that the maximum of a switch includes."""
-    source: str
+    typical_source: str
+    max_source: str
+
+    @property
+    def source(self) -> str:
+        """Sources of both figures, with date and confidence."""
+        return "; ".join(dict.fromkeys(filter(None, (self.typical_source, self.max_source))))
 
 
 @dataclass(frozen=True)
@@ -48,31 +54,37 @@ class Power(Shown):
     def _brief(self) -> str:
         return f"{self.total_w} W"
 
-    def _typically(self, *, network: bool) -> Sum:
-        of_them = (row for row in self.lines if (row.line.kind in NETWORK) == network)
-        return Sum.of((_all(row.typical_w, row.line), str(row.line)) for row in of_them)
+    def of(self, *kinds: PartKind, most: bool = False) -> Sum:
+        """Return the typical power of these kinds of parts in W, or their maximum; of all parts when none is given."""
+        of_them = (row for row in self.lines if not kinds or row.line.kind in kinds)
+        return add_up((row.line, _all(row.most_w if most else row.typical_w, row.line)) for row in of_them)
 
     @property
     def network_w(self) -> Sum:
         """Typical power of switches and the optics in them."""
-        return self._typically(network=True)
+        return self.of(*NETWORK)
 
     @property
     def servers_w(self) -> Sum:
         """Typical power of servers."""
-        return self._typically(network=False)
+        return self.of(*SERVERS)
 
     @property
     def total_w(self) -> Sum:
         """Typical power of all parts."""
-        return self.network_w + self.servers_w
+        return self.of()
+
+    def told(self, *, most: bool = False) -> str:
+        """Return the power of the network, of the servers and of both in kW, typically or at most, in words."""
+        named = {"network": NETWORK, "servers": SERVERS, "total": ()}
+        return f"{', '.join(f'{name} {self.of(*kinds, most=most) * 1e-3:,.1f}' for name, kinds in named.items())} kW"
 
     @property
     def planned_w(self) -> Sum:
         """Maximum power of all parts. One of unknown maximum counts its typical power, and makes this "at least"."""
-        most = Sum.of((_all(row.most_w, row.line), str(row.line)) for row in self._apart(typical=False))
-        least = Sum.of((_all(row.typical_w, row.line), "") for row in self._apart(typical=True))
-        return most + replace(least, missing=self.by_typical)
+        allowed = ((row.line, row.typical_w if row.most_w is None else row.most_w) for row in self.lines)
+        planned = add_up((line, _all(watts, line)) for line, watts in allowed)
+        return replace(planned, missing=planned.missing + self.by_typical)
 
     @property
     def bounded_w(self) -> Sum:
@@ -85,16 +97,27 @@ class Power(Shown):
         >>> print(power.total_w, power.bounded_w, sep="; ")
         at least 42,859; 42,859 to 44,459
         """
-        return Sum.of((_bounds(row), str(row.line)) for row in self.lines)
-
-    def _apart(self, *, typical: bool) -> list[PowerLine]:
-        """Return the lines that count with their typical power in the planned power, or the others."""
-        return [row for row in self.lines if (row.most_w is None and row.typical_w is not None) == typical]
+        return add_up((row.line, _bounds(row)) for row in self.lines)
 
     @property
     def by_typical(self) -> tuple[str, ...]:
         """Parts whose maximum is unknown, so that their typical power is counted."""
-        return tuple(str(row.line) for row in self._apart(typical=True))
+        unknown = (row.line for row in self.lines if row.most_w is None and row.typical_w is not None)
+        return add_up((line, None) for line in unknown).missing
+
+    def recalled(self, *kinds: PartKind, typical: bool) -> str:
+        """Say of which of these parts, of all when none is given, the figure that a limit counts is recalled."""
+        rows = [row for row in self.lines if not kinds or row.line.kind in kinds]
+        mean = [row.typical_w is not None if typical else row.most_w is None for row in rows]
+        sources = [row.typical_source if its else row.max_source for row, its in zip(rows, mean, strict=True)]
+        return recalled("power", zip([row.line for row in rows], sources, strict=True))
+
+    def asked(self, *, typical: bool) -> str:
+        """Return which figures would make the typical power known, or the maximum, by table and column."""
+        name = "power_typical_w" if typical else "power_max_w"
+        end = ("power_end_w", "cables.csv")
+        lines = (row.line for row in self.lines if (row.typical_w if typical else row.most_w) is None)
+        return asked({"switch": (name, "switches.csv"), "node": (name, "nodes.csv"), "cable": end, "optic": end}, lines)
 
     @property
     def basis(self) -> str:
@@ -107,13 +130,18 @@ class Power(Shown):
     def gaps(self) -> tuple[str, ...]:
         """The parts whose power is unknown, in words."""
         words = {(True, True): "", (True, False): "typical ", (False, True): "maximum "}
-        unknown = ((row.line, (row.typical_w is None, row.most_w is None)) for row in self.lines)
-        return tuple(f"{line}: {words[which]}power unknown" for line, which in unknown if any(which))
+        unknown = [(row.line, (row.typical_w is None, row.most_w is None)) for row in self.lines]
+        return tuple(
+            f"{part}: {word}power unknown"
+            for which, word in words.items()
+            for part in add_up((line, None) for line, found in unknown if found == which).missing
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sums and gaps as plain values: ``power`` of ``plan.json``."""
         names = ("network_w", "servers_w", "total_w", "planned_w")
         sums = {name: getattr(self, name) for name in names}
+        sums |= {"network_max_w": self.of(*NETWORK, most=True), "servers_max_w": self.of(*SERVERS, most=True)}
         return {**sums_to_dict(sums), "planned_by_typical": list(self.by_typical), "gaps": list(self.gaps)}
 
     @property
@@ -147,10 +175,9 @@ def _bounds(row: PowerLine) -> Range | float | None:
 def _box(line: Line, catalog: Catalog) -> PowerLine:
     model = (catalog.switches if line.kind == "switch" else catalog.nodes).get(line.item)
     if model is None:
-        return PowerLine(line, None, None, None, "")
-    sources = [model.sources[name] for name in ("power_typical_w", "power_max_w") if name in model.sources]
-    said = "; ".join(dict.fromkeys(map(cite, sources)))
-    return PowerLine(line, model.power_typical_w, model.power_max_w, model.power_max_w, said)
+        return PowerLine(line, None, None, None, "", "")
+    said = (cite(model.sources[name]) if name in model.sources else "" for name in ("power_typical_w", "power_max_w"))
+    return PowerLine(line, model.power_typical_w, model.power_max_w, model.power_max_w, *said)
 
 
 def _cable(line: Line, catalog: Catalog) -> PowerLine:
@@ -159,15 +186,15 @@ def _cable(line: Line, catalog: Catalog) -> PowerLine:
     apart = sum(switch is None or switch.power_max_w is None for switch in switches)
     known = end_power(line.item, catalog)
     if not switches:
-        return PowerLine(line, 0.0, 0.0, 0.0, "in the power of the server")
+        return PowerLine(line, 0.0, 0.0, 0.0, *["in the power of the server"] * 2)
     if known is None:
-        return PowerLine(line, None, None, None if apart else 0.0, "" if apart else "in the maximum of the switch")
+        return PowerLine(line, None, None, None if apart else 0.0, "", "" if apart else "in the maximum of the switch")
     watts, source = known
     note = "" if line.item in catalog.cables else "taken to be optical: "
     ends = f"; {len(switches)} ends" if len(switches) > 1 else ""
     inside = "" if apart else "; in the maximum of the switch"
     each = len(switches) * watts
-    return PowerLine(line, each, each, apart * watts, f"{note}{cite(source)}{ends}{inside}")
+    return PowerLine(line, each, each, apart * watts, *[f"{note}{cite(source)}{ends}{inside}"] * 2)
 
 
 def end_power(item: str, catalog: Catalog) -> tuple[float, Source] | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from costmodel.parts import KINDS, LINE_COLUMNS, NETWORK, RACKS, SERVERS, Line, PartKind, cite
+from costmodel.parts import KINDS, LINE_COLUMNS, NETWORK, RACKS, SERVERS, Line, PartKind, add_up, asked, cite
 from topo.amounts import Range, Sum, sums_to_dict
-from topo.catalog.load import Catalog
+from topo.catalog.load import Catalog, series_of
+from topo.catalog.models import CONFIDENCE
+from topo.catalog.tables import MODEL_NAME
 from topo.errors import plural
 from topo.table import Shown, Table
 
@@ -18,8 +21,8 @@ UNITS = "units"
 that of a node its adapters. The paper prints no unit prices; 3 units a switch is inferred from its totals: 350 / 122 =
 2.87, 600 / 200 = 3.00 and 4,000 / 1,320 = 3.03."""
 
-BARE_SPEED = re.compile(r"\d+x[A-Z]+")
-"""Item of a cable of unknown length: its speed."""
+BARE_SPEED = re.compile(r" x \d+x[A-Z]+ \(cable\)$")
+"""End of a part that is a cable of unknown length: its item is its speed."""
 NO_LENGTH = ", since its length is unknown without `floor:` in the spec"
 
 SUMS = {"network": NETWORK, "servers": SERVERS, "racks": RACKS, "total": KINDS}
@@ -37,6 +40,8 @@ class PricedLine:
     """Kind of the part whose price includes this one: ``switch`` or ``node``; empty for a part with its own price."""
     source: str
     """Source of the price, with date and confidence."""
+    note: str = ""
+    """What the price holds: of a server its adapters, of an adapter perhaps nothing, as the server's may hold it."""
 
     @property
     def amount(self) -> Range | None:
@@ -48,10 +53,21 @@ class PricedLine:
         """Whether the price is unknown, and missing in the total."""
         return self.unit_price is None and not self.included
 
+    @property
+    def origin(self) -> str:
+        """What the price holds and where it comes from, or that there is none, in words."""
+        source = f"comes with the {self.included}" if self.included else self.source or "no price known: a gap"
+        return f"{self.note}: {source}" if self.note else source
+
+    @property
+    def trust(self) -> str:
+        """How sure the price is: the marks of its sources (`topo.catalog.models.CONFIDENCE`)."""
+        return ", ".join(dict.fromkeys(re.findall(r", ([\w-]+)\](?:;|$)", self.source)))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the line as plain values."""
         price = self.unit_price and [self.unit_price.low, self.unit_price.high]
-        return asdict(self.line) | {"unit_price": price, "included": self.included}
+        return asdict(self.line) | {"unit_price": price, "included": self.included, "note": self.note}
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,7 @@ class Cost(Shown):
     def of(self, *kinds: PartKind) -> Sum:
         """Return the sum of the lines of these kinds; of all lines when none is given."""
         of_them = (row for row in self.lines if not kinds or row.line.kind in kinds)
-        return Sum.of((row.amount, str(row.line)) for row in of_them if not row.included)
+        return add_up((row.line, row.amount) for row in of_them if not row.included)
 
     @property
     def network(self) -> Sum:
@@ -101,17 +117,8 @@ class Cost(Shown):
     @property
     def sums(self) -> str:
         """All sums in words; those of nothing are left out."""
-        return ", ".join(f"{name} {self.told(name)}" for name, kinds in SUMS.items() if self.of(*kinds) != Sum())
-
-    def told(self, what: str) -> str:
-        """Return one of `SUMS` in words.
-
-        It is "unknown" where half of the switches or of the servers or more have no price, as far as they belong to it:
-        what is known would be read as the price of all.
-        """
-        amount, kinds = self.of(*SUMS[what]), SUMS[what]
-        main = [self.priced(kind) for kind in kinds if kind in ("switch", "node")]
-        return str(amount) if all(2 * priced > pieces for priced, pieces in main if pieces) else "unknown"
+        found = {name: self.of(*kinds) for name, kinds in SUMS.items()}
+        return ", ".join(f"{name} {amount}" for name, amount in found.items() if amount != Sum())
 
     @property
     def coverage(self) -> str:
@@ -123,14 +130,30 @@ class Cost(Shown):
     @property
     def gaps(self) -> tuple[str, ...]:
         """The parts without a price, each once with its count."""
-        lacking: Counter[tuple[str, str]] = Counter()
-        for row in self.lines:
-            if row.is_gap:
-                lacking[row.line.kind, row.line.item] += row.line.count
         return tuple(
-            f"{count:,} x {item} ({kind}): no price in {self.unit}{NO_LENGTH if BARE_SPEED.fullmatch(item) else ''}"
-            for (kind, item), count in lacking.items()
+            f"{part}: no price in {self.unit}{NO_LENGTH if BARE_SPEED.search(part) else ''}"
+            for part in self.total.missing
         )
+
+    @property
+    def legend(self) -> str:
+        """What the marks of trust in the table mean; empty where nothing has a price."""
+        marks = dict.fromkeys(mark for row in self.lines for mark in row.trust.split(", ") if mark)
+        return f"trust: {'; '.join(f'{mark} {CONFIDENCE[mark]}' for mark in marks)}" if marks else ""
+
+    @property
+    def asked(self) -> str:
+        """Which figures would make the price known, by table and column; empty where nothing is missing."""
+        table = "prices.csv, whose rows `plan cost --skeleton` writes"
+        wanted = asked(dict.fromkeys(KINDS, ("price", table)), (row.line for row in self.lines if row.is_gap))
+        held = f"`catalog` with `adapters_included` of {', '.join(self.doubtful)} (nodes.csv)" if self.doubtful else ""
+        return " and ".join(filter(None, (wanted, held)))
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        """Models of servers whose price may hold their adapters or not, since `adapters_included` is unknown."""
+        doubt = (row.line.place for row in self.lines if row.line.kind == "adapter" and row.note)
+        return tuple(dict.fromkeys(doubt))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sums and the gaps as plain values: ``cost`` of ``plan.json``."""
@@ -143,35 +166,101 @@ class Cost(Shown):
         """The lines as a table; amounts are empty where the price is unknown."""
 
         def each(row: PricedLine) -> str:
-            return f"with the {row.included}" if row.included else "no price" if row.is_gap else str(row.unit_price)
+            price = f"with the {row.included}" if row.included else "no price" if row.is_gap else str(row.unit_price)
+            return f"{price}, {row.note}" if row.note else price
 
         def text(amount: Range | None) -> str | None:
             return None if amount is None else str(amount)
 
-        prices = ((each, "each", self.unit), (lambda row: text(row.amount), "all", self.unit))
+        prices = (
+            (each, "each", self.unit),
+            (lambda row: text(row.amount), "all", self.unit),
+            (lambda row: row.trust or None, "trust"),
+        )
         lacking = f"; no price for {plural(len(self.gaps), 'part')}" if self.gaps else ""
-        total = self.told("total")  # where it is unknown, what is known of its parts
+        total = str(self.total)  # where it is unknown, what is known of its parts
         title = f"cost: {self.sums if total == 'unknown' else total} {self.unit}{lacking}"
         return Table.of(title, self.lines, *LINE_COLUMNS, *prices, (lambda row: row.source or None, "source"))
 
 
-def price_line(line: Line, catalog: Catalog, unit: str) -> PricedLine:
-    """Look up one line of a bill in one currency."""
-    comes_with = _comes_with(line, catalog, unit)
-    model = catalog.cables.get(line.item)
-    by_speed = str(model.speed) if model is not None and line.kind == "cable" else line.item
-    price = None if comes_with else catalog.price(line.item, unit) or catalog.price(by_speed, unit)
-    if price is None:
-        return PricedLine(line, None, comes_with, "")
-    source = "; ".join(cite(point.source, point.note) for point in price.points)
-    return PricedLine(line, Range(price.low, price.high), "", source)
+def price_gaps(cost: Cost) -> Table:
+    """Return the rows of ``prices.csv`` that would price what has no price, to be filled in; a fibre by its series.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> cost = costmodel.bill(topo.preset("dgx-b300-xdr")).price("USD")
+    >>> [row[0] for row in costmodel.price_gaps(cost).rows()][:4]
+    ['dgx-b300', 'MCA4K50-X001', 'MCA4K50-X01A', 'MFP7E30']
+    """
+    wanted: Counter[str] = Counter()
+    for line in (row.line for row in cost.lines if row.is_gap and MODEL_NAME.fullmatch(row.line.item)):
+        wanted[series_of(line.item) if line.kind == "fibre" else line.item] += line.count
+    rows = [(name, cost.unit, "", "", f"{count} of them", "", "", "own") for name, count in wanted.items()]
+    names = ("model", "currency", "low", "high", "note", "source", "date", "confidence")
+    return Table.of_rows("prices to fill in", names, rows)
 
 
-def _comes_with(line: Line, catalog: Catalog, unit: str) -> str:
-    """Return the kind of the part whose price includes this line; empty for none."""
+def price_lines(lines: Sequence[Line], catalog: Catalog, unit: str) -> tuple[PricedLine, ...]:
+    """Look up the lines of a bill in one currency.
+
+    Of the adapters of a server as many come with it as its price holds: those of its own model first. A line of which
+    some come with the server, and some are bought, becomes two.
+    """
+    return tuple(row for line, held in zip(lines, _held(lines, catalog, unit), strict=True)
+                 for row in _price_line(line, held, catalog, unit))  # fmt: skip
+
+
+def _price_line(line: Line, held: int | None, catalog: Catalog, unit: str) -> Iterator[PricedLine]:
+    """Yield the lines that one becomes, of which ``held`` pieces come with a server; None for unknown."""
     if unit == UNITS and line.kind in ("cable", "fibre", "optic"):
-        return "switch"
-    if line.kind == "adapter" and line.place in catalog.nodes:
-        included = unit == UNITS or catalog.nodes[line.place].adapters_included
-        return "node" if included else ""
-    return ""
+        yield PricedLine(line, None, "switch", "")
+        return
+    if held:
+        yield PricedLine(replace(line, count=held), None, "node", "")
+        line = replace(line, count=line.count - held)
+    model = catalog.cables.get(line.item)
+    by_speed = [str(model.speed)] if model is not None and line.kind == "cable" else []
+    names = [line.item] if model is None else [line.item, series_of(line.item), *by_speed]
+    price = next(filter(None, (catalog.price(name, unit) for name in names)), None)
+    if price is None:
+        if line.count:
+            yield PricedLine(line, None, "", "")
+        return
+    source = "; ".join(cite(point.source, point.note) for point in price.points)
+    if line.kind == "node" and line.item in catalog.nodes:
+        number = catalog.nodes[line.item].adapters_included
+        note = "adapters in it or not" if number is None else f"with {plural(number, 'adapter')}"
+        yield PricedLine(line, Range(price.low, price.high), "", source, note)
+    elif line.count:
+        low, note = (0.0, "or with the node") if held is None else (price.low, "")
+        yield PricedLine(line, Range(low, price.high), "", source, note)
+
+
+def _held(lines: Sequence[Line], catalog: Catalog, unit: str) -> list[int | None]:
+    """Return how many pieces of each line come with the servers of the bill; None where the price may hold them or not.
+
+    In the paper's units the price of a server holds its adapters, where its model does not say how many.
+    """
+    servers = Counter[str]()
+    for line in lines:
+        servers[line.item] += line.count if line.kind == "node" else 0
+    found: list[int | None] = [0] * len(lines)
+    left: dict[str, int] = {}
+    mine = [at for at, line in enumerate(lines) if line.kind == "adapter" and line.place in catalog.nodes]
+
+    def others_last(at: int) -> tuple[bool, bool]:
+        model = catalog.nodes[lines[at].place]
+        return lines[at].item != model.adapter_model, lines[at].item != model.storage_adapter_model
+
+    for at in sorted(mine, key=others_last):
+        line = lines[at]
+        number = catalog.nodes[line.place].adapters_included
+        if number is None:
+            doubtful = servers[line.place] and catalog.price(line.place, unit)
+            found[at] = line.count if unit == UNITS else None if doubtful else 0
+        else:
+            room = left.setdefault(line.place, number * servers[line.place])
+            found[at] = min(line.count, room)
+            left[line.place] -= min(line.count, room)
+    return found

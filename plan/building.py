@@ -12,6 +12,7 @@ from plan.inputs import (
     SPEC_SUFFIXES,
     RoleFiles,
     catalog_of,
+    check_currency,
     digest,
     give_roles,
     read_cluster,
@@ -23,7 +24,7 @@ from plan.pipeline import BUILD, CHECK, ROUTE, Options, Plan, Progress, run_pass
 from topo import Cluster, Fabric, HeddleError, Purpose
 
 
-def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed: int = 0,
+def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed: int = 0, currency: str | None = None,
           step: Progress = silent) -> Plan:  # fmt: skip
     """Compile, route, prove, measure, price and, if asked, export a cluster.
 
@@ -35,6 +36,8 @@ def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed:
         Folder to write, completely or not at all; an older plan there is replaced.
     seed : int
         Seed of the random traffic that quality is measured with.
+    currency : str, optional
+        Of the cost; by default that of ``budget.price`` or ``owning``, else `costmodel.Bill.currency`.
     step : callable
         Progress callback, called as ``step(message)``.
 
@@ -53,20 +56,23 @@ def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed:
     >>> import plan, topo
     >>> built = plan.build(topo.preset("lab-20"))
     >>> built.verdict.holds, built.proofs[0].holds, built.quote.cost.unit
-    (True, True, 'units')
+    (True, True, 'USD')
     """
     if output is not None:
         check_replaceable(Path(output))
     step("reading")
     plan = _plan_of(spec)
-    plan = replace(plan, options=Options(seed=seed, traffic=traffic_of(plan.planned, seed)))
+    check_currency(currency, [plan.planned])
+    plan = replace(plan, options=Options(seed=seed, traffic=traffic_of(plan.planned, seed), currency=currency))
     plan = run_passes(plan, BUILD, step)
     if output is not None:
         _write(plan, output, step)
     return plan
 
 
-def check(spec: str | Path | Cluster, *, job: int | None = None, step: Progress = silent) -> Plan:
+def check(
+    spec: str | Path | Cluster, *, job: int | None = None, currency: str | None = None, step: Progress = silent
+) -> Plan:
     """Find everything that follows from a spec without routing it.
 
     Parameters
@@ -75,6 +81,8 @@ def check(spec: str | Path | Cluster, *, job: int | None = None, step: Progress 
         As `build` takes it.
     job : int, optional
         Compute servers of a job whose bandwidth is asked for: `Plan.job`.
+    currency : str, optional
+        Of the cost, as `build` takes it.
     step : callable
         Progress callback, called as ``step(message)``.
 
@@ -101,7 +109,8 @@ def check(spec: str | Path | Cluster, *, job: int | None = None, step: Progress 
     if job is not None and not 2 <= job <= plan.planned.counts.gpu_nodes:
         have = plan.planned.counts.gpu_nodes
         raise HeddleError(f"{plan.source}: found a job of {job:,} servers; expected 2 to {have:,}, which compute")
-    return run_passes(replace(plan, options=Options(job=job)), CHECK, step)
+    check_currency(currency, [plan.planned])
+    return run_passes(replace(plan, options=Options(job=job, currency=currency)), CHECK, step)
 
 
 def route(

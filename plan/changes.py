@@ -16,8 +16,9 @@ import numpy as np
 import costmodel
 from costmodel import Bill
 from plan import building
+from plan.export.bom import format_bom_csv
 from plan.folder import check_replaceable, write_folder
-from plan.inputs import SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument, route_as_asked
+from plan.inputs import PLAN_FILE, SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument, route_as_asked
 from plan.pipeline import Progress, silent
 from plan.render.html import render_page
 from plan.render.junit import format_junit
@@ -30,7 +31,6 @@ from topo import (
     Growth,
     HeddleError,
     Shown,
-    Sum,
     Table,
     budgets,
     count_ports,
@@ -144,6 +144,12 @@ def diff(
     """
     _check_folders(output, adopt, planned)
     step("reading")
+    names = (planned, fabric) if not isinstance(planned, Fabric) and not isinstance(fabric, Fabric) else None
+    if names and (Path(names[0]) / PLAN_FILE).is_file() and Path(names[1]).suffix in SPEC_SUFFIXES:
+        raise HeddleError(
+            f"{planned}: found a built plan beside the spec {fabric}; expected a real fabric. To grow "
+            f"the plan, name the spec that it was built from: plan diff SPEC {fabric}"
+        )
     wanted, there = (_fabric(one, name, ethernet=adopt is None) for one, name in ((planned, subnet), (fabric, None)))
     if adopt is not None and not isinstance(fabric, Fabric):
         chips = read_fabric_argument(Path(fabric)).n_switches
@@ -245,13 +251,13 @@ def grow(
         tables = route_as_asked(before, growth.old)
         routed.append((tables, route_as_asked(after, growth.with_lids(tables.tables.lid))))
     room, moved, entries = count_ports(after.fabrics), list_moved(before, after, growths), _entries(growths, routed)
-    cost = bought.price(currency)
+    cost = bought.price(currency or after.spec.currency)
     changes = Changes(
         listed=growths[0].table if len(growths) == 1 else _together(growths),
         found=any(growth.works for growth in growths) or bool(single),
         tables=(
             *(_steps(growth) for growth in growths if growth.works),
-            _titled("bought", bought.table),
+            _without(_titled("bought", cost.table), "source"),
             *([_titled("left over", left_over.table)] if left_over.lines else []),
             *([moved] if len(moved) else []),
             entries,
@@ -261,7 +267,8 @@ def grow(
             *(line for growth in growths for line in _remarks(growth)),
             *(f"{name}: only one of the plans has this subnet" for name in single),
             *([MOVED.format(plural(len(moved), "device"))] if len(moved) else []),
-            f"the network that is bought costs {cost.network} {cost.unit}{_lacking(cost.network)}",
+            "; ".join(filter(None, (f"what is bought costs {cost.sums} {cost.unit}", cost.coverage))),
+            *cost.gaps,
         ),
         document={
             "subnets": [growth.to_dict() for growth in growths],
@@ -282,7 +289,7 @@ def grow(
         step("writing")
         works = {f"works{f'-{growth.grown.name}' if len(growths) > 1 else ''}.csv": growth.table.to_csv()
                  for growth in growths}  # fmt: skip
-        write_folder(Path(output), works | {"bought.csv": bought.table.to_csv()})
+        write_folder(Path(output), works | {"bought.csv": format_bom_csv(cost)})
     if adopt is not None:
         source = "" if isinstance(target, Cluster) else target
         name = Path(source).stem or after.name
@@ -314,13 +321,11 @@ def _crew_page(found: Differences) -> str:
 
 def _short(found: Differences) -> Table:
     """Return the differences without what is too long for a terminal, and without racks where none is known."""
-    hidden = {"planned", "found", *([] if any(one.rack for one in found.found) else ["rack"])}
-    return Table(found.table.title, tuple(column for column in found.table.columns if column.name not in hidden))
+    return _without(found.table, "planned", "found", *([] if any(one.rack for one in found.found) else ["rack"]))
 
 
-def _lacking(price: Sum) -> str:
-    """Return what a price does not contain; empty where it is whole."""
-    return f", without {' and '.join(price.missing)}" if price.missing else ""
+def _without(table: Table, *hidden: str) -> Table:
+    return replace(table, columns=tuple(column for column in table.columns if column.name not in hidden))
 
 
 def _titled(name: str, table: Table) -> Table:

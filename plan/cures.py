@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from operator import getitem
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, compres
 
 if TYPE_CHECKING:
     from costmodel import Quote
-    from topo import Check, Layout, Loss, Losses
+    from topo import Catalog, Check, Layout, Loss, Losses
 
 
 def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
@@ -145,14 +146,17 @@ def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check
 
 
 def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
-    """Return a cure with what the cluster costs more with it: the bill of the changed spec less its own."""
-    document = cluster.spec.model_dump(mode="json", exclude_unset=True)
+    """Return a cure with what the cluster costs more with it: the bill of the changed spec or catalog less its own."""
+    document, catalog = cluster.spec.model_dump(mode="json", exclude_unset=True), cluster.catalog
     *above, last = one.key.split(".")
-    if above[:1] not in (["network"], ["networks"], ["floor"]) or one.text:
-        return one
     try:
-        reduce(lambda at, key: at.setdefault(key, {}), above, document)[last] = one.value
-        bought = costmodel.bill(Cluster(type(cluster.spec).model_validate(document), cluster.catalog))
+        if last in ("adapters", "storage_adapters") and not above:
+            catalog = _with_adapters(cluster, last, cast(int, one.value))
+        elif above[:1] not in (["network"], ["networks"], ["floor"]) or one.text:
+            return one
+        else:
+            reduce(lambda at, key: at.setdefault(key, {}), above, document)[last] = one.value
+        bought = costmodel.bill(Cluster(type(cluster.spec).model_validate(document), catalog))
     except (HeddleError, ValueError):
         return one
     unit = quote.cost.unit
@@ -160,6 +164,17 @@ def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
     if more.missing or less.missing or more.known is None or less.known is None:
         return one
     return replace(one, price=(more.known.low - less.known.low, more.known.high - less.known.high), currency=unit)
+
+
+def _with_adapters(cluster: Cluster, column: str, number: int) -> Catalog:
+    """Return the catalog whose servers in the cluster have so many adapters, where they have fewer."""
+    nodes = dict(cluster.catalog.nodes)
+    for group in cluster.spec.nodes.values():
+        model = nodes[group.model]
+        computes = (group.role or model.role) is Role.COMPUTE
+        if getattr(model, column) < number and (computes or column == "adapters"):
+            nodes[group.model] = replace(model, **{column: number})  # type: ignore[arg-type]
+    return replace(cluster.catalog, nodes=MappingProxyType(nodes))
 
 
 def more_spines(cluster: Cluster, loss: Loss) -> str:

@@ -79,6 +79,8 @@ class Options:
     """Links that fail at random in a study of failures."""
     job: int | None = None
     """Compute servers of a job whose bandwidth is asked for."""
+    currency: str | None = None
+    """Of the cost; that of the spec, else `Bill.currency`, when left out."""
     traffic: Callable[[Routed], Demand] | None = None
     """Finds the demand for which paths are moved."""
     adaptive: bool = False
@@ -458,7 +460,8 @@ def price_parts(plan: Plan, step: Progress) -> Plan:
     step("pricing")
     assert plan.bill is not None
     owning = costmodel.own(plan.planned) if plan.planned.spec.owning else None
-    return replace(plan, quote=Quote(plan.planned, plan.bill, plan.bill.price(plan.planned.spec.currency), owning))
+    cost = plan.bill.price(plan.options.currency or plan.planned.spec.currency)
+    return replace(plan, quote=Quote(plan.planned, plan.bill, cost, owning))
 
 
 @adding("advice", needs="routed proofs")

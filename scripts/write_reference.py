@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from plan.commands.spec import schema_of
+from topo.amounts import Range
 from topo.catalog import models
+from topo.catalog.load import load_catalog
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
 KEYS = {
@@ -120,9 +122,34 @@ def columns() -> Iterator[str]:
                 yield row(f"`{one.name}`", meaning)
 
 
+def listed_models() -> Iterator[str]:
+    """Yield the lines of the page of all models that ship: what each is, draws and costs, and how sure that is."""
+    yield from (
+        "# Models", "", WRITTEN, "",
+        "Names that a spec can give. An empty cell is unknown: give it in a [catalog](../catalog.md) of your own.",
+        "Behind each figure stand the marks of its sources, which are in `configs/catalog`.", "",
+        *(f"- `{mark}`: {meaning}" for mark, meaning in models.CONFIDENCE.items()),
+    )  # fmt: skip
+    catalog = load_catalog()
+    for table in TABLES:
+        powered = table in ("switches", "nodes")
+        names = ("model", "what it is", *(("typically", "at most") if powered else ()), "price (USD)")
+        yield from ("", f"## {table}", "", row(*names), row(*["---"] * len(names)))
+        for name, model in getattr(catalog, table).items():
+            watts = (
+                "" if getattr(model, key) is None else f"{getattr(model, key):,.0f} W {model.sources[key].confidence}"
+                for key in ("power_typical_w", "power_max_w") * powered
+            )
+            price = catalog.price(name, "USD")
+            marks = ", ".join(dict.fromkeys(point.source.confidence for point in price.points)) if price else ""
+            shown = f"{Range(price.low, price.high)} {marks}" if price else ""
+            yield row(f"`{name}`", model.description, *watts, shown)
+
+
 def pages() -> dict[str, str]:
     """Return the text of each page by the name of its file."""
-    found = {f"{page}.md": keys(kind) for kind, (page, *_) in KEYS.items()} | {"catalog.md": columns()}
+    found = {f"{page}.md": keys(kind) for kind, (page, *_) in KEYS.items()}
+    found |= {"catalog.md": columns(), "models.md": listed_models()}
     return {name: "\n".join(lines) + "\n" for name, lines in found.items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -61,6 +61,9 @@ class Sum:
     """Of the items that are known; None where there are items and none of them is known."""
     missing: tuple[str, ...] = ()
     """The items whose amount is unknown, in words."""
+    mostly_unknown: bool = False
+    """Whether so much is missing that what is known would be read as the whole: it is then "unknown" wherever it is
+    shown. A limit may still be exceeded by what is known alone."""
 
     @classmethod
     def of(cls, amounts: Iterable[tuple[Range | float | None, str]]) -> Sum:
@@ -86,10 +89,11 @@ class Sum:
         if empty in (self, other):
             return other if self == empty else self
         known = [part.known for part in (self, other) if part.known is not None]
-        return Sum(sum(known, Range(0.0, 0.0)) if known else None, self.missing + other.missing)
+        whole = sum(known, Range(0.0, 0.0)) if known else None
+        return Sum(whole, self.missing + other.missing, self.mostly_unknown or other.mostly_unknown)
 
     def __mul__(self, factor: float) -> Sum:
-        return Sum(None if self.known is None else self.known * factor, self.missing)
+        return replace(self, known=None if self.known is None else self.known * factor)
 
     @property
     def middle(self) -> float | None:
@@ -113,7 +117,7 @@ class Sum:
     def __format__(self, spec: str) -> str:
         """Write it as ``spec`` says, digits and a unit such as ``,.1f kW``; what is unknown has no unit."""
         digits, _, unit = spec.partition(" ")
-        if self.known is None or (self.missing and not self.known.high):
+        if self.known is None or self.mostly_unknown or (self.missing and not self.known.high):
             return "unknown"  # at least 0 says nothing
         return f"{'at least ' if self.missing else ''}{self.known:{digits}}{unit and f' {unit}'}"
 
@@ -122,8 +126,8 @@ class Sum:
 
     @property
     def bounds(self) -> list[float] | None:
-        """Least and highest amount of what is known; None where nothing is."""
-        return None if self.known is None else [self.known.low, self.known.high]
+        """Least and highest amount of what is known; None where nothing or too little is."""
+        return None if self.known is None or self.mostly_unknown else [self.known.low, self.known.high]
 
 
 class Verdict(StrEnum):
@@ -153,13 +157,13 @@ class Verdict(StrEnum):
 
 
 def sums_to_dict(sums: Mapping[str, Sum]) -> dict[str, Any]:
-    """Return sums by name as plain values: the middle of what is known, null where nothing is, and which lack an item.
+    """Return sums by name as plain values: the middle of what is known, null where that is too little, and which lack.
 
     >>> sums_to_dict({"network": Sum(Range(600, 700)), "total": Sum(Range(600, 700), ("4 x dgx-b200",))})
     {'network': 650.0, 'total': 650.0, 'ranges': {'network': [600, 700], 'total': [600, 700]}, 'at_least': ['total']}
     """
     return {
-        **{name: amount.known and amount.known.middle for name, amount in sums.items()},
+        **{name: bounds and sum(bounds) / 2 for name, bounds in ((name, one.bounds) for name, one in sums.items())},
         "ranges": {name: amount.bounds for name, amount in sums.items()},
         "at_least": [name for name, amount in sums.items() if amount.missing],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from topo.amounts import Range, Sum, Verdict, listed
@@ -65,6 +65,8 @@ class Check(Brief):
     """By how much the limit is missed; empty where it is not."""
     cures: tuple[Cure, ...] = ()
     """What to change so that it holds; all of them together."""
+    doubt: str = ""
+    """Which of its figures no text confirms; empty where none is such."""
 
     @classmethod
     def of(
@@ -77,6 +79,8 @@ class Check(Brief):
         unit: str = "",
         decimals: int = 0,
         note: str = "",
+        ask: str = "",
+        doubt: str = "",
     ) -> Check:
         """Compare an amount with an upper limit, and find the least limit that would hold.
 
@@ -96,8 +100,14 @@ class Check(Brief):
             Decimals of the figures; more where the amount and the limit would look equal and are not.
         note : str
             What the text says after the amount.
+        ask : str
+            The figures that would decide it, and their place; the missing items when left out.
+        doubt : str
+            Which of the figures no text confirms.
         """
         verdict = amount.against(limit)
+        if verdict is Verdict.EXCEEDED:
+            amount = replace(amount, mostly_unknown=False)  # what is known exceeds it alone
         ends = [] if amount.known is None else [amount.known.low, amount.known.high]
         decimals = max((decimals_apart(end, limit, decimals) for end in ends), default=decimals)
         wide = f",.{decimals}f {unit}".rstrip()
@@ -110,13 +120,16 @@ class Check(Brief):
         if verdict is Verdict.CANNOT_TELL and amount.missing:
             room = limit - max(ends, default=limit)
             left = f": the limit leaves {Sum(Range(room, room)):{wide}} for them" if room > 0 else ""
-            cures = (Cure("catalog", text=f"`catalog` with the {what} of {listed(amount.missing)}{left}"),)
+            cures = (Cure("catalog", text=f"{ask or f'`catalog` with the {what} of {listed(amount.missing)}'}{left}"),)
         elif verdict is Verdict.EXCEEDED and amount.missing:
             cures = (Cure(key, text=f"`{key}` above {found.removeprefix('at least ')}, how far is unknown"),)
         elif verdict is not Verdict.HOLDS and amount.known is not None:
             least = rounded(amount.known.high, decimals, up=True)
             cures = (Cure(key, f"{least}{unit}" if unit else int(float(least))),)
-        return cls(what, verdict, f"{found}{note}, {allowed} allowed", key, found, allowed, excess, cures)
+            if ask and verdict is Verdict.CANNOT_TELL:
+                cures = (replace(cures[0], text=f"{cures[0]}, or {ask}"),)
+        text = f"{found}{note}{doubt and f'; {doubt}'}, {allowed} allowed"
+        return cls(what, verdict, text, key, found, allowed, excess, cures, doubt)
 
     def _brief(self) -> str:
         return f"{self.what} {self.verdict}"

@@ -18,7 +18,7 @@ from costmodel.optimise.needs import Needs, grown, with_quotes
 from costmodel.owning import price_per_watt
 from costmodel.parts import Line
 from costmodel.power import end_power
-from costmodel.price import UNITS, Cost, price_line
+from costmodel.price import UNITS, Cost, price_lines
 from topo.amounts import Range, Sum, Verdict
 from topo.catalog.load import Catalog
 from topo.checks import Check
@@ -130,7 +130,7 @@ class Problem:
                     Line("adapter", model.adapter_model, group.count * model.adapters, group.model),
                 )
             ]
-            known = Cost("", tuple(price_line(line, self.catalog, self.needs.currency) for line in lines)).total.known
+            known = Cost("", price_lines(lines, self.catalog, self.needs.currency)).total.known
             limits.append(parse_money(self.needs.budget.price)[0] - (known.low if known else 0.0))
         return min(limits)
 

@@ -201,8 +201,11 @@ class Search(Shown):
         """The winner, the other finalists, and the most expensive of the designs that miss a need."""
         missed = ", and some that miss a need" if self.tried else ""
         best = f"the cheapest design{', and others' if self.others else ''}{missed}"
+        none = "no design meets the needs, and why not"
+        if self.verdict is Verdict.CANNOT_TELL:
+            none = "no design is known to meet the needs, and what is unknown"
         return Table.of(
-            f"{self.needs.name}: {best if self.winner else 'no design meets the needs, and why not'}",
+            f"{self.needs.name}: {best if self.winner else none}",
             (*([self.winner] if self.winner else []), *self.others, *self.tried[: -SHOWN - 1 : -1]),
             ("name", "design"),
             (lambda design: str(design.total), "price", self.needs.currency),

@@ -10,6 +10,7 @@ import click
 from plan.commands.options import (
     STATUS,
     as_json,
+    currency_option,
     endpoints_option,
     fabric_argument,
     output_folder,
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 @spec_argument
 @output_folder
 @seed_option("Seed of the random traffic that quality is measured with.")
+@currency_option
 @as_json
-def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
+def build(spec: Path, output: Path, seed: int, currency: str | None, as_json: bool) -> None:
     """Compile, route, prove, measure, price and export a cluster.
 
     The folder is written completely or not at all, and replaces an older plan. It is also written if the plan is
@@ -44,7 +46,7 @@ def build(spec: Path, output: Path, seed: int, as_json: bool) -> None:
     with progress(quiet=as_json) as step:
         from plan import building
 
-        built = building.build(spec, output, seed=seed, step=step)
+        built = building.build(spec, output, seed=seed, currency=currency, step=step)
     if as_json:
         print_json(built.to_dict())
     else:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plan.commands.options import FILE, STATUS, Number, as_json, print_json, spec_argument, specs_argument
+from plan.commands.options import (
+    FILE,
+    STATUS,
+    Number,
+    as_json,
+    currency_option,
+    job_option,
+    print_json,
+    spec_argument,
+    specs_argument,
+)
 from plan.render.progress import progress
 from topo import HeddleError, Verdict, plural
 
@@ -18,28 +28,27 @@ if TYPE_CHECKING:
     from plan.optimum import Optimum
 
 
-currency_option = click.option(
-    "--currency",
-    help="USD, EUR, ..., or units, relative ones of a paper: the default where all switches have a price in them.",
-)
-
-
 @click.command()
 @spec_argument
 @currency_option
+@click.option("--skeleton", type=FILE, help="New file for the rows of prices.csv that are missing, to be filled in.")
 @as_json
-def cost(spec: Path, currency: str | None, as_json: bool) -> None:
+def cost(spec: Path, currency: str | None, skeleton: Path | None, as_json: bool) -> None:
     """Price a cluster part by part, without routing it.
 
     SPEC is a YAML file. A folder of `plan build` already contains its cost in plan.json and bom.csv.
     """
-    from costmodel import quote
+    from costmodel import price_gaps, quote
+    from plan.files import write_file
     from plan.inputs import check_currency, read_cluster
 
     cluster = read_cluster(spec)
     check_currency(currency, [cluster])
     quoted = quote(cluster, currency)
     priced, owning = quoted.cost, quoted.owning
+    if skeleton is not None:
+        write_file(skeleton, price_gaps(priced).to_csv(), new=True)
+        click.echo(f"written to {skeleton}: fill in price, source and date, and name it as `catalog`", err=True)
     if as_json:
         lines = [row.to_dict() for row in priced.lines]
         owned = owning and owning.to_dict()
@@ -48,30 +57,24 @@ def cost(spec: Path, currency: str | None, as_json: bool) -> None:
     from plan.render.tables import show_table
 
     show_table(priced.table, cluster.name, hide=("source",))
-    click.echo("; ".join(filter(None, (f"{priced.sums} {priced.unit}", priced.coverage))))
+    if priced.legend:
+        click.echo(priced.legend)
+    why = quoted.why_currency(currency)
+    click.echo("; ".join(filter(None, (f"{priced.sums} {priced.unit}", priced.coverage, why))))
     for gap in priced.gaps:
         click.echo(f"not in the total: {gap}")
     if owning is not None:
-        stated, failures, money = owning.stated, owning.failures_per_year, owning.stated.currency
-        years, silent = plural(stated.years, "year"), owning.power.total_w.missing
-        click.echo(
-            f"energy: {owning.energy_kwh_per_year * 1e-6:,.2f} GWh a year at PUE {stated.pue:g} "
-            f"cost {owning.energy_per_year} {money} a year, {owning.energy} {money} in {years}; "
-            f"with capital {owning.total} {money}"
-        )
-        if silent:
+        show_table(owning.table)
+        if silent := owning.power.total_w.missing:
             click.echo(f"not in the energy, typical power unknown: {', '.join(silent)}")
-        click.echo(
-            f"to expect each year, at the rates seen in Fire-Flyer: {failures.gpu:,.0f} GPU failures, "
-            f"{failures.main_memory:,.0f} of main memory, {failures.link_cut:,.0f} link cuts"
-        )
 
 
 @click.command()
 @specs_argument
 @currency_option
+@job_option
 @as_json
-def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> None:
+def compare(specs: tuple[Path, ...], currency: str | None, job: int | None, as_json: bool) -> None:
     """Compare specs: parts, cost, power, bisection and failures.
 
     SPECS are two or more files. If one of them is a cluster of the Fire-Flyer paper, the tables of the paper are
@@ -88,7 +91,7 @@ def compare(specs: tuple[Path, ...], currency: str | None, as_json: bool) -> Non
             f"{specs[0]}: found one spec, and none of the paper's clusters; expected another spec to compare with"
         )
     check_currency(currency, clusters)
-    beside = costmodel.compare(*clusters, currency=currency) if len(clusters) > 1 else None
+    beside = costmodel.compare(*clusters, currency=currency, job=job) if len(clusters) > 1 else None
     baselines = costmodel.baselines(published[0].catalog) if published else None
     if as_json:
         print_json({"systems": beside and beside.to_dict(), "published": baselines and baselines.to_dict()})

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import click
 
-from plan.commands.cost import currency_option
-from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, subnet_option
+from plan.commands.options import (
+    FILE,
+    as_json,
+    currency_option,
+    fabric_argument,
+    print_json,
+    print_notes,
+    subnet_option,
+)
 from plan.render.progress import progress
 from topo import HeddleError
 

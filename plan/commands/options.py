@@ -74,6 +74,14 @@ specs_argument = click.argument("specs", type=FILE, nargs=-1, required=True, cal
 fabric_argument = click.argument("fabric", type=FILE)
 output_folder = click.option("-o", "--output", type=FILE, required=True, help="Folder to write.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")
+currency_option = click.option(
+    "--currency",
+    help="Of the cost: USD, EUR, ..., or units, relative ones of a paper. By default that of `budget.price` or "
+    "`owning`, else USD, else another in which all switches have a price.",
+)
+job_option = click.option(
+    "--job", type=click.IntRange(2), help="Also say what every server of jobs of so many servers gets."
+)
 subnet_option = click.option(
     "--subnet", help="Subnet, if FABRIC has several; a pattern such as '*-plane*' joins several into one network."
 )

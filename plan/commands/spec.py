@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from plan.commands.options import FILE, STATUS, as_json, print_json, spec_argument
+from plan.commands.options import FILE, STATUS, as_json, currency_option, job_option, print_json, spec_argument
 from topo import Finding, SpecError
 
 SCHEMA_FILE = "heddle.schema.json"
@@ -53,9 +53,10 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 
 @click.command()
 @spec_argument
-@click.option("--job", type=click.IntRange(2), help="Also say what every server of jobs of so many servers gets.")
+@job_option
+@currency_option
 @as_json
-def check(spec: Path, job: int | None, as_json: bool) -> int:
+def check(spec: Path, job: int | None, currency: str | None, as_json: bool) -> int:
     """Validate a spec and summarise the result.
 
     The output is that of `plan build` without routing: parts, cost, power, effects of single failures, unknown figures.
@@ -67,7 +68,7 @@ def check(spec: Path, job: int | None, as_json: bool) -> int:
     from plan import building
     from plan.render.views import show_plan
 
-    checked = building.check(spec, job=job)
+    checked = building.check(spec, job=job, currency=currency)
     if as_json:
         asked = {"job": {"nodes": job, **checked.job.to_dict()}} if checked.job else {}
         print_json({"name": checked.name, "holds": checked.verdict.holds, **checked.summary(), **asked})

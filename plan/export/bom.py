@@ -45,7 +45,7 @@ def format_bom_csv(cost: Cost) -> str:
     rows = []
     for priced in cost.lines:
         line, price, amount = priced.line, priced.unit_price, priced.amount
-        source = priced.source or (f"comes with the {priced.included}" if priced.included else "no price known")
+        source = priced.origin
         prices = (
             ("", "", "", "") if price is None or amount is None else (price.low, price.high, amount.low, amount.high)
         )
@@ -81,15 +81,15 @@ def _summary(name: str, cost: Cost, power: Power, layout: Layout | None) -> Tabl
 
     rows: list[tuple[Any, ...]] = []
     for row, (what, kinds, amount) in enumerate(_totals(cost), start=len(cost.lines) + 2):
-        known, least = amount.known, "at least" if amount.missing else ""
+        known, least = amount.bounds, "at least" if amount.missing else ""
         priced, pieces = cost.priced(*kinds)
         note = f"{priced:,} of {pieces:,} parts have a price" if amount.missing else ""
-        values = ("unknown", "unknown") if known is None else (known.low, known.high)
+        values = ("unknown", "unknown") if known is None else known
         ends = [linked("Bill", row, place, value) for place, value in zip(AMOUNTS, values, strict=True)]
         rows.append((what, cost.unit, linked("Bill", row, LOW, least), *ends, note))
     for what, watts, place in (("typical", power.total_w, 0), ("maximum", power.planned_w, 1)):
         row, least = len(power.lines) + 2, "at least" if watts.missing else ""
-        drawn = "unknown" if watts.known is None else watts.known.low
+        drawn = "unknown" if watts.bounds is None else watts.bounds[0]
         cells = linked("Power", row, (LOW, HIGH)[place], least), linked("Power", row, AMOUNTS[place], drawn)
         rows.append((f"{what} power", "W", *cells, None, ""))
     counts = Counter[str]()
@@ -109,13 +109,12 @@ def _add_bill(book: Workbook, name: str, catalog: Catalog, cost: Cost, total: An
     rows = []
     for priced in cost.lines:
         price = priced.unit_price
-        source = priced.source or (f"comes with the {priced.included}" if priced.included else "no price known: a gap")
+        source = priced.origin
         rows.append((priced.line, price.low if price else None, price.high if price else None, source))
     sheet = add_sheet(book, "Bill", _computed("Bill", BILL, catalog, rows), WIDTHS, title=name)
     last = len(rows)
     for row, (what, kinds, amount) in enumerate(_totals(cost), start=last + 2):
-        known = amount.known
-        figures = (None, None) if known is None else (known.low, known.high)
+        figures = amount.bounds or (None, None)
         _add_total(sheet, row, (what, cost.unit), last, figures, [len(amount.missing)] * 2, total, kinds)
 
 
@@ -123,7 +122,7 @@ def _add_power(book: Workbook, name: str, catalog: Catalog, power: Power, total:
     rows = [(row.line, row.typical_w, row.most_w, row.source) for row in power.lines]
     sheet = add_sheet(book, "Power", _computed("Power", POWER, catalog, rows), WIDTHS, title=name)
     totals = (power.total_w, power.planned_w)
-    sums = [None if each.known is None else each.known.low for each in totals]
+    sums = [None if each.bounds is None else each.bounds[0] for each in totals]
     gaps = [len(each.missing) for each in totals]
     _add_total(sheet, len(rows) + 2, ("total",), len(rows), sums, gaps, total, at_least=True)
 
@@ -184,17 +183,22 @@ def _add_total(
 ) -> None:
     """Add a row with the sums of both amounts; before it stands "at least" where a line is unknown.
 
+    A sum is "unknown" where half of the switches or of the servers in it or more are (`costmodel.parts.add_up`).
+
     With ``at_least`` a line of unknown second amount counts its first: a part draws no less at most than typically.
     """
     for place, name in enumerate(names):
         sheet.write_string(row, place, name, form)
     for place, value, missing in zip(AMOUNTS, sums, gaps, strict=True):
         found, unknown = _sum(place, last, kinds), _gaps(place - 2, last, kinds)
+        gap = f'({_rows(place - 2, last)}="")'
         if at_least and place == AMOUNTS[1]:
+            gap += f'*({_rows(LOW, last)}="")'
             found = f'({found}+SUMPRODUCT(({_rows(place, last)}="")*1,{_rows(AMOUNTS[0], last)}))'
         sheet.write_formula(row, place - 2, f'=IF({unknown}>0,"at least","")', form, "at least" if missing else "")
         shown = "unknown" if value is None else value
-        sheet.write_formula(row, place, f'=IF(AND({unknown}>0,{found}=0),"unknown",{found})', form, shown)
+        mostly = "".join(f",{_mostly(kind, gap, last)}" for kind in ("switch", "node") if not kinds or kind in kinds)
+        sheet.write_formula(row, place, f'=IF(OR(AND({unknown}>0,{found}=0){mostly}),"unknown",{found})', form, shown)
 
 
 def _sum(column: int, last: int, kinds: Sequence[str]) -> str:
@@ -203,6 +207,13 @@ def _sum(column: int, last: int, kinds: Sequence[str]) -> str:
     if not kinds:
         return f"SUM({rows})"
     return "(" + "+".join(f'SUMIF({_rows(0, last)},"{kind}",{rows})' for kind in kinds) + ")"
+
+
+def _mostly(kind: str, gap: str, last: int) -> str:
+    """Return the formula that tells whether half of the pieces of a kind or more have a gap."""
+    mine, counts = f'({_rows(0, last)}="{kind}")', _rows(COUNT, last)
+    pieces, lacking = f"SUMPRODUCT({mine}*{counts})", f"SUMPRODUCT({mine}*{gap}*{counts})"
+    return f"AND({pieces}>0,{pieces}<=2*{lacking})"
 
 
 def _gaps(column: int, last: int, kinds: Sequence[str]) -> str:

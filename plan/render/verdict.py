@@ -20,7 +20,9 @@ def verdict_line(plan: Plan) -> str:
     named = f"{plan.source}: " if plan.source and plan.source != plan.name else ""
     why = "; ".join(_reasons(plan))
     caveat = ", but its tables are not to be loaded (caveat below)" if any(one.caveat for one in plan.routed) else ""
-    text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}{caveat}{why and f': {why}'}"
+    doubts = "; ".join(dict.fromkeys(check.doubt for check in plan.budget if check.doubt))
+    doubt = f" ({doubts})" if doubts and plan.verdict is Verdict.HOLDS else ""
+    text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}{doubt}{caveat}{why and f': {why}'}"
     failure = one_failure(plan, told=why)
     but = plan.verdict.holds and failure.startswith("one ")
     return text if not failure else f"{text}{', but' if but else ';'} {failure}"

@@ -67,9 +67,10 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield what a person wants to know of a plan, each with its name."""
     assert plan.counts is not None
     if limits := [check for check in plan.budget if check.allowed]:
-        yield "limits", "; ".join(f"{check.what} {check.found} of {check.allowed}" for check in limits)
+        yield "limits", "; ".join(f"{check.what} {check.found} of {check.allowed}{check.doubt and f' ({check.doubt})'}"
+                                  for check in limits)  # fmt: skip
     if plan.quote is not None:
-        yield from _priced(plan.quote)
+        yield from _priced(plan.quote, asked=plan.options.currency)
     if plan.layout is not None:
         yield "racks", _racks(plan, plan.layout)
     if plan.losses is not None:
@@ -187,34 +188,31 @@ def _in_zones(ports: Mapping[int, int]) -> Iterator[str]:
         yield f"{number:,} {'each ' * (len(alike) > 1)}in {compress(alike)}"
 
 
-def _priced(quote: Quote) -> Iterator[tuple[str, str]]:
-    """Yield what a plan costs and draws."""
+def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:
+    """Yield what a plan costs and draws; where nothing names the currency, why it is this one."""
     cost, power = quote.cost, quote.power
     unit = "relative units" if cost.unit == "units" else cost.unit
-    yield "cost", "; ".join(filter(None, (f"{cost.sums} {unit}", cost.coverage)))
+    yield "cost", "; ".join(filter(None, (f"{cost.sums} {unit}", cost.coverage, quote.why_currency(asked))))
     if quote.owning is not None:
         own, years = quote.owning, plural(quote.owning.stated.years, "year")
         yield "owning", f"energy {own.energy}, with capital {own.total} {own.stated.currency} in {years}"
-    network = f"network {power.network_w * 1e-3:,.1f kW}"
-    typical = f"{power.total_w * 1e-3:,.1f kW} typically ({network})"
-    if power.servers_w.known is None:  # a sum without any server would be read as that of the cluster
-        typical = f"{network} typically, servers unknown"
-    yield "power", f"{typical}; {power.planned_w * 1e-3:,.1f kW} planned {power.basis}"
+    yield "power, typically", power.told()
+    known = f"; {power.planned_w * 1e-3:,.1f kW} {power.basis}" if power.by_typical else ""
+    yield "power, at most", f"{power.told(most=True)}{known}"
 
 
 def _unknown(quote: Quote) -> Iterator[str]:
     """Yield which figures of which parts are unknown, each part once."""
-    power = quote.power.lines
-    for what, lines in (
-        (f"price in {quote.cost.unit}", [row.line for row in quote.cost.lines if row.is_gap]),
-        ("typical power", [row.line for row in power if row.typical_w is None]),
-        ("maximum power", [row.line for row in power if row.most_w is None]),
+    cost, power = quote.cost, quote.power
+    for what, parts in (
+        (f"price in {cost.unit}", cost.total.missing),
+        ("typical power", power.total_w.missing),
+        ("maximum power", power.of(most=True).missing),
     ):
-        parts: Counter[str] = Counter()
-        for line in lines:
-            parts[line.item] += line.count
         if parts:
-            yield f"{what} of {', '.join(f'{number:,} x {item}' for item, number in parts.items())}"
+            yield f"{what} of {', '.join(part.partition(' (')[0] for part in parts)}"
+    if cost.doubtful:
+        yield f"whether the price of {', '.join(cost.doubtful)} holds adapters (`adapters_included` in nodes.csv)"
 
 
 def _existing(**numbers: int) -> str:

@@ -1,9 +1,13 @@
 """Clusters beside one another: every row of the table from the figures of each cluster alone."""
 
+from dataclasses import replace
+from types import MappingProxyType
+
 import pytest
 
 import costmodel
 import topo
+from helpers.clusters import CATALOG
 from topo.errors import HeddleError
 
 
@@ -42,14 +46,22 @@ def test_the_figures_beside_one_another_are_those_of_each_cluster(clusters: tupl
         assert said["cables"] == f"{bill.count('cable'):,}"
         assert said["free ports"] == f"{free:,}"
         for name in ("network", "servers", "total"):
-            assert said[f"{name} (USD)"] == cost.told(name)
+            assert said[f"{name} (USD)"] == str(getattr(cost, name))
         assert said["network for each GPU (USD)"] == f"{cost.network * (1 / gpus):,.2f}"
         gaps = said["no price (USD)"].split("; ") if cost.gaps else []
         assert gaps == [gap.partition(" (")[0] for gap in cost.gaps] and (gaps or said["no price (USD)"] == "none")
         power = bill.power
-        assert said["power of the network, typically (kW)"] == f"{power.network_w * 1e-3:,.1f}"
-        assert said["power, typically (kW)"] == f"{power.total_w * 1e-3:,.1f}"
-        assert said["power, planned (kW)"] == f"{power.planned_w * 1e-3:,.1f}"
+        for most, when in ((False, "typically"), (True, "at most")):  # like beside like: no maximum for a mean
+            drawn = [(row.line, row.most_w if most else row.typical_w) for row in power.lines]
+            for name, network in (("the network", {True}), ("servers", {False}), ("all", {True, False})):
+                mine = [(line, watts) for line, watts in drawn if (line.kind != "node") in network]
+                known = sum(watts * line.count for line, watts in mine if watts is not None) / 1_000
+                shown = said[f"power of {name}, {when} (kW)"]
+                assert shown == "unknown" or float(shown.removeprefix("at least ").replace(",", "")) == round(known, 1)
+                assert (shown == f"{known:,.1f}") == all(watts is not None for _, watts in mine)
+            lacking = {line.item for line, watts in drawn if watts is None}
+            named = said[f"power unknown, {when}"]
+            assert {part.partition(" x ")[2] for part in named.split("; ") if named != "none"} == lacking
         assert (said["bisection"], said["worst cut"]) == (str(share), share.reason or "none")
         assert f"{share.total:.1%}" in said.values()
         tapers = {f"{row.taper:.3g} ({row.role} {row.model})" for row in ports.classes if row.taper}
@@ -65,9 +77,22 @@ def test_the_figures_beside_one_another_are_those_of_each_cluster(clusters: tupl
 
 
 def test_one_currency_for_all_and_two_clusters_at_least() -> None:
-    assert costmodel.bill(TREE).currency == "units" != costmodel.bill(ONE).currency
-    for pair, unit in (((TREE, TREE), "units"), ((TREE, ONE), "USD"), ((ONE, ONE), costmodel.bill(ONE).currency)):
+    """What has a price in money is compared in money; relative units are for what has no other price, or asked for."""
+    only = {"QM8700": {"units": CATALOG.prices["QM8700"]["units"]}}
+    paper = topo.Cluster(TREE.spec, replace(CATALOG, prices=MappingProxyType(only)))
+    assert (costmodel.bill(TREE).currency, costmodel.bill(paper).currency) == ("USD", "units")
+    for pair, unit in (((TREE, TREE), "USD"), ((paper, paper), "units"), ((paper, ONE), "USD"), ((TREE, ONE), "USD")):
         assert {system.cost.unit for system in costmodel.compare(*pair).systems} == {unit}
+    assert {system.cost.unit for system in costmodel.compare(TREE, ONE, currency="units").systems} == {"units"}
     for given in ((), (ONE,)):
         with pytest.raises(HeddleError, match="expected two or more"):
             costmodel.compare(*given)
+
+
+def test_the_share_of_a_job_stands_beside_those_of_the_others() -> None:
+    found = costmodel.compare(TREE, PLANES, job=4)
+    (row,) = (row for row in found.table.rows() if row[0].startswith("job of 4 servers"))
+    assert row[1:] == tuple(str(costmodel.bisection(one.fabrics, 4)) for one in (TREE, PLANES))
+    assert [system["job"]["nodes"] for system in found.to_dict()] == [4, 4]
+    with pytest.raises(HeddleError, match="planes: found a job of 7 servers; expected 2 to 6, which compute"):
+        costmodel.compare(TREE, PLANES, job=7)

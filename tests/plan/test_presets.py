@@ -20,6 +20,7 @@ PUBLISHED = {  # switches, leaves, spines, cores, GPUs, links between switches
     "dgx-baseline": (1_320, 500, 500, 320, 10_000, 20_000),
     "dgx-h100-48": (30, 20, 10, 0, 384, 640),
     "dgx-b200-superpod": (48, 32, 16, 0, 1_024, 1_024),
+    "dgx-b300-xdr": (12, 8, 4, 0, 576, 576),
     "deepseek-v3-2048": (96, 64, 32, 0, 2_048, 2_048),
     "deepseek-v3-planes": (768, 512, 256, 0, 16_384, 16_384),
     "four-planes-32k": (768, 512, 256, 0, 32_768, 32_768),

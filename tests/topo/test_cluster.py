@@ -108,7 +108,9 @@ def test_an_unknown_preset_is_told_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(("model", "floor", "said"), [
-    ("hgx-b300", "{racks_per_row: 4}", "gpu (hgx-b300) has no height"),
+    ("hgx-b300", "{racks_per_row: 4}",
+     "gpu (hgx-b300) has no height: give `rack_units` of hgx-b300 in nodes.csv of a `catalog` of your own; "
+     "limits also need `power_max_w`, `power_typical_w`, a price (prices.csv), unknown so far"),
     ("dgx-b300", "{rack_units: 4}", "gpu (dgx-b300) is 10 rack units high"),
     ("dgx-b300", "{rack_units: 48, rack_power: 9 kW}", "gpu (dgx-b300) draws"),
 ])  # fmt: skip

@@ -36,6 +36,16 @@ from topo.table import Brief
 OF_A_ROOM = re.compile(r"rack-\d+|pdu")
 """Racks by their units, and power distribution units: bills have them without a model, and prices may."""
 
+
+def series_of(name: str) -> str:
+    """Return the series of a model that comes in several lengths, by which a price may name all that have no own.
+
+    >>> series_of("MFP7E30-N002")
+    'MFP7E30'
+    """
+    return name.rpartition("-")[0] or name
+
+
 MODEL_KINDS: dict[str, Any] = {
     "switches": SwitchModel,
     "nodes": NodeModel,
@@ -233,7 +243,8 @@ class _Loading:
 
     def add_prices(self, rows: Sequence[Row]) -> None:
         fresh: dict[str, dict[str, list[PricePoint]]] = {}
-        free = {row.model for row in rows if is_link_speed(row.model) or OF_A_ROOM.fullmatch(row.model)}
+        series = {series_of(name) for name, table in self.table.items() if table == "cables"}
+        free = {row.model for row in rows if is_link_speed(row.model) or OF_A_ROOM.fullmatch(row.model)} | series
         for row in self.known(rows, free):
             where = row.source.where
             cells = {column: (text, row.source) for column, text in row.cells.items()}

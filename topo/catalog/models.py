@@ -229,8 +229,9 @@ class NodeModel(PoweredModel):
     """Further adapters, for a storage network of its own."""
     storage_adapter_model: str | None = None
     """Their model, where it is another."""
-    adapters_included: YesNo | None = None
-    """Whether the server's price holds its adapters."""
+    adapters_included: Whole | None = None
+    """How many adapters, counted by port, the server's price holds; each further one is priced. Where it is left out,
+    a bill is between a price with all of them and one with none."""
     ssds: Whole = 0
     """SSDs of a storage server."""
     ssd_tbyte: Number | None = None

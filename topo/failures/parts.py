@@ -101,7 +101,8 @@ def list_parts(
         runs = [model and model.runs_on_one_feed for model in (known.get(device.model) for device in layout.devices)]
         if None in runs:
             silent = sorted({device.model for device, one in zip(layout.devices, runs, strict=True) if one is None})
-            why = "can run on one of two feeds is unknown (`runs_on_one_feed`)"
+            tables = {f"{'switches' if model in catalog.switches else 'nodes'}.csv" for model in silent}
+            why = f"can run on one of two feeds is unknown (`runs_on_one_feed` in {' and '.join(sorted(tables))})"
             raise HeddleError(f"feed: whether {listed(silent)} {why}")
         return {"one of two": devices_down(reach, layout, np.flatnonzero(~np.array(runs, bool)).tolist())}
     if kind == "batch":

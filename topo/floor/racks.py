@@ -311,6 +311,18 @@ def _devices(
     return devices, node_device
 
 
+def _wanted(model: str, catalog: Catalog) -> str:
+    """Say where to give the height of a model, and what else is unknown of it: power, and any price."""
+    hardware = catalog.switches.get(model) or catalog.nodes.get(model)
+    if hardware is None:
+        return ": give a model of the catalog"
+    table = f"{'switches' if model in catalog.switches else 'nodes'}.csv"
+    more = [f"`{name}`" for name in ("power_max_w", "power_typical_w") if getattr(hardware, name) is None]
+    more += [] if model in catalog.prices else ["a price (prices.csv)"]
+    also = f"; limits also need {', '.join(more)}, unknown so far" if more else ""
+    return f": give `rack_units` of {model} in {table} of a `catalog` of your own{also}"
+
+
 def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> Device:
     """Return a device with its height and power from the catalog.
 
@@ -318,7 +330,7 @@ def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> De
     """
     hardware = catalog.switches.get(model) or catalog.nodes.get(model)
     if hardware is None or hardware.rack_units is None:
-        raise DesignError(f"{name} ({model or 'of no known model'}) has no height: give its `rack_units` in a catalog")
+        raise DesignError(f"{name} ({model or 'of no known model'}) has no height{_wanted(model, catalog)}")
     if hardware.rack_units > floor.rack_units:
         raise DesignError(
             f"{name} ({model}) is {hardware.rack_units} rack units high, and a rack has {floor.rack_units}"

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+import costmodel
+import topo
 from costmodel.optimise import cuts
 from plan.cli import run
 from plan.commands.cost import _explain
@@ -19,17 +21,24 @@ def test_cost_in_money_names_every_gap(capsys: pytest.CaptureFixture[str]) -> No
     document = json.loads(capsys.readouterr().out)
     gaps = [line for line in document["lines"] if line["unit_price"] is None and not line["included"]]
     assert len(gaps) == len(document["cost"]["gaps"]) > 0
-    priced = [line for line in document["lines"] if line["unit_price"]]
-    assert sum(line["count"] * line["unit_price"][0] for line in priced) == document["cost"]["ranges"]["total"][0]
+    priced = [line for line in document["lines"] if line["unit_price"] and line["kind"] in ("switch", "cable")]
+    assert sum(line["count"] * line["unit_price"][0] for line in priced) == document["cost"]["ranges"]["network"][0]
+    assert document["cost"]["total"] is document["cost"]["ranges"]["total"] is None, "no GPU server has a price"
     assert sum(line["count"] for line in document["lines"] if line["kind"] == "cable") == 3_200
 
 
 @pytest.mark.slow
 def test_cost_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["cost", SPEC]) == 0
+    assert run(["cost", SPEC, "--currency", "units"]) == 0
     shown = capsys.readouterr().out
     assert "366" in shown
     assert "not in the total: 180 x storage-3fs" in shown
+    assert "as nothing names a currency" not in shown
+    assert run(["cost", SPEC]) == 0
+    assert (
+        "in USD, as nothing names a currency (`--currency`, `budget.price`, `owning.currency`)"
+        in capsys.readouterr().out
+    )
 
 
 def test_energy_of_a_year_stands_beside_that_of_all_years_and_what_it_lacks(
@@ -37,14 +46,18 @@ def test_energy_of_a_year_stands_beside_that_of_all_years_and_what_it_lacks(
 ) -> None:
     spec = tmp_path / "own.yaml"
     spec.write_text(
-        "name: own\nnodes: {gpu: {model: dgx-h100, count: 16}}\nnetwork: {shape: fat-tree, switch: QM9700}\n"
+        "name: own\nnodes: {gpu: {model: pcie-a100, count: 16}, head: {model: management, count: 2}}\n"
+        "network: {shape: fat-tree, switch: QM8700}\n"
         "owning: {years: 5, pue: 1.3, price_per_kwh: 0.12, currency: USD}\n"
     )
     assert run(["cost", str(spec)]) == 0
     said = capsys.readouterr().out
-    (year, all_years) = re.findall(r"at least ([\d,]+) USD (?:a year|in 5 years)", said)
+    (year, all_years) = re.findall(r"price of the energy (?:a year|in 5 years) +│ at least ([\d,]+) +│ USD", said)
     assert int(all_years.replace(",", "")) == pytest.approx(5 * int(year.replace(",", "")), abs=3)
-    assert re.search("^not in the energy, typical power unknown: .*16 x dgx-h100", said, re.MULTILINE)
+    assert re.search("^not in the energy, typical power unknown: 2 x management", said, re.MULTILINE)
+    assert "total unknown USD" in said and re.search(r"total of 5 years +│ unknown +│ USD", said), (
+        "no server has a price"
+    )
 
 
 def test_compare_computes_the_tables_of_the_paper_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +87,7 @@ def test_optimise_writes_a_spec_that_the_other_commands_take(
     assert "9 units; no design of these families costs less than 9" in shown
     assert run(["check", str(winner)]) == 0
     capsys.readouterr()
-    assert run(["cost", str(winner), "--json"]) == 0
+    assert run(["cost", str(winner), "--currency", "units", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cost"]["network"] == 9.0
     before = winner.read_bytes()
     assert run(["optimise", str(needs), "-o", str(winner)]) == 2
@@ -294,3 +307,74 @@ def test_only_a_search_that_found_and_refused_nothing_says_that_there_is_no_room
         found.winner = SimpleNamespace(stages=(), checks=())
     _explain(found, "")  # type: ignore[arg-type]
     assert ("no design of torus on QM8700 has room" in capsys.readouterr().out) == (not said)
+
+
+@pytest.mark.parametrize("command", ["check", "build", "cost"])
+@pytest.mark.parametrize("currency", [None, "units", "EUR"])
+def test_every_command_takes_the_same_currency(
+    command: str, currency: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """USD where nothing names another; what the option names comes before the spec, in all commands alike."""
+    spec = tmp_path / "pod.yaml"
+    spec.write_text(SMALL_POD)
+    words = ["-o", str(tmp_path / "out")] * (command == "build") + ["--currency", str(currency)] * (
+        currency is not None
+    )
+    assert run([command, str(spec), *words, "--json"]) == 0
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert cost == costmodel.bill(topo.read(spec)).price(currency or "USD").to_dict()
+    if command == "build":
+        assert f",{currency or 'USD'}," in (tmp_path / "out" / "bom.csv").read_text()
+    assert run([command, str(spec), *words[: 2 * (command == "build")], "--currency", "CHF"]) == 2
+    assert "expected one with prices in the catalog" in capsys.readouterr().err
+
+
+SMALL_POD = "name: pod\nnodes: {gpu: {model: pcie-a100, count: 4}}\nnetwork: {shape: fat-tree, switch: QM8700}\n"
+
+
+@pytest.mark.parametrize("limit", [1, 10**9])
+def test_a_total_of_which_too_little_is_known_is_unknown_in_all_places(
+    limit: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is known may exceed a limit alone, and is then told; else no place gives a total that lacks the servers."""
+    spec = tmp_path / "pod.yaml"
+    owning = "owning: {years: 5, pue: 1.3, price_per_kwh: 0.12, currency: USD}\n"
+    spec.write_text(f"{SMALL_POD}{owning}budget: {{price: {limit} USD}}\n")
+    assert run(["check", str(spec)]) == (1 if limit == 1 else 3)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "total unknown USD" in said and "with capital unknown USD" in said
+    assert ("price at least" in said) == (limit == 1) and ("price unknown" in said) == (limit > 1)
+    assert run(["cost", str(spec), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["cost"]["total"] is document["owning"]["capital"] is document["owning"]["total"] is None
+    assert {"total", "servers"} <= {*document["cost"]["at_least"]}
+
+
+def test_the_skeleton_of_prices_is_a_table_that_a_spec_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, prices = tmp_path / "pod.yaml", tmp_path / "prices.csv"
+    spec.write_text(SMALL_POD)
+    assert run(["cost", str(spec), "--skeleton", str(prices)]) == 0
+    assert "fill in price, source and date" in capsys.readouterr().err
+    assert run(["cost", str(spec), "--skeleton", str(prices)]) == 2
+    spec.write_text(f"{SMALL_POD}catalog: prices.csv\n")
+    assert run(["cost", str(spec)]) == 2
+    assert "no source for pcie-a100" in capsys.readouterr().err, "what is not filled in is refused"
+    prices.write_text(prices.read_text().replace(",USD,,,", ",USD,5,6,").replace(",,,own", ",a quote,2026-11-27,own"))
+    capsys.readouterr()
+    assert run(["cost", str(spec), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cost"]["gaps"] == []
+
+
+@pytest.mark.parametrize(("limit", "status"), [("1 USD", 1), ("900000 USD", 3)])
+def test_a_search_that_lacks_a_price_says_that_nothing_is_known_to_do(
+    limit: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Servers without a price leave a limit undecided; a limit that switches alone exceed leaves nothing."""
+    needs = tmp_path / "needs.yaml"
+    needs.write_text(f"{NEEDS}currency: USD\nfamilies: [fat-tree]\nbudget: {{price: {limit}}}\n")
+    assert run(["optimise", str(needs)]) == status
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("no design is known to meet the needs, and what is unknown" in said) == (status == 3)
+    assert ("no design meets the needs, and why not" in said) == (status == 1)

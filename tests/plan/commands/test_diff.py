@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import costmodel
 import routing
 import topo
 from helpers.relabel import relabelled, with_guids
@@ -149,8 +150,19 @@ def test_growth_between_two_specs(tmp_path: Path) -> None:
         CliRunner().invoke(plan, ["diff", str(old), str(new), "--subnet", "x"], catch_exceptions=False)
     said = run("diff", old, new, "--currency", "USD")[1]
     assert "step by step" in said
-    assert re.search(r"the network that is bought costs .*[1-9]\d,\d{3} USD", said)
+    bills = [costmodel.bill(topo.read(path)) for path in (new, old)]
+    bought, cost = bills[0].beyond(bills[1]).price("USD"), document["price"]
+    assert f"what is bought costs {bought.sums} USD" in " ".join(said.split())
+    assert cost == bought.to_dict() and all(gap in said for gap in bought.gaps)
+    with (tmp_path / "works" / "bought.csv").open(newline="") as file:
+        rows_bought = list(csv.DictReader(file))
+    assert sum(float(row["low"] or 0) for row in rows_bought) == bought.total.known.low
+    assert {row["item"] for row in rows_bought if not row["low"] and not row["source"].startswith("comes")} == {
+        gap.split(" x ")[1].partition(" (")[0] for gap in bought.gaps
+    }
     assert run("diff", old, tmp_path / "out", "--currency", "USD")[0] == 2
+    with pytest.raises(topo.HeddleError, match="name the spec that it was built from: plan diff SPEC"):
+        CliRunner().invoke(plan, ["diff", str(tmp_path / "out"), str(new)], catch_exceptions=False)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from helpers.strategies import examples
 from plan.pipeline import Plan
 from plan.render.verdict import verdict_line
 from plan.render.views import facts
+from topo.catalog.models import Price, PricePoint, Source
 
 
 def checked(**networks: object) -> Plan:
@@ -135,6 +136,36 @@ def test_what_must_survive_is_a_limit(leaves: int, status: topo.Verdict) -> None
     assert undecided.verdict is topo.Verdict.CANNOT_TELL, "there is no floor"
 
 
+@pytest.mark.parametrize("confidence", ["R", "Q-src", "own"])
+@pytest.mark.parametrize("limit", ["power", "price", "rack_power", "rack_typical_power"])
+def test_a_recalled_figure_that_decides_a_limit_is_said_when_the_limit_holds(confidence: str, limit: str) -> None:
+    """In the first line and in the row of limits; once, and not where a text confirms the figure that is counted."""
+    catalog = topo.load_catalog()
+    source = Source("some text", "2026-11-27", confidence, "nodes.csv:2")
+    switch, node = catalog.switch("QM9700"), catalog.node("dgx-h100")
+    counted = f"power_{'typical' if 'typical' in limit else 'max'}_w"
+    sure = {name: replace(source, confidence="Q-src") for name in ("power_typical_w", "power_max_w")}
+    nodes = {"dgx-h100": replace(node, power_typical_w=5000.0, sources={**node.sources, **sure, counted: source})}
+    switches = {"QM9700": replace(switch, sources={**switch.sources, **sure})}
+    points = {"dgx-h100": source, "QM9700": sure["power_max_w"], "4xNDR": sure["power_max_w"]}
+    prices = {name: {"USD": Price("USD", (PricePoint(9.0, 9.0, "", of),))} for name, of in points.items()}
+    ours = replace(catalog, nodes={**catalog.nodes, **nodes}, switches={**catalog.switches, **switches}, prices=prices)
+    document = {
+        "name": "x",
+        "nodes": {"n": {"model": "dgx-h100", "count": 4}},
+        "network": {"shape": "fat-tree", "switch": "QM9700", "levels": 1},
+        **({"floor": {"rack_units": 48, limit: "60 kW"}} if "rack" in limit else {}),
+        **({"budget": {"power": "1 MW"}} if limit == "power" else {}),
+        **({"budget": {"price": "9000 USD"}} if limit == "price" else {}),
+    }
+    found = plan.check(topo.Cluster(topo.parse(document).spec, ours))
+    line, rows = verdict_line(found), dict(facts(found))
+    doubt = f"{'price' if limit == 'price' else 'power'} recalled, confirmed in no text: dgx-h100"
+    assert found.verdict is topo.Verdict.HOLDS
+    assert line.startswith(f"x holds ({doubt})") == (confidence == "R") == (f"({doubt})" in rows["limits"])
+    assert line.count("recalled") == (confidence == "R")
+
+
 LIMITS = {"power": ("kW", 1e3), "typical_power": ("kW", 1e3), "switches": ("", 1), "price": ("units", 1)}
 
 
@@ -194,7 +225,7 @@ def test_the_price_of_a_cure_is_the_difference_of_two_bills(stores: int, adapter
         "networks": {"side": {"network": tree, "adapters": {"store": adapters, "gpu": adapters}}},
         "survives": ["switch"],
     }
-    found = plan.check(topo.parse(document))
+    found = plan.check(topo.parse(document), currency="units")  # with all links, which have no length here
     (check,) = found.budget
     assert (check.verdict is topo.Verdict.HOLDS) == (adapters == 2 and leaves == 2) == (check.cures == ())
     line = verdict_line(found)
@@ -208,15 +239,37 @@ def test_the_price_of_a_cure_is_the_difference_of_two_bills(stores: int, adapter
             at["adapters"] = {"store": cure.value, "gpu": cure.value}  # in words: for servers such as these
         else:
             at[last] = cure.value
-    changed = plan.check(topo.parse(document))
+    changed = plan.check(topo.parse(document), currency="units")
     assert changed.budget[0].verdict is topo.Verdict.HOLDS
     for cure in check.cures:
         assert (cure.price is None) == (cure.key != "networks.side.network.leaves")
         if cure.price is not None:
             if len(check.cures) > 1:
                 continue  # this key alone is priced, not with the other
-            both = [one.quote.cost.total.bounds or [] for one in (found, changed) if one.quote]
-            assert cure.price == (both[1][0] - both[0][0], both[1][1] - both[0][1])
+            less, more = (one.quote.cost.total.known for one in (found, changed) if one.quote)
+            assert less and more and cure.price == (more.low - less.low, more.high - less.high)
+
+
+@pytest.mark.parametrize("count", [4, 30])
+def test_the_price_of_a_further_adapter_has_the_adapters_with_their_switches_and_cables(count: int) -> None:
+    """It is what a catalog with that column costs more: the price of a server holds the adapters that it had."""
+    document: dict[str, Any] = {
+        "name": "x",
+        "nodes": {"gpu": {"model": "pcie-a100", "count": count}},
+        "network": {"shape": "fat-tree", "switch": "QM8700", "leaves": 4},
+        "floor": {"rack_units": 42},
+        "survives": ["switch"],
+    }
+    found = plan.check(topo.parse(document))
+    (check,) = found.budget
+    (cure,) = check.cures
+    catalog = topo.load_catalog()
+    nodes = {**catalog.nodes, "pcie-a100": replace(catalog.node("pcie-a100"), adapters=2)}
+    changed = plan.check(topo.Cluster(found.planned.spec, replace(catalog, nodes=nodes)))
+    less, more = (one.quote.cost.total.known for one in (found, changed) if one.quote)
+    assert (cure.key, cure.value) == ("adapters", 2) and less and more and cure.price is not None
+    assert cure.price == (more.low - less.low, more.high - less.high)
+    assert cure.price[0] >= 900 * count, "an adapter more for each server"
 
 
 @pytest.mark.parametrize(("group", "column"), [("head", "adapters"), ("gpu", "storage_adapters")])
