@@ -346,8 +346,12 @@ def read_paths_argument(
     whole = give_roles(whole, given.roles)
     for part in hashing.down:
         plane = next((fabric.names[: fabric.n_switches] for fabric in fabrics if fabric.name == part), None)
-        failed = routing.find_ports(whole, part) if plane is None else np.flatnonzero(
-            np.isin(whole.port_node, np.flatnonzero(np.isin(whole.names, plane))))  # fmt: skip
+        try:
+            failed = routing.find_ports(whole, part) if plane is None else np.flatnonzero(
+                np.isin(whole.port_node, np.flatnonzero(np.isin(whole.names, plane))))  # fmt: skip
+        except HeddleError as error:
+            planes = f" Planes: {', '.join(fabric.name for fabric in fabrics)}." if len(fabrics) > 1 else ""
+            raise HeddleError(f"--down: {error}{planes}") from None
         whole = whole.without(failed)
     return routing.Hashed(whole, 1 if hashing.ecmp is None else hashing.ecmp, 0, hashing.one_hash, hashing.bond)
 
@@ -471,6 +475,10 @@ def _subnet_folder(path: Path, subnet: str | None) -> Path:
     if "" in folders:
         _refuse_choice(path, subnet)
         return path
+    if not folders:
+        raise HeddleError(
+            f"{path}: found a folder without tables, as of Ethernet; expected the spec that it is built of"
+        )
     return folders[_one_of(path, list(folders), subnet)]
 
 

@@ -123,6 +123,8 @@ class Hashed(Shown):
             raise HeddleError(f"found {self.queue_pairs} queue pairs; expected {expected}")
         if self.bond < 1 or (self.bond > 1 and self.is_grouped):
             raise HeddleError(f"found bonds of {self.bond} ports; expected 1, or more where no groups are given")
+        if self.bond > 1:
+            _check_bonds(self.fabric, self.bond)
         if not self.hops.size and not self.is_grouped:
             object.__setattr__(self, "hops", frozen(count_hops(*switch_graph(self.fabric), self._homes)))
 
@@ -187,6 +189,13 @@ class Hashed(Shown):
         """Whether links lead from each switch with hosts to each other one."""
         return bool((self.hops[:, self._homes] < UNREACHED).all())
 
+    def reaches(self, source: NDArray[np.integer], dest: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Return (n,) whether links lead from end ports to others, where no groups are given."""
+        near, far = self.fabric.end_switch[source], self.fabric.end_switch[dest]
+        row = np.minimum(np.searchsorted(self._homes, far), len(self._homes) - 1)
+        led: NDArray[np.bool_] = (near >= 0) & (far >= 0) & (self.hops[row, near] < UNREACHED)
+        return led
+
     def drawn(self, seed: int) -> Hashed:
         """Return the same with another seed of the hash."""
         return replace(self, seed=seed)
@@ -223,8 +232,7 @@ class Hashed(Shown):
         host = fabric.host[fabric.end_node]
         beside = np.flatnonzero((host == host[dest]) & (host[dest] >= 0) & (fabric.end_switch >= 0))
         if not self.is_grouped and fabric.end_switch[source] >= 0:
-            rows = np.searchsorted(self._homes, fabric.end_switch[beside])
-            reached = beside[self.hops[rows, fabric.end_switch[source]] < UNREACHED]
+            reached = beside[self.reaches(np.full(len(beside), source), beside)]
             if len(reached):
                 there = fabric.label(int(fabric.end_node[reached[0]]))
                 said += f", but to {there}: they are on planes that meet inside servers alone, where jobs of GPUs cross"
@@ -278,6 +286,17 @@ class Hashed(Shown):
                 f"{PATH_LINKS}: take queue pairs, fewer of them, or a smaller job"
             )
         return Paths(*found)
+
+
+def _check_bonds(fabric: Fabric, bond: int) -> None:
+    """Refuse bonds that the ports of no server make, or that leave a port of a server over."""
+    host = fabric.host[fabric.end_node[fabric.n_switches :]]
+    servers, count = np.unique(host[host >= 0], return_counts=True)
+    odd = np.flatnonzero((count > 1) & (count % bond > 0))
+    if len(odd) or not (count % bond == 0).any():
+        at = int(odd[0]) if len(odd) else 0
+        found = f"{fabric.hosts[servers[at]]} with {plural(int(count[at]), 'port')}" if len(count) else "no server"
+        raise HeddleError(f"found {found} in bonds of {bond}; expected a multiple of {bond} ports, or 1")
 
 
 def number_sets(marked: NDArray[np.bool_], begin: NDArray[np.integer]) -> tuple[Int32s, Int32s, NDArray[np.int64]]:

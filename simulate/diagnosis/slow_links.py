@@ -161,6 +161,8 @@ class Explanation(Diagnosis):
     """Relative standard deviation of pairs without a fault."""
     unclear: int
     """Slow pairs that nothing identified explains."""
+    faster: int
+    """Pairs so far above the others of their rate that these cannot be what hosts reach."""
 
     _slowed = "slow pairs"
 
@@ -175,12 +177,17 @@ class Explanation(Diagnosis):
     @property
     def undecided(self) -> bool:
         """Whether something is slow for which no cause was found."""
-        return self.unclear > 0
+        return self.unclear > 0 or self.faster > 0
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """What remains unexplained."""
-        return (f"{self.unclear:,} slow pairs without an explanation",) if self.unclear else ()
+        unclear = f"{self.unclear:,} slow pairs without an explanation"
+        faster = (
+            f"{plural(self.faster, 'pair')} far faster than most: over half of all may be slow for one cause, such "
+            "as a level of switches; compare pairs within leaves with pairs between them"
+        )
+        return (unclear,) * (self.unclear > 0) + (faster,) * (self.faster > 0)
 
     def _plain_slowed(self, one: Suspect) -> dict[str, Any]:
         ends = self.measured.src, self.measured.dst
@@ -188,7 +195,11 @@ class Explanation(Diagnosis):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
-        return {"pairs": len(self.measured.src), "scatter": self.scatter, **self._plain(unclear=self.unclear)}
+        return {
+            "pairs": len(self.measured.src),
+            "scatter": self.scatter,
+            **self._plain(unclear=self.unclear, faster=self.faster),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +259,11 @@ def explain(routed: Routed | Hashed, measured: Measured, *, following: int = 5) 
             "found pairs that were measured at once (`round`) where switches hash, so that nobody knows which of them "
             "met; expected pairs one at a time"
         )
+    if isinstance(routed, Hashed) and routed.bond > 1:
+        raise HeddleError(
+            f"found bonds of {routed.bond} ports, on which the queue pairs of a sound pair may meet; expected pairs of "
+            "single ports, without bonds"
+        )
     network = Network.of(routed, lane_weights=1, latency_s=0)
     fabric = routed.fabric
     crossings, alone = walk_pairs(network, measured)
@@ -275,9 +291,10 @@ def explain(routed: Routed | Hashed, measured: Measured, *, following: int = 5) 
         np.minimum.at(should, pair[met], slowed[met])
     left = log_found - log_scale - np.log(should)
     unclear = int(np.count_nonzero(left < -FAR * scatter))
+    faster = int(np.count_nonzero(residual > FAR * scatter))
     pairs = pairs_between(routed, [*identified, *others], following, measured)
     identified.sort(key=lambda one: -len(one.slowed) * one.sure)
-    return Explanation(fabric, tuple(identified), tuple(others), pairs, measured, scatter, unclear)
+    return Explanation(fabric, tuple(identified), tuple(others), pairs, measured, scatter, unclear, faster)
 
 
 def walk_pairs(network: Network, measured: Measured) -> tuple[Crossings, NDArray[np.float64]]:
@@ -464,6 +481,7 @@ def pairs_between(
     if isinstance(routed, Hashed):  # each may cross any link, and is chosen by what it crosses
         some = np.unique(np.linspace(0, len(ends) ** 2 - 1, min(len(ends) ** 2, 4000)).astype(np.int64))
         over = np.stack([ends[some // len(ends)], ends[some % len(ends)]], axis=1)
+        over = over[routed.reaches(over[:, 0], over[:, 1])]
     else:
         over = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), ends)
     over = over[over[:, 0] != over[:, 1]]

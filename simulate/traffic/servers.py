@@ -19,6 +19,12 @@ Ports = dict[int, list[int]]
 """End ports of a server by subnet."""
 
 
+def parts_of_ends(fabric: Fabric) -> NDArray[np.int32]:
+    """Return (E,) the subnet or plane of each end port: what links connect, by number; any for one without a cable."""
+    a, b = fabric.port_node[fabric.inner_links].T
+    return frozen(components(fabric.n_switches, a, b)[fabric.end_switch])
+
+
 @dataclass(frozen=True, eq=False)
 class ComputeServers:
     """The compute servers of a fabric; each is named by its first end port in `rails`.
@@ -48,8 +54,7 @@ class ComputeServers:
         HeddleError
             When there is no compute server.
         """
-        a, b = fabric.port_node[fabric.inner_links].T
-        subnet = frozen(components(fabric.n_switches, a, b)[fabric.end_switch])
+        subnet = parts_of_ends(fabric)
         nodes, stores = (
             [{part: [end for end in ends if subnet[end] == part] for part in subnet[ends].tolist()} for ends in found]
             for found in (server_ports(fabric, "compute"), server_ports(fabric, "storage"))

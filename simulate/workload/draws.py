@@ -45,10 +45,12 @@ class Draws(Shown):
         """Return what was drawn, its figure, and its median, fifth and 95th percentile."""
         found = [("all", "makespan_s", percentiles(self.makespan_s))]
         for number in range(len(self.jobs[0])):
-            for figure in ("time_s", "bus_gbytes_per_s"):
-                values = [getattr(jobs[number], figure) for jobs in self.jobs]
-                if None not in values:
-                    found.append((self.jobs[0][number].name, figure, percentiles(values)))
+            one = [jobs[number] for jobs in self.jobs]
+            times = median, low, high = percentiles([job.time_s for job in one])
+            found.append((one[0].name, "time_s", times))
+            rate = {job.time_s: job.bus_gbytes_per_s for job in one if job.bus_gbytes_per_s is not None}
+            if rate:  # of the same draws: the least rate is that of the longest time
+                found.append((one[0].name, "bus_gbytes_per_s", (rate[median], rate[high], rate[low])))
         return found
 
     @property

@@ -7,7 +7,8 @@ After An et al., "Fire-Flyer AI-HPC", SC'24, arXiv 2408.14158, section VI-B, and
   another server, that hold the same chunks (CRAQ): a read goes to any of them, a write from the first to the last.
 - Request to send: a server that has read a chunk from its SSD asks the client, which lets only so many servers send to
   it at a time. This keeps many servers from filling the client's link at once (incast), and costs some latency.
-- A server has an adapter in every zone, and serves a client over the one in the client's zone.
+- A server has an adapter in every zone, and serves a client over the one in the client's zone; where it has several
+  there, clients are dealt out over them.
 
 What the fluid network cannot show: there are no queues in switches, so nothing is lost or paused, and no flow holds up
 one behind it. What incast does here is to take shares: n senders to a port leave 1 / (n + 1) of it to another flow.
@@ -22,12 +23,13 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
+from routing.names import end_label
 from routing.routed import Routed
 from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBYTE, Network
 from simulate.traffic.placement import zone_of
-from simulate.traffic.servers import ComputeServers, server_ports
+from simulate.traffic.servers import ComputeServers, parts_of_ends, server_ports
 from simulate.workload.spec import StorageSpec
 from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
@@ -81,7 +83,8 @@ class Storage:
         self.env = env
         self.setup = setup or StorageSpec()
         self.adapters = storage_adapters(env.network.fabric)
-        """By server: its end port in each zone."""
+        """By server: its end ports."""
+        self._part = parts_of_ends(env.network.fabric)
         self.n_ssds = model.ssds
         self.read_speed, self.write_speed = (
             (GBYTE * _figure(model, f"ssd_{way}_gbyte_per_s"), _figure(model, f"ssd_{way}_latency_us") / 1e6)
@@ -107,10 +110,26 @@ class Storage:
         server, ssd = self.chains[chain, replica].tolist()
         return Target(server, ssd)
 
-    def adapter(self, server: int, zone: int) -> int:
-        """Return the end port over which a server serves a zone: any of its own where it has none there."""
-        ends = self.adapters[server]
-        return ends.get(zone, next(iter(ends.values())))
+    def adapter(self, server: int, client: int) -> int:
+        """Return the end port over which a server serves a client: on its plane, and in its zone if it has one there.
+
+        Clients are dealt out over the ports of a server that are alike.
+
+        Raises
+        ------
+        HeddleError
+            When the server has no port that links join to the client's.
+        """
+        fabric, ends = self.env.network.fabric, self.adapters[server]
+        near = ends[self._part[ends] == self._part[client]]
+        if not len(near):
+            raise HeddleError(
+                f"no links lead from {end_label(fabric, client)} to {fabric.server_of(int(fabric.end_node[ends[0]]))}; "
+                "expected a port of each storage server on the plane of each client"
+            )
+        same = near[zone_of(fabric, near) == zone_of(fabric, client)]
+        near = same if len(same) else near[:1]
+        return int(near[client % len(near)])
 
     def access(self, target: Target, size_bytes: float, bytes_s: float, latency_s: float) -> Process:
         """Read from an SSD, or write to it: it transfers one request at a time at its rate; their latencies overlap."""
@@ -141,7 +160,6 @@ class Client:
         self.env = storage.env
         self.end = end
         self.rng = rng
-        self.zone = int(zone_of(self.env.network.fabric, end))
         senders = storage.setup.senders
         self.permission = None if senders is None else simpy.Resource(self.env, senders)
         self.senders = 0
@@ -172,7 +190,7 @@ class Client:
         before = self.end
         for replica in range(setup.replicas):
             target = storage.target(chain, replica)
-            adapter = storage.adapter(target.server, self.zone)
+            adapter = storage.adapter(target.server, self.end)
             yield env.transfer(before, adapter, size_bytes, sl=self.sl, tag=self.tag)
             yield from storage.access(target, size_bytes, *storage.write_speed)
             before = adapter
@@ -212,7 +230,7 @@ class Client:
         storage = self.storage
         self.senders += 1
         senders = self.senders
-        adapter = storage.adapter(target.server, self.zone)
+        adapter = storage.adapter(target.server, self.end)
         ended: Any = yield self.env.transfer(adapter, self.end, size_bytes, sl=self.sl, tag=self.tag)
         self.senders -= 1
         storage.readings.append(
@@ -407,8 +425,8 @@ def _bytes_into(ends: NDArray[np.int32], flows: Flows | None) -> float:
     return float(flows.size_bytes[np.isin(flows.dst, ends) & (flows.src != flows.dst)].sum())
 
 
-def storage_adapters(fabric: Fabric) -> list[dict[int, int]]:
-    """Return, for each storage server of a fabric, its end port in each zone.
+def storage_adapters(fabric: Fabric) -> list[NDArray[np.int32]]:
+    """Return, for each storage server of a fabric, its end ports.
 
     Raises
     ------
@@ -420,11 +438,7 @@ def storage_adapters(fabric: Fabric) -> list[dict[int, int]]:
         raise HeddleError(
             f"{fabric.name} has no storage servers; give hosts the role storage, in the spec or by a file of roles"
         )
-    adapters: list[dict[int, int]] = [{} for _ in servers]
-    for of_zone, ends in zip(adapters, servers, strict=True):
-        for zone, end in zip(zone_of(fabric, ends).tolist(), ends, strict=True):
-            of_zone.setdefault(zone, end)
-    return adapters
+    return [np.array(ends, np.int32) for ends in servers]
 
 
 def _chains(n_servers: int, n_ssds: int, replicas: int) -> NDArray[np.int32]:

@@ -235,7 +235,15 @@ def test_too_many_channels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(fabric=fabrics(), bond=st.integers(1, 3))
 def test_a_bond_is_the_next_ports_of_a_server_and_a_switch_has_none(fabric: Fabric, bond: int) -> None:
-    bonds = Hashed(fabric, bond=bond)._bonds
+    try:
+        bonds = Hashed(fabric, bond=bond)._bonds
+    except HeddleError:
+        ports_of = Counter(fabric.server_of(int(fabric.end_node[end])) for end in fabric.ends())
+        assert bond > 1 and (
+            any(count > 1 and count % bond for count in ports_of.values())
+            or all(count % bond for count in ports_of.values())
+        )
+        return
     assert bonds.offset[0] == 0 and bonds.offset[-1] == len(bonds.port) == len(bonds.row)
     by_server: dict[str, list[int]] = defaultdict(list)
     for end in range(fabric.n_switches, fabric.n_end_ports):
@@ -288,3 +296,13 @@ def test_groups_that_lead_round_or_nowhere_are_no_path_and_have_no_bonds() -> No
         found[groups.row[b[0]], 2] = -1 if port is None else found[groups.row[a[0]], 2]
         broken = groups._replace(group=found)
         assert len(Hashed(fabric, SPRAY, groups=broken).paths(a, b).offset) == 1
+
+
+@pytest.mark.parametrize(("bond", "refused"), [(2, False), (3, True), (4, True)])
+def test_bonds_that_the_ports_of_servers_do_not_make_are_refused(bond: int, refused: bool) -> None:
+    fabric = tree(8, 2, 2)  # servers of two ports
+    if refused:
+        with pytest.raises(HeddleError, match=f"with 2 ports in bonds of {bond}"):
+            Hashed(fabric, bond=bond)
+    else:
+        assert Hashed(fabric, bond=bond).bond == bond

@@ -131,8 +131,9 @@ class PacketModel(Brief):
             ("inputs", "fifo or voq", self.inputs in ("fifo", "voq")),
             (
                 "buffer_bytes",
-                "1 to 32,768 packets",
-                self.buffer_bytes is None or 1 <= self.buffer_bytes // max(1, self.packet_bytes) <= 1 << 15,
+                f"{1 + bool(self.pauses)} to 32,768 packets",
+                self.buffer_bytes is None
+                or 1 + bool(self.pauses) <= self.buffer_bytes // max(1, self.packet_bytes) <= 1 << 15,
             ),
             ("credit_s", "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
             ("window_packets", "0 or more", self.window_packets is None or self.window_packets >= 0),

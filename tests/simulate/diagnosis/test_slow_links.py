@@ -217,3 +217,44 @@ def test_pairs_that_were_measured_at_once_are_refused_where_switches_hash() -> N
     measured = simulate.diagnosis.Measured(src, dst, np.ones(2), np.zeros(2, np.int32))
     with pytest.raises(topo.HeddleError, match="at once"):
         simulate.diagnosis.explain(hashed, measured)
+
+
+def test_where_most_pairs_are_slow_the_others_say_that_something_is() -> None:
+    """A core that halves all between two leaves, of more pairs than within: what most get is not what hosts reach."""
+    rng = np.random.default_rng(0)
+    routed = routed_lab()
+    sound = measure(routed, pairs_of(routed.fabric, 460, rng), {}, rng, noise=0.01)
+    apart = routed.fabric.end_switch[sound.src] != routed.fabric.end_switch[sound.dst]
+    slow = apart | (rng.random(len(apart)) < 0.1)
+    assert slow.mean() > 0.5
+    found = simulate.diagnosis.explain(
+        routed,
+        simulate.diagnosis.Measured(sound.src, sound.dst, np.where(slow, sound.gbps / 4, sound.gbps), sound.round),
+    )
+    assert found.undecided or found.identified
+    assert any("faster than most" in doubt for doubt in found.doubts)
+
+
+def test_bonds_are_refused() -> None:
+    nodes = {"gpu": {"model": "storage-3fs", "count": 8}}
+    network = {"shape": "fat-tree", "switch": "QM8700", "leaves": 2, "spines": 2}
+    hashed = routing.Hashed(topo.parse({"name": "t", "nodes": nodes, "network": network}).fabric, bond=2)
+    ends = hashed.fabric.ends()
+    measured = simulate.diagnosis.Measured(ends[:1], ends[-1:], np.array([370.0]), np.array([-1], np.int32))
+    with pytest.raises(topo.HeddleError, match="bonds of 2"):
+        simulate.diagnosis.explain(hashed, measured)
+
+
+def test_pairs_to_measure_next_stay_on_their_plane() -> None:
+    planes = topo.preset("deepseek-v3-2048")
+    both = routing.studies.join_fabrics(list(planes.cabled[:2]), "two")
+    hashed = routing.Hashed(both)
+    rng = np.random.default_rng(0)
+    src, dst = pairs_of(both, 4000, rng)
+    chosen = np.flatnonzero(hashed.reaches(src, dst))[:1500]
+    ends = src[chosen], dst[chosen]
+    slow = int(both.port_of(ends[0][:1])[0])
+    found = simulate.diagnosis.explain(hashed, measure_hashed(hashed, ends, {slow: 0.3}, rng))
+    assert found.identified
+    near, far = (np.array(side, np.int32) for side in zip(*found.following, strict=True))
+    assert hashed.reaches(near, far).all()

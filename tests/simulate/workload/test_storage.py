@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import routing
+import topo
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.fluids import routed
 from routing.routed import Routed
@@ -88,7 +90,8 @@ def test_incast_takes_the_share_of_another_flow(network: Network) -> None:
     shares = {}
     for senders in (1, 7):
         env, storage, clients = world(network, senders=senders, message="0 s")  # who ends is replaced at once
-        mine, other = clients[0], next(c for c in clients[1:] if c.zone == clients[0].zone)
+        zone = zone_of(network.fabric, [client.end for client in clients])
+        mine, other = clients[0], clients[1 + int(np.argmax(zone[1:] == zone[0]))]
         files = [storage.file(np.random.default_rng(1))]
         for _ in range(4):
             env.process(mine.load(files, 64, SAMPLE))
@@ -159,3 +162,26 @@ def test_refuses_what_cannot_be(network: Network) -> None:
     fabric = tree(40, leaves=2, spines=2)
     with pytest.raises(HeddleError, match="no storage servers"):
         Storage(NetworkEnvironment(Network.of(Routed(fabric, routed(fabric)), latency_s=0)), MODEL)
+
+
+def test_clients_use_all_ports_of_a_server() -> None:
+    nodes = {"gpu": {"model": "hgx-h800", "count": 16}, "st": {"model": "storage-3fs", "count": 4}}
+    network = {"shape": "fat-tree", "switch": "QM9700", "leaves": 5, "spines": 2}
+    fabric = topo.parse({"name": "f", "nodes": nodes, "network": network}).fabric
+    storage = Storage(NetworkEnvironment(Network.of(routing.route(fabric, "balanced"))), MODEL)
+    clients = fabric.ends(role="compute").tolist()
+    for server, ports in enumerate(storage.adapters):
+        used = [storage.adapter(server, client) for client in clients]
+        assert np.bincount(used)[ports].tolist() == [len(clients) // 2] * 2
+
+
+def test_a_server_answers_on_the_plane_of_the_client() -> None:
+    nodes = {"gpu": {"model": "hgx-h800", "count": 8}, "st": {"model": "storage-3fs", "count": 4}}
+    network = {"shape": "planes", "planes": 2, "tree": {"switch": "QM8700"}}
+    both = routing.studies.join_fabrics(topo.parse({"name": "p", "nodes": nodes, "network": network}).fabrics, "p")
+    hashed = routing.Hashed(both)
+    storage = Storage(NetworkEnvironment(Network.of(hashed)), MODEL)
+    clients = both.ends(role="compute")
+    for server in range(4):
+        ports = np.array([storage.adapter(server, client) for client in clients.tolist()], np.int32)
+        assert hashed.reaches(ports, clients).all() and len(set(ports.tolist())) == 2
