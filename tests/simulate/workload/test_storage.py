@@ -165,8 +165,8 @@ def test_refuses_what_cannot_be(network: Network) -> None:
 
 
 def test_clients_use_all_ports_of_a_server() -> None:
-    nodes = {"gpu": {"model": "hgx-h800", "count": 16}, "st": {"model": "storage-3fs", "count": 4}}
-    network = {"shape": "fat-tree", "switch": "QM9700", "leaves": 5, "spines": 2}
+    nodes = {"gpu": {"model": "pcie-a100", "count": 16}, "st": {"model": "storage-3fs", "count": 4}}
+    network = {"shape": "fat-tree", "switch": "QM8700", "leaves": 2, "spines": 2}
     fabric = topo.parse({"name": "f", "nodes": nodes, "network": network}).fabric
     storage = Storage(NetworkEnvironment(Network.of(routing.route(fabric, "balanced"))), MODEL)
     clients = fabric.ends(role="compute").tolist()
