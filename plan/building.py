@@ -74,7 +74,7 @@ def check(spec: str | Path | Cluster, *, job: int | None = None, step: Progress 
     spec : str, Path or Cluster
         As `build` takes it.
     job : int, optional
-        Compute servers of a job whose bandwidth is asked for: `Plan.job`.
+        Compute servers of a job whose bandwidth is asked for: `Plan.job`. Half of all when left out.
     step : callable
         Progress callback, called as ``step(message)``.
 

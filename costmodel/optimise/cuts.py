@@ -77,6 +77,11 @@ class Subnet:
             job[beside] = len(windows) + self.zone[beside] - self.zone.min(initial=0)
         return np.asarray(job)
 
+    @property
+    def has_rails(self) -> bool:
+        """Whether a server has adapters on several switches, so that its halves are not those of its adapters."""
+        return len(np.unique(self.host * self.n + self.leaf)) > len(np.unique(self.host))
+
     @cached_property
     def placed(self) -> NDArray[np.intp]:
         """Switches whose sides determine the worst cut: the others have no adapters, and only these as neighbours."""
@@ -157,14 +162,17 @@ class CutSearch:
         The switches and adapters.
     job : (A,) int
         Job of each adapter, -1 for none.
+    between_rails : bool
+        Whether halves are of adapters, each a server of its own, instead of servers.
     """
 
-    def __init__(self, subnet: Subnet, job: Ints) -> None:
+    def __init__(self, subnet: Subnet, job: Ints, *, between_rails: bool = False) -> None:
         self.subnet, self.job = subnet, job
         self.members = np.flatnonzero(job >= 0)
         """Adapters of the jobs."""
         at = self.members
-        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n, subnet.host[at])
+        server = None if between_rails else subnet.host[at]
+        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n, server)
         self.gbps = float(subnet.rate[at].sum()) / 2
         """Full rate of one half of all jobs."""
         self.share, self.least, self.total = 1.0, 0.0, 1.0

@@ -132,6 +132,8 @@ class Design(Brief):
         """What is proven of the needs, in words."""
         if self.verdict is Verdict.HOLDS:
             apart = f", for jobs of servers side by side: all as one get {self.bisection}" if self.local else ""
+            if (between := self.job_bisection.narrower) is not self.job_bisection:
+                apart = f", over the rails; between rails a job gets {between.written()}{apart}"
             return f"all needs hold, proven{apart}"
         return "; ".join(self.reasons)
 
@@ -149,6 +151,7 @@ class Design(Brief):
             "worst_job": self.job_bisection.worst,
             "worst_cut": plain(self.job_bisection.cut),
             "subnet_bisections": plain(self.job_bisection.subnets),
+            "between_rails": self.job_bisection.to_dict()["between_rails"],
             "taper": self.taper,
             "local": self.local,
             "bisection": self.bisection.share,

@@ -180,6 +180,8 @@ def show_simulation(played: Simulated) -> None:
     fabric, tables = outcome.network.fabric, outcome.network.tables.engine
     engine = {"": "", "file": ", on the tables that were read"}.get(tables, f", routed by {tables}")
     ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
+    if any(job.measured_s for job in simulation.jobs):
+        ends += ", computed from data sheets; servers like these were measured to take longer or less (below)"
     print_text(f"{plural(outcome.n_flows, 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
     links = Table.of(
         "links by what they join and lane, hottest first",

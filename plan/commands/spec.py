@@ -53,7 +53,7 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
 
 @click.command()
 @spec_argument
-@click.option("--job", type=click.IntRange(2), help="Also say what every server of jobs of so many servers gets.")
+@click.option("--job", type=click.IntRange(2), help="Servers of a job: say what each gets; half of all when left out.")
 @as_json
 def check(spec: Path, job: int | None, as_json: bool) -> int:
     """Validate a spec and summarise the result.
@@ -69,8 +69,7 @@ def check(spec: Path, job: int | None, as_json: bool) -> int:
 
     checked = building.check(spec, job=job)
     if as_json:
-        asked = {"job": {"nodes": job, **checked.job.to_dict()}} if checked.job else {}
-        print_json({"name": checked.name, "holds": checked.verdict.holds, **checked.summary(), **asked})
+        print_json({"name": checked.name, "holds": checked.verdict.holds, **checked.summary()})
         return STATUS[checked.verdict]
     show_plan(checked)
     return STATUS[checked.verdict]

@@ -81,6 +81,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     unknown += plan.losses.unknown if plan.losses is not None else ()
     if unknown:
         yield "unknown", "; ".join(unknown)
+    yield from _jobs(plan)
     yield from _counted(plan.counts, fewer_switches(plan.cluster) if plan.cluster else "")
     if plan.cluster is not None and (slowed := slowed_adapters(plan.fabrics, plan.cluster.catalog)):
         yield "slower than the adapter", "; ".join(slowed)
@@ -100,9 +101,16 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield (
             f"load{name}",
             f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "
-            f"(because {bounds.why}), {quality.balance:.2f} times the mean of those used; effective bisection "
-            f"{quality.ebb:.3f}{_error(quality, bounds)} in {quality.random_bisections.phases} random halves, of at "
-            f"most {bounds.ebb:.3f} over all",
+            f"(because {bounds.why}), {quality.balance:.2f} times the mean of those used",
+        )
+        beside = "" if plan.bisection is None else (
+            ". The rows `job` have the worst halves on the best paths: lower where random halves seldom meet the worst "
+            "cut, higher where paths collide")  # fmt: skip
+        yield (
+            f"effective bisection{name}",
+            f"{quality.ebb:.3f}{_error(quality, bounds)} of its rate for a host: the mean over "
+            f"{quality.random_bisections.phases} random halves on the paths of these tables; of any tables at most "
+            f"{bounds.ebb:.3f}{beside}",
         )
         if multipath:
             yield f"paths{name}", f"{multipath.text}; all other figures are of the lowest LID"
@@ -112,20 +120,29 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; `plan simulate` plays hashed paths"
         if hashes:
             yield f"load of {fabric.name}", hashes.text
-    if plan.bisection is not None and plan.bisection.gbps:
-        yield "bisection of cables", plan.bisection.text
-    if plan.job is not None and plan.options.job:
-        size, several = plan.options.job, plan.counts.gpu_nodes // plan.options.job
-        each = 2 * plan.job.gbps / (several * size) / 8 * plan.job.share
-        yield f"job of {size:,} servers", "; ".join(filter(None, (
-            f"{plan.job} of its rate for every server, {each:,.4g} GB/s, to the other half of its job, halved as badly "
-            f"as can be{f', {several:,} such jobs at once' if several > 1 else ''}", plan.job.reason)))  # fmt: skip
     if plan.ports is not None and len(plan.fabrics) == 1:
         yield from _used(plan.ports)
     if plan.bill is not None:
         rows, pieces = plan.bill.cable_table.texts(), int(sum(plan.bill.cable_table.columns[-1].values))
         said = ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
         yield "cables", said if pieces == plan.counts.links else f"{pieces:,} for {plan.counts.links:,} links: {said}"
+
+
+def _jobs(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield what each server of a job gets when its worst halves send to each other: on all servers, and on fewer."""
+    servers = plan.planned.counts.gpu_nodes if plan.cluster is not None else 0
+    if plan.bisection is None or servers < 2:
+        return
+    smaller = {plan.job_size: plan.job} if plan.job is not None else {}
+    for size, found in {servers: plan.bisection, **smaller}.items():
+        several = servers // size
+        rate = 2 * found.gbps / (several * size) / 8
+        text = f"{found.written()} of its rate ({rate * found.share:,.4g} GB/s) for each server"
+        if (between := found.narrower) is not found:
+            text += f" over the rails, {between.written()} ({rate * between.share:,.4g} GB/s) between rails,"
+        whose = f"each of {several:,} such jobs" if several > 1 else "the job"
+        text += f" while the worst half of {whose} sends to the other"
+        yield f"job of {plural(size, 'server')}", f"{text}{found.reason and f'; {found.reason}'}"
 
 
 def _error(quality: Quality, bounds: Bounds) -> str:
@@ -262,11 +279,11 @@ def _contention(quality: Quality) -> Iterator[tuple[str, str]]:
         )
 
 
-def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = False) -> None:
-    """Print a proof of anybody's tables; in brief its verdict and the figures that decide."""
+def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = False, state: str = "") -> None:
+    """Print a proof of anybody's tables; in brief its verdict and the figures that decide, of a stated ``state``."""
     fabric = routed.fabric
     verdict = "holds: every pair arrives, and no lane has a credit loop" if proof.holds else "FAILS"
-    print_text(f"{fabric.name or 'the fabric'} {verdict}")
+    print_text(f"{state}{fabric.name or 'the fabric'} {verdict}")
     print_text(f"{plural(len(proof.ends), 'end port')}, {_proof_figures(proof)}")
     if brief:
         return
