@@ -246,7 +246,7 @@ class Plan(Shown):
                 {"name": fabric.name, **count((fabric,), self.cluster.catalog if self.cluster else None).to_dict()}
                 for fabric in self.fabrics
             ],
-            "bandwidth": self.bisection and self.bisection.to_dict(),
+            "bandwidth": self.bisection and {"nodes": self.planned.counts.gpu_nodes, **self.bisection.to_dict()},
             "job": self.job and {"nodes": self.job_size, **self.job.to_dict()},
             "ports": self.ports and self.ports.to_dict(),
             "cables": self.bill and self.bill.cable_table.to_dict(),

@@ -100,8 +100,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             yield f"caveat{name}", routed.caveat
         yield (
             f"load{name}",
-            f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "
-            f"(because {bounds.why}), {quality.balance:.2f} times the mean of those used",
+            f"{plural(quality.max_load, 'pair')} over the fullest link, {quality.balance:.2f} times the mean of those "
+            f"used; no tables have fewer than {bounds.max_load:,} there, because {bounds.why}",
         )
         beside = "" if plan.bisection is None else (
             ". The rows `job` have the worst halves on the best paths: lower where random halves seldom meet the worst "
@@ -185,7 +185,11 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
             continue
         alike = math.isclose(row.down_gbps * row.up, row.up_gbps * row.down)
         rates = "" if alike else f", {row.down_gbps:,.0f} to {row.up_gbps:,.0f} Gb/s"
-        tapers.append(f"{row.taper:.3g} ({row.role} {row.model}: {row.down:,} ports down, {row.up:,} up{rates})")
+        more = "more up than down, " if row.taper < 1 else ""
+        tapers.append(
+            f"{row.taper:.3g} ({more}{row.switches:,} {row.role} {row.model}: {row.down:,} ports down, {row.up:,} up "
+            f"in all{rates})"
+        )
     if tapers:
         yield "taper", ", ".join(tapers)
     yield (
@@ -261,10 +265,12 @@ def _counted(counts: Counts, why: str) -> Iterator[tuple[str, str]]:
 
 def _proof_figures(proof: Proof) -> str:
     apart = f" ({proof.disconnected:,} of them disconnected: no cables lead there)" if proof.disconnected else ""
+    # Tables without loops on one lane have none on several, such as those of traffic classes.
+    lanes = "with all traffic on one lane" if proof.lanes == 1 else f"on {plural(proof.lanes, 'lane')}"
     further = f" and {proof.undelivered_loops:,} more by undelivered packets" if proof.undelivered_loops else ""
     return (
         f"{plural(proof.pairs, 'pair')} ({proof.endpoints}), {proof.missing:,} missing{apart}, "
-        f"{plural(proof.credit_loops, 'channel')} in credit loops on {plural(proof.lanes, 'lane')}{further}"
+        f"{plural(proof.credit_loops, 'channel')} in credit loops {lanes}{further}"
     )
 
 
@@ -294,7 +300,7 @@ def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = Fa
         many = 1 << routed.tables.lmc
         lids = f", once for each of {many} LIDs, and for one" if many > 1 else " of"
         least = f"at least {bounds.max_load:,} pairs (because {bounds.why})"
-        print_text(f"most loaded link: {proof.max_load:,}{lids} {least}")
+        print_text(f"fullest link: {proof.max_load:,}{lids} {least}")
     show_faults(fabric, proof)
 
 
@@ -331,7 +337,7 @@ def show_failures(study: FailureStudy) -> None:
         f"{figures['connected']:,} of {plural(figures['pairs'], 'pair')}, and tables made anew deliver "
         f"{figures['delivered']:,}: {plural(figures['credit_loops'], 'channel')} in credit loops, at most "
         f"{plural(figures['max_hops'], 'switch', 'switches')} on a path, "
-        f"{plural(figures['max_load'], 'pair')} over the most loaded link"
+        f"{plural(figures['max_load'], 'pair')} over the fullest link"
     )
     print_text(
         f"shortest paths without a common cable, over {plural(before['pairs'], 'pair')} of leaves: "
