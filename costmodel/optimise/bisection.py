@@ -159,9 +159,6 @@ class Bisection(Brief):
     """The switches whose links allow no more; None where no cut takes anything from the jobs."""
     subnets: Mapping[str, float] = field(default_factory=dict, compare=False)
     """Share in each subnet with adapters of the jobs. A job that sends the same over each gets the least of them."""
-    total: float = field(default=1.0, compare=False)
-    """Total flow between the worst halves, as a share of their full rate: the least that was found. Pairs on one switch
-    count in full and make up for others, so this is no share that a server gets."""
     between_rails: Bisection | None = field(default=None, compare=False)
     """The same for halves of adapters, which never get more: traffic that does not keep to leaves which its servers
     share, as between rails. None where each server has one adapter in each network, or all on one switch."""
@@ -250,7 +247,6 @@ class Bisection(Brief):
             "bisection_exact": self.exact,
             "worst_cut": self.cut and self.cut.to_dict(),
             "subnet_bisections": dict(self.subnets),
-            "total_bisection": self.total,
             "between_rails": self.between_rails and {
                 "bisection": self.between_rails.share,
                 "bisection_least": self.between_rails.least,
@@ -374,8 +370,7 @@ def _bisect(
             names = [_job_name(job, at_once, hosts) for job in low.divided] if sum(map(len, groups)) > 1 else []
             name = listed(dict.fromkeys(names), MOST_JOBS_NAMED)
             worst = replace(worst, share=low.share, worst=name, cut=_worst_cut(low), subnets=shares)
-        total = sum(search.gbps * search.total for search in found) / gbps
-        worst = replace(worst, least=min(worst.least, least), gbps=max(worst.gbps, gbps), total=min(worst.total, total))
+        worst = replace(worst, least=min(worst.least, least), gbps=max(worst.gbps, gbps))
         if worst.share < need * (1 - ROUNDING):
             break
     return worst

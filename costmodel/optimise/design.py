@@ -156,7 +156,6 @@ class Design(Brief):
             "local": self.local,
             "bisection": self.bisection.share,
             "bisection_least": self.bisection.least,
-            "total_bisection": self.bisection.total,
             "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
             "exact": self.job_bisection.exact and self.bisection.exact,
             **sums_to_dict({"price": self.total, "compared": self.compared} | sums | on_floor),

@@ -47,5 +47,5 @@ def test_a_bisection_alone_is_that_of_the_worst_cut() -> None:
     """`bisection` stood for the worst cut, for the mean over random halves, and for max-min rates in them."""
     schema = json.loads(resources.files("plan").joinpath("plan.schema.json").read_text("utf-8"))
     found = {key for key in keys(schema) if key.endswith((".bisection", "_bisection"))}
-    assert found == {".bisection", ".total_bisection", ".between_rails.bisection"}
+    assert found == {".bisection", ".between_rails.bisection"}
     assert "bisection" not in [figure.name for figure in routing.candidates.FIGURES]
