@@ -193,7 +193,7 @@ def show_simulation(played: Simulated) -> None:
         ("channels", "in class"),
         ("mean", "mean", "", "share"),
         ("max", "hottest", "", "share"),
-        ("as_hot", "equally full"),
+        ("as_hot", "alike"),
         ("peak", "peak", "", "share"),
         (lambda row: fabric.channel_label(row.hottest), "hottest link"),
     )
@@ -203,7 +203,7 @@ def show_simulation(played: Simulated) -> None:
         show_table(table)
     print_text(
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
-        "hottest: that of the fullest link; equally full: links as full as that; peak: the fullest moment of any link"
+        "hottest: that of the fullest link; alike: links as full as that; peak: the fullest moment of any link"
     )
     if outcome.network.devices.names and any(column.name == "busbw" for column in simulation.table.columns):
         print_text(

@@ -46,7 +46,9 @@ MEASURED = (
 )
 """On servers of that model: the tables of docs/validation/fire-flyer.md."""
 MEASURED_BYTES = 186 * 2**20
-CALIBRATE = "; calibrate with `chunk: 6 MiB` in the job and pcie-a100,root_port_gbyte_per_s,33 in `catalog`"
+CALIBRATE = (
+    "; calibrate with `chunk: 6 MiB` in the job, and pcie-a100,root_port_gbyte_per_s,33 in figures.csv of `catalog`"
+)
 """Fitted to two points of HFReduce: "Use the calibrated numbers" of that page. NCCL has no such numbers."""
 BETWEEN_ADAPTERS = (
     "between adapters alone: what GPUs do inside their servers is left out; `kind: gpu-collective` has it"

@@ -212,10 +212,10 @@ class Simulation(Caveated):
         tuned = any(job.closed_form_s is not None for job in self.jobs)
         idle = [("closed_form_s", "closed form", "s", "time")] if tuned else []
         known = any(job.measured_s for job in self.jobs)
-        measured = [(lambda job: job.measured, "by what was measured")] if known else []
-        each = (lambda job: f"{job.rank} of {plural(job.servers, 'server')}", "each")
+        measured = [(lambda job: job.measured, "as measured")] if known else []
+        ranks = ("ranks", ("rank", "each"), "servers")
         return Table.of(
-            "jobs", self.jobs, ("name", "job"), "what", "ranks", each, time, *measured, *idle, *bandwidths, *slowdown
+            "jobs", self.jobs, ("name", "job"), "what", *ranks, time, *measured, *idle, *bandwidths, *slowdown
         )
 
     @property

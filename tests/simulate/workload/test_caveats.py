@@ -99,13 +99,13 @@ def test_a_time_from_data_sheets_stands_beside_that_by_measurements(
     simulation = run(TREE, {"ranks": 8} | job, {"kind": "collective", "collective": "allreduce", "ranks": 2})
     found, other = simulation.jobs
     assert other.measured_s is None
-    assert ("by what was measured" in simulation.table.to_dict()) == (ratios is not None)
+    assert ("as measured" in simulation.table.to_dict()) == (ratios is not None)
     if ratios is None:
         assert found.measured_s is None
     else:
         assert found.measured_s == pytest.approx([found.once_s * ratio for ratio in ratios])
         assert found.to_dict()["measured_s"] == [*found.measured_s]
-        assert found.measured in simulation.table.to_dict()["by what was measured"]
+        assert found.measured in simulation.table.to_dict()["as measured"]
     calibrate = "calibrate with `chunk: 6 MiB`"
     assert any(calibrate in said for said in simulation.caveats) == (job["algorithm"] == "hfreduce")
 
@@ -114,7 +114,8 @@ def test_a_collective_of_adapters_says_that_it_is_not_of_gpus() -> None:
     simulation = run(TREE, gpus("ring", ranks=2), {"kind": "collective", "collective": "allreduce", "ranks": 2})
     (said,) = of(simulation, "between adapters alone")
     assert said.endswith("`kind: gpu-collective` has it [j1]")
-    assert simulation.table.to_dict()["each"] == ["gpu of 2 servers", "adapter of 2 servers"]
+    assert simulation.table.to_dict()["each"] == ["gpu", "adapter"]
+    assert simulation.table.to_dict()["servers"] == [2, 2]
 
 
 def test_jobs_alike_share_a_caveat_that_names_three() -> None:
