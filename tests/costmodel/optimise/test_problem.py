@@ -186,3 +186,14 @@ def test_what_storage_must_send_is_counted_adapter_by_adapter(given_problem, in_
         need = 240 * part / full if problem.needs.bandwidth.storage.gbps else gives.sum()
         assert demand.need == pytest.approx(need)
         assert (demand.gives.tolist(), demand.takes.tolist()) == (gives.tolist(), takes.tolist())
+
+
+@pytest.mark.parametrize(("part", "asked"), [(0.0, [0.0]), (0.25, [0.0, 800.0]), (1.0, [3_200.0])])
+def test_what_must_cross_between_rails_is_a_part_of_what_jobs_ask(part: float, asked: list[float]) -> None:
+    """Four servers with an adapter of 200 Gb/s on each of eight leaves: half of the leaves have half of each server."""
+    nodes = {"gpu": {"model": "dgx-a100", "count": 4}}
+    given_needs = {"name": "a", "nodes": nodes, "job": {"nodes": 4}, "switches": ["QM8700"], "between_rails": part}
+    problem = Problem(costmodel.Needs.model_validate(given_needs), CATALOG)
+    placement = [(rail, np.full(4, leaf)) for leaf, rail in enumerate(each_adapter(problem.groups))]
+    found = problem.demands(placement, 8, problem.options[0].speed)
+    assert [across(demand, np.arange(8) < 4) for demand in found] == pytest.approx(asked)
