@@ -16,7 +16,6 @@ from topo.cluster import Cluster
 from topo.counts import Counts
 from topo.errors import HeddleError, plural
 from topo.failures.losses import Losses, find_losses
-from topo.figures import percent
 from topo.hostlist import compress
 from topo.ports import PortUse, count_ports
 from topo.table import Shown, Table
@@ -169,8 +168,6 @@ def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]
     if system.job:
         yield f"job of {system.job[0]:,} servers, each to the other half", str(system.job[1])
     yield "worst cut", system.bisection.reason or "none"
-    total = percent(system.bisection.total)
-    yield "total bisection (sum of a half; servers on one switch count in full)", total
     for kind in kinds:
         lost = "; ".join(str(loss) for loss in system.losses.worst if loss.kind == kind)
         unknown = (why.partition(": ") for why in system.losses.unknown)

@@ -80,7 +80,7 @@ def check(
     spec : str, Path or Cluster
         As `build` takes it.
     job : int, optional
-        Compute servers of a job whose bandwidth is asked for: `Plan.job`.
+        Compute servers of a job whose bandwidth is asked for: `Plan.job`. Half of all when left out.
     currency : str, optional
         Of the cost, as `build` takes it.
     step : callable

@@ -144,10 +144,11 @@ def _draw_cut(plan: Plan) -> Drawing:
     """Draw the subnets with the links of the worst cut marked, and the bisection in the title."""
     found = plan.bisection or costmodel.bisection(plan.fabrics)
     marks = [np.zeros(fabric.n_ports, np.int64) for fabric in plan.fabrics]
+    cut = found.narrower.cut
     for fabric, mark in zip(plan.fabrics, marks, strict=True):
-        if found.cut is not None and fabric.name == found.cut.subnet:
-            mark[found.cut.channels(fabric)] = 1
-    words = (f"worst cut: {found.cut or 'none'}", "other links")
+        if cut is not None and fabric.name == cut.subnet:
+            mark[cut.channels(fabric)] = 1
+    words = (f"worst cut: {cut or 'none'}", "other links")
     return draw_fabrics(
         plan.fabrics, marks, title=f"{plan.name}: bisection {found}", unit="link of the cut", marked=words
     )

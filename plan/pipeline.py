@@ -78,7 +78,7 @@ class Options:
     failures: int = 0
     """Links that fail at random in a study of failures."""
     job: int | None = None
-    """Compute servers of a job whose bandwidth is asked for."""
+    """Compute servers of a job whose bandwidth is asked for; half of all when left out."""
     currency: str | None = None
     """Of the cost; that of the spec, else `Bill.currency`, when left out."""
     traffic: Callable[[Routed], Demand] | None = None
@@ -119,7 +119,7 @@ class Plan(Shown):
     bisection: Bisection | None = None
     """Of all compute nodes as one job; None for a fabric without a spec."""
     job: Bisection | None = None
-    """Of jobs of `Options.job` servers, side by side and all at once; None where that asks for none."""
+    """Of jobs of `job_size` servers, side by side and all at once; None where there is one server or none."""
     counts: Counts | None = None
     bill: Bill | None = None
     quote: Quote | None = None
@@ -143,6 +143,11 @@ class Plan(Shown):
             return limits
         survived = self.losses.survived(self.planned.spec.survives)
         return (*limits, *(cures_of(self.planned, self.losses, self.quote, check) for check in survived))
+
+    @property
+    def job_size(self) -> int:
+        """Compute servers of each job of `job`."""
+        return self.options.job or self.planned.counts.gpu_nodes // 2
 
     @property
     def planned(self) -> Cluster:
@@ -243,7 +248,8 @@ class Plan(Shown):
                 {"name": fabric.name, **count((fabric,), self.cluster.catalog if self.cluster else None).to_dict()}
                 for fabric in self.fabrics
             ],
-            "bandwidth": self.bisection and self.bisection.to_dict(),
+            "bandwidth": self.bisection and {"nodes": self.planned.counts.gpu_nodes, **self.bisection.to_dict()},
+            "job": self.job and {"nodes": self.job_size, **self.job.to_dict()},
             "ports": self.ports and self.ports.to_dict(),
             "cables": self.bill and self.bill.cable_table.to_dict(),
             "losses": self.losses and self.losses.to_dict(),
@@ -441,8 +447,12 @@ def fail_parts(plan: Plan, step: Progress) -> Plan:
 def bisect_servers(plan: Plan, step: Progress) -> Plan:
     """Find what every compute node gets when the worst half of them, or of each job, sends to the other."""
     step("looking for the worst cut")
-    job = plan.options.job and costmodel.bisection(plan.fabrics, plan.options.job)
-    return replace(plan, bisection=costmodel.bisection(plan.fabrics), job=job or None)
+    whole = costmodel.bisection(plan.fabrics)
+    # Where the worst cut of all servers takes long and is not found, that of their halves is not asked for so long.
+    prove = plan.options.job is not None or whole.exact
+    job = costmodel.bisection(plan.fabrics, plan.job_size, prove=prove) if plan.job_size > 1 else None
+    # Jobs side by side never ask more of a cut than one job of all their servers.
+    return replace(plan, bisection=whole, job=job and job.at_least(whole))
 
 
 @adding("counts", "bill", needs="fabrics")

@@ -100,7 +100,8 @@ class Column(Brief):
         if self.digits == "share":
             return percent(value)
         if self.digits and _is_number(value):
-            return format(value, self.digits)
+            text = format(value, self.digits)
+            return text if text.strip("-0.,") else text.removeprefix("-")  # what rounds to 0 has no sign
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             return f"{value:,}"
         if isinstance(value, (float, np.floating)):

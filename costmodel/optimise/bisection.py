@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class WorstCut(Brief, Record):
         names, others = compress(self.with_servers), len(self.switches) - len(self.with_servers)
         if len(names) > MOST_SHOWN:
             names = listed(self.with_servers, 3)
-        more = f" with {plural(others, 'more switch', 'more switches')}" if others else ""
+        more = f" and {plural(others, 'switch', 'switches')} without them" if others else ""
         about = f"{plural(self.servers, 'server')}, {self.asked_gbps:,.0f} Gb/s"
         own = f" and {self.taken_gbps:,.0f} Gb/s to compute nodes on it" if self.taken_gbps else ""
         alike = f", as each of {self.alike} such sets" if self.alike > 1 else ""
@@ -142,6 +143,8 @@ class Bisection(Brief):
     50.0%, at most 50.0%, 20.0% to 50.0%
     >>> print(Bisection(0.5, 0.5).against(0.4), Bisection(0.53, 0.43).against(0.5), sep="; ")
     holds; cannot tell
+    >>> print(Bisection(1.0, 1.0, between_rails=Bisection(0.125, 0.125)))
+    100.0% over the rails; between rails 12.5%
     """
 
     share: float
@@ -156,9 +159,9 @@ class Bisection(Brief):
     """The switches whose links allow no more; None where no cut takes anything from the jobs."""
     subnets: Mapping[str, float] = field(default_factory=dict, compare=False)
     """Share in each subnet with adapters of the jobs. A job that sends the same over each gets the least of them."""
-    total: float = field(default=1.0, compare=False)
-    """Total flow between the worst halves, as a share of their full rate: the least that was found. Pairs on one switch
-    count in full and make up for others, so this is no share that a server gets."""
+    between_rails: Bisection | None = field(default=None, compare=False)
+    """The same for halves of adapters, which never get more: traffic that does not keep to leaves which its servers
+    share, as between rails. None where each server has one adapter in each network, or all on one switch."""
 
     @property
     def exact(self) -> bool:
@@ -184,7 +187,9 @@ class Bisection(Brief):
         return self.text
 
     def __str__(self) -> str:
-        return self.written()
+        if self.narrower is self:
+            return self.written()
+        return f"{self.written()} over the rails; between rails {self.narrower.written()}"
 
     def written(self, need: float | None = None) -> str:
         """Return the share, or its bounds, with as many decimals as set it apart from a need beside it."""
@@ -193,8 +198,37 @@ class Bisection(Brief):
         least = f"{percent(self.least, bound='least', beside=need)} to " if self.least else "at most "
         return f"{least}{percent(self.share, bound='most', beside=need)}"
 
+    def at_least(self, other: Bisection, between: Bisection | None = None) -> Bisection:
+        """Return it with the lower bounds of another that it is known to reach, and what it is ``between`` rails."""
+        if between is None and self.between_rails is not None and other.between_rails is not None:
+            between = self.between_rails.at_least(other.between_rails)
+        return replace(self, least=min(max(self.least, other.least), self.share), between_rails=between)
+
+    def beside(self, need: float, part: float) -> list[tuple[Bisection, float]]:
+        """Return what is needed beside each share: of the servers, and a part of it between rails if there are any.
+
+        Where all of it is needed between rails, that is all: servers never get less.
+        """
+        between = [(self.between_rails, need * part)] if self.between_rails is not None and part else []
+        return between if between and part == 1 else [(self, need), *between]
+
+    def meets(self, need: float, part: float) -> bool:
+        """Return whether the shares `beside` what is needed do not refute it."""
+        return all(has.against(share) is not Verdict.EXCEEDED for has, share in self.beside(need, part))
+
+    @property
+    def narrower(self) -> Bisection:
+        """That between rails, where it is another; else this one."""
+        between = self.between_rails
+        return self if between is None or between.written() == self.written() else between
+
     @property
     def reason(self) -> str:
+        """The `limit` of the narrower one."""
+        return self.narrower.limit
+
+    @property
+    def limit(self) -> str:
         """The worst cut in words, and the shares of the subnets where they differ; empty where nothing limits."""
         different = len({percent(share) for share in self.subnets.values()}) > 1
         each = ", ".join(f"{name} {percent(share)}" for name, share in self.subnets.items()) if different else ""
@@ -213,8 +247,12 @@ class Bisection(Brief):
             "bisection_exact": self.exact,
             "worst_cut": self.cut and self.cut.to_dict(),
             "subnet_bisections": dict(self.subnets),
-            "total_bisection": self.total,
-        }
+            "between_rails": self.between_rails and {
+                "bisection": self.between_rails.share,
+                "bisection_least": self.between_rails.least,
+                "worst_cut": self.between_rails.cut and self.between_rails.cut.to_dict(),
+            },
+        }  # fmt: skip
 
 
 def flow_gbps(fabric: Fabric, sources: Sides, sinks: Sides) -> float:
@@ -239,6 +277,7 @@ def bisection(
     alone: bool = False,
     descents: int = 8,
     need: float = 0.0,
+    need_between_rails: float = 0.0,
     prove: bool = True,
 ) -> Bisection:
     """Share of its rate that every server of a bisected job gets, for the worst choice of the halves.
@@ -255,6 +294,9 @@ def bisection(
     node has share 1. If the servers of a job have several rates, a half is half of their sum. Of several subnets the
     least counts.
 
+    A server with several adapters in a subnet can reach most others over leaves that they share, such as those of its
+    rails. `Bisection.between_rails` is the share for halves of adapters, whose servers do not matter.
+
     Parameters
     ----------
     fabrics : sequence of Fabric
@@ -269,9 +311,9 @@ def bisection(
         measured, evenly spaced.
     descents : int
         Descents from random halves, in addition to those from halves that are often bad.
-    need : float
-        The share that is needed. The first cut below it is returned, without a search for a worse one, and a lower
-        bound that reaches it is looked for.
+    need, need_between_rails : float
+        The share that is needed of servers, and of adapters. The first cut below it is returned, without a search for a
+        worse one, and a lower bound that reaches it is looked for.
     prove : bool
         Whether to compute lower bounds that take long.
 
@@ -292,10 +334,29 @@ def bisection(
     hosts = servers_of(fabrics, Role.COMPUTE)
     rank = {host: number for number, host in enumerate(hosts)}
     subnets = [Subnet(fabric, rank) for fabric in fabrics]
-    worst = Bisection(1.0, 1.0)
     groups = jobs_at_once(len(hosts), job or len(hosts), alone=alone)
+    search = partial(_bisect, subnets, hosts, groups, with_storage, descents)
+    if not any(subnet.has_rails for subnet in subnets):
+        return search(CutSearch, need, prove)
+    between = search(partial(CutSearch, between_rails=True), need_between_rails, prove)
+    decides = need_between_rails >= need > 0  # then nobody asks what servers get beyond that
+    return search(CutSearch, need, prove and not decides).at_least(between, between)
+
+
+def _bisect(
+    subnets: Sequence[Subnet],
+    hosts: Sequence[str],
+    groups: Sequence[Ints],
+    with_storage: bool,
+    descents: int,
+    search_cuts: Callable[[Subnet, Ints], CutSearch],
+    need: float,
+    prove: bool,
+) -> Bisection:
+    """Return the least share of any subnet and of any jobs that have the network at once."""
+    worst = Bisection(1.0, 1.0)
     for at_once in groups:
-        found = [CutSearch(subnet, subnet.jobs(at_once, with_storage=with_storage)) for subnet in subnets]
+        found = [search_cuts(subnet, subnet.jobs(at_once, with_storage=with_storage)) for subnet in subnets]
         found = [search for search in found if search.gbps]
         if not found:
             continue
@@ -309,8 +370,7 @@ def bisection(
             names = [_job_name(job, at_once, hosts) for job in low.divided] if sum(map(len, groups)) > 1 else []
             name = listed(dict.fromkeys(names), MOST_JOBS_NAMED)
             worst = replace(worst, share=low.share, worst=name, cut=_worst_cut(low), subnets=shares)
-        total = sum(search.gbps * search.total for search in found) / gbps
-        worst = replace(worst, least=min(worst.least, least), gbps=max(worst.gbps, gbps), total=min(worst.total, total))
+        worst = replace(worst, least=min(worst.least, least), gbps=max(worst.gbps, gbps))
         if worst.share < need * (1 - ROUNDING):
             break
     return worst

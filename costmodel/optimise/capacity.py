@@ -8,7 +8,7 @@ from functools import partial
 
 from costmodel.optimise.bisection import Bisection, bisection, servers_of, serving_gbps, serving_share
 from costmodel.optimise.demand import ROUNDING
-from costmodel.optimise.needs import Amount
+from costmodel.optimise.needs import Amount, Needs
 from costmodel.optimise.problem import SERVING, Problem, job_windows
 from topo.amounts import Verdict
 from topo.checks import Check, Cure
@@ -58,15 +58,18 @@ def measure_capacity(fabrics: Sequence[Fabric], problem: Problem, installed: flo
     nodes = len(servers_of(fabrics, Role.COMPUTE))
     storage = job.with_storage and bool(servers_of(fabrics, Role.STORAGE))
     one_job = not storage and job_windows(nodes, job.sizes).tolist() == [[0, nodes]]
+    part = problem.needs.between_rails
     need = max(job.bisection, bandwidth.compute.share) if one_job else job.bisection
-    cut = partial(bisection, fabrics, job.sizes, with_storage=job.with_storage, alone=job.alone, need=need)
+    cut = partial(bisection, fabrics, job.sizes, with_storage=job.with_storage, alone=job.alone, need=need,
+                  need_between_rails=need * part)  # fmt: skip
     job_bisection = cut(descents=QUICK, prove=False)
-    if job_bisection.against(need) is not Verdict.EXCEEDED and not job_bisection.exact:
+    if job_bisection.meets(need, part) and not all(has.exact for has, _ in job_bisection.beside(need, part)):
         job_bisection = cut(descents=THOROUGH)
-    met = job_bisection.against(need) is not Verdict.EXCEEDED
+    met = job_bisection.meets(need, part)
     whole = job_bisection  # the same question has one answer, also where it is an interval
     if not one_job:
-        whole = bisection(fabrics, descents=QUICK, need=bandwidth.compute.share, prove=met)
+        need = bandwidth.compute.share
+        whole = bisection(fabrics, descents=QUICK, need=need, need_between_rails=need * part, prove=met)
     serving = {role: serving_gbps(fabrics, role) for role in bandwidth.asked if role in SERVING}
     capacity = Capacity(job_bisection, whole, serving)
     return replace(capacity, checks=tuple(_checks(capacity, fabrics, problem, installed)))
@@ -74,17 +77,18 @@ def measure_capacity(fabrics: Sequence[Fabric], problem: Problem, installed: flo
 
 def _checks(capacity: Capacity, fabrics: Sequence[Fabric], problem: Problem, installed: float) -> Iterator[Check]:
     needs = problem.needs
-    yield _compare(JOB, f"{needs.job}", capacity.job_bisection, needs.job.bisection, "job.bisection")
+    yield from _compare(JOB, f"{needs.job}", capacity.job_bisection, needs.job.bisection, "job.bisection", needs)
     for role, wanted in needs.bandwidth.asked.items():
         name, asked = role.name.lower(), Amount(wanted.share, wanted.gbps * installed)
         what = f"bandwidth of {name}"
         if role is Role.COMPUTE:
             whole = capacity.bisection
             share = asked.share_of(whole.gbps)
-            yield _compare(COMPUTE, "the bisection of all compute nodes", whole, share, f"bandwidth.{name}")
+            who = "the bisection of all compute nodes"
+            yield from _compare(COMPUTE, who, whole, share, f"bandwidth.{name}", needs)
         elif not asked.gbps:
             has = serving_share(fabrics, role)
-            yield _compare(what, f"every server of {name}", has, asked.share, f"bandwidth.{name}")
+            yield from _compare(what, f"every server of {name}", has, asked.share, f"bandwidth.{name}", needs)
         else:
             gbps = capacity.serving_gbps[role]
             verdict = Verdict.HOLDS if gbps >= asked.gbps * (1 - ROUNDING) else Verdict.EXCEEDED
@@ -96,10 +100,17 @@ def _checks(capacity: Capacity, fabrics: Sequence[Fabric], problem: Problem, ins
         yield Check("survives a switch", Verdict.EXCEEDED if switch else Verdict.HOLDS, lost, "survives_a_switch")
 
 
-def _compare(what: str, who: str, has: Bisection, need: float, key: str) -> Check:
-    """Compare a share of their rate that servers get with the one that is needed; the cure is to ask for less."""
-    named = f"{who} ({has.worst})" if has.worst else who
-    reason = f": {has.reason}" if has.reason else ""
-    verdict, least = has.against(need), float(rounded(has.least, 3, up=False))
-    cures = (Cure(key, least),) if least and verdict is not Verdict.HOLDS else ()
-    return Check(what, verdict, f"{named}: {has.judged(need)}{reason}", key, cures=cures)
+def _compare(what: str, who: str, has: Bisection, need: float, key: str, needs: Needs) -> Iterator[Check]:
+    """Compare a share of their rate that servers get with the one that is needed; the cure is to ask for less.
+
+    Servers with several adapters in a network must get a part of it between rails, too.
+    """
+    for share, asked in has.beside(need, needs.between_rails):
+        between = share is has.between_rails
+        named = f"{who} ({share.worst})" if share.worst else who
+        place = ", between rails" if between else ", over the rails" if has.between_rails else ""
+        reason = f": {share.limit}" if share.limit else ""
+        verdict = share.against(asked)
+        least = float(rounded(share.least / need if between and need else share.least, 3, up=False))
+        cures = (Cure("between_rails" if between else key, least),) if least and verdict is not Verdict.HOLDS else ()
+        yield Check(what, verdict, f"{named}{place}: {share.judged(asked)}{reason}", key, cures=cures)

@@ -77,6 +77,11 @@ class Subnet:
             job[beside] = len(windows) + self.zone[beside] - self.zone.min(initial=0)
         return np.asarray(job)
 
+    @property
+    def has_rails(self) -> bool:
+        """Whether a server has adapters on several switches, so that its halves are not those of its adapters."""
+        return len(np.unique(self.host * self.n + self.leaf)) > len(np.unique(self.host))
+
     @cached_property
     def placed(self) -> NDArray[np.intp]:
         """Switches whose sides determine the worst cut: the others have no adapters, and only these as neighbours."""
@@ -157,19 +162,21 @@ class CutSearch:
         The switches and adapters.
     job : (A,) int
         Job of each adapter, -1 for none.
+    between_rails : bool
+        Whether halves are of adapters, each a server of its own, instead of servers.
     """
 
-    def __init__(self, subnet: Subnet, job: Ints) -> None:
+    def __init__(self, subnet: Subnet, job: Ints, *, between_rails: bool = False) -> None:
         self.subnet, self.job = subnet, job
         self.members = np.flatnonzero(job >= 0)
         """Adapters of the jobs."""
         at = self.members
-        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n, subnet.host[at])
+        server = None if between_rails else subnet.host[at]
+        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n, server)
         self.gbps = float(subnet.rate[at].sum()) / 2
         """Full rate of one half of all jobs."""
-        self.share, self.least, self.total = 1.0, 0.0, 1.0
-        """Share over the worst cut so far; lower bound of the share over all cuts; the least total flow between halves
-        over any cut so far, as a share of their full rate."""
+        self.share, self.least = 1.0, 0.0
+        """Share over the worst cut so far; lower bound of the share over all cuts."""
         self.side: Sides = np.zeros(subnet.n, bool)
         """Switches on one side of the worst cut so far; none where no cut takes anything from the jobs."""
 
@@ -214,7 +221,6 @@ class CutSearch:
     def evaluate(self, side: Sides) -> bool:
         """Keep a cut if it is the worst so far, or as bad with fewer switches. Return whether it is worse."""
         asked, gbps = float(self.jobs.asked(self.jobs.inside(side))), self.subnet.leaving(side)
-        self.total = min(self.total, 1 - (asked - gbps) / float(self.jobs.half.sum()))
         worse = gbps < asked * (self.share - SOLVER_TOLERANCE)
         if worse or (gbps <= asked * self.share < asked and _fewer(side) < _fewer(self.side)):
             self.share, self.side = gbps / asked, side
@@ -274,12 +280,12 @@ class CutSearch:
         parts = np.array_split(counts, -(-len(counts) * len(on_kind) // ENUMERATED_TOGETHER))
         asked = np.concatenate([jobs.asked(on_kind @ part.T) for part in parts])
         quotient = np.divide(cut, asked, out=np.full(len(counts), inf), where=asked > 0)
-        for at in (int(quotient.argmin()), int((cut - asked).argmin())):
-            side = np.zeros(net.n, bool)
-            for kind, number in zip(alike, counts[at].astype(int).tolist(), strict=True):
-                side[kind[:number]] = True
-            side[others] = (up[at] > beyond[at])[kind_of]
-            self.evaluate(side)
+        worst = int(quotient.argmin())
+        side = np.zeros(net.n, bool)
+        for kind, number in zip(alike, counts[worst].astype(int).tolist(), strict=True):
+            side[kind[:number]] = True
+        side[others] = (up[worst] > beyond[worst])[kind_of]
+        self.evaluate(side)
         self.least = self.share
 
     def _descend_all(self, descents: int, need: float) -> None:

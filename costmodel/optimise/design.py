@@ -132,6 +132,8 @@ class Design(Brief):
         """What is proven of the needs, in words."""
         if self.verdict is Verdict.HOLDS:
             apart = f", for jobs of servers side by side: all as one get {self.bisection}" if self.local else ""
+            if (between := self.job_bisection.narrower) is not self.job_bisection:
+                apart = f", over the rails; between rails a job gets {between.written()}{apart}"
             return f"all needs hold, proven{apart}"
         return "; ".join(self.reasons)
 
@@ -149,11 +151,11 @@ class Design(Brief):
             "worst_job": self.job_bisection.worst,
             "worst_cut": plain(self.job_bisection.cut),
             "subnet_bisections": plain(self.job_bisection.subnets),
+            "between_rails": self.job_bisection.to_dict()["between_rails"],
             "taper": self.taper,
             "local": self.local,
             "bisection": self.bisection.share,
             "bisection_least": self.bisection.least,
-            "total_bisection": self.bisection.total,
             "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
             "exact": self.job_bisection.exact and self.bisection.exact,
             **sums_to_dict({"price": self.total, "compared": self.compared} | sums | on_floor),

@@ -172,6 +172,8 @@ class FurtherNetwork(SpecModel):
     """Jobs on its compute nodes; when omitted, it carries only `bandwidth`."""
     bandwidth: Bandwidth = Bandwidth()
     """Bandwidth for each role, regardless of jobs."""
+    between_rails: Share = 1.0
+    """As for the first network."""
     survives_a_switch: bool = True
     """As for the first network."""
     switches: Annotated[tuple[SwitchName, ...], Field(max_length=20, strict=False)] = ()
@@ -204,6 +206,10 @@ class Needs(SpecModel):
     """The largest job, or the mix of jobs."""
     bandwidth: Bandwidth = Bandwidth()
     """Bandwidth for each role, regardless of jobs."""
+    between_rails: Share = 1.0
+    """Share of the bandwidth of `job` and of compute servers that any adapter must have to any other, as between rails:
+    1.0 is all of it, so that no traffic needs to keep to its rail. 0 is for jobs of which all does, such as NCCL's
+    with PXN."""
     tables: Share | None = None
     """Least effective bisection of the forwarding tables. A design that may win is then routed, proven and measured;
     when omitted, designs are judged by cuts alone."""

@@ -181,7 +181,8 @@ def _further(needs: Needs, name: str, network: FurtherNetwork, catalog: Catalog)
         alias = f"{node.model} of {group}"  # two groups of a model may have different adapters here
         models[alias] = replace(model, name=alias, adapters=adapters, adapter_model=adapter, cages=None)
         nodes[group] = node.model_copy(update={"model": alias})
-    asked = {key: getattr(network, key) for key in ("job", "bandwidth", "survives_a_switch", "families")}
+    shared = ("job", "bandwidth", "between_rails", "survives_a_switch", "families")
+    asked = {key: getattr(network, key) for key in shared}
     switches = network.switches or needs.switches
     alone = _alone(needs, name=f"{needs.name}-{name}", nodes=nodes, switches=switches, **asked)
     return alone, replace(catalog, nodes=MappingProxyType(models))

@@ -303,24 +303,38 @@ class Problem:
         compute = [adapters for adapters in servers.values() if adapters[0][0].role == Role.COMPUTE]
         storage = [(zone, each) for (_, _, zone), each in servers.items() if each[0][0].role == Role.STORAGE]
 
-        def placed(jobs: Ints) -> list[_Rows]:
-            return [_rows(adapters, self._first_node[adapters[0][0].name], jobs, speed) for adapters in compute]
+        alone: list[list[tuple[HostGroup, Ints]]] = [[one] for adapters in compute for one in adapters]
 
-        found = []
+        def placed(jobs: Ints, parts: Sequence[Placement] = compute) -> list[_Rows]:
+            return [_rows(part, self._first_node[part[0][0].name], jobs, speed) for part in parts]
+
+        whole = needs.bandwidth.compute.share_of(self.full_gbps(Role.COMPUTE) / 2)
+        found: list[JobDemand] = []
         for jobs in jobs_at_once(total, needs.job.sizes, alone=needs.job.alone):
-            rows = placed(jobs)
+            rows, between = placed(jobs), placed(jobs, alone)
             if needs.job.with_storage:
                 used = np.unique(zones[np.concatenate([leaf for *_, leaf, _ in rows] or [np.zeros(0, int)])])
                 for zone_of, adapters in storage:
                     if zone_of in used:
                         every = np.array([[0, adapters[0][0].first + adapters[0][0].count]])
-                        job, row, leaf, gbps = _rows(adapters, 0, every, speed)
                         number = len(jobs) + int(np.searchsorted(used, zone_of))
-                        rows.append((job + number, row, leaf, gbps))
-            found.append(_job_demand(needs.job.bisection, rows, leaves, steps))
-        whole = needs.bandwidth.compute.share_of(self.full_gbps(Role.COMPUTE) / 2)
-        found.append(_job_demand(whole, placed(np.array([[0, total]])), leaves, steps))
+                        for into, parts in ((rows, [adapters]), (between, [[one] for one in adapters])):
+                            for job, row, leaf, gbps in (_rows(part, 0, every, speed) for part in parts):
+                                into.append((job + number, row, leaf, gbps))
+            found += self._within_and_between(needs.job.bisection, rows, between, leaves, steps)
+        every = np.array([[0, total]])
+        found += self._within_and_between(whole, placed(every), placed(every, alone), leaves, steps)
         return [jobs for jobs in found if jobs.share] + list(self._serving(placement, speed, leaves))
+
+    def _within_and_between(
+        self, share: float, rows: Sequence[_Rows], between: Sequence[_Rows], leaves: int, steps: int
+    ) -> Iterator[JobDemand]:
+        """Yield what jobs demand over their rails and between them; where all is needed between, that is more."""
+        part = self.needs.between_rails
+        if steps == 1 or part < 1:
+            yield _job_demand(share, rows, leaves, steps)
+        if steps > 1 and part:
+            yield _job_demand(share * part, between, leaves, 1)
 
     def _serving(self, placement: Placement, speed: LinkSpeed, leaves: int) -> Iterator[Demand]:
         """Yield the demand of each serving role; a rate in proportion to its adapters in this subnet."""

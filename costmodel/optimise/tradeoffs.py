@@ -120,12 +120,13 @@ def trade_off(whole: Search, search: Callable[[Needs], Search]) -> Tradeoffs:
     for share in SHARES:
         less = needs.job.model_copy(update={"bisection": needs.job.bisection * share})
         curve.append((less.bisection, search(needs.model_copy(update={"job": less}))))
-    relaxed = tuple((name, search(without)) for name, without in _without(needs))
+    relaxed = tuple((name, search(without)) for name, without in _without(whole))
     return Tradeoffs(whole, relaxed, ((needs.job.bisection, whole), *curve))
 
 
-def _without(needs: Needs) -> Iterator[tuple[str, Needs]]:
-    """Yield the name of each optional need that is stated, and the needs without it."""
+def _without(whole: Search) -> Iterator[tuple[str, Needs]]:
+    """Yield the name of each optional need that is stated or assumed, and the needs without it."""
+    needs = whole.needs
     if needs.job.with_storage and len(needs.nodes) > 1:
         yield (
             "storage beside jobs",
@@ -134,7 +135,9 @@ def _without(needs: Needs) -> Iterator[tuple[str, Needs]]:
     for role in needs.bandwidth.asked:
         less = needs.bandwidth.model_copy(update={role.name.lower(): Amount()})
         yield f"bandwidth of {role.name.lower()}", needs.model_copy(update={"bandwidth": less})
-    nothing = {"growth": 0.0, "survives_a_switch": False, "tables": None}
+    nothing: dict[str, object] = {"growth": 0.0, "survives_a_switch": False, "tables": None}
+    if whole.winner is not None and whole.winner.job_bisection.between_rails is not None:
+        nothing["between_rails"] = 0.0
     for name, value in nothing.items():
         if getattr(needs, name):
             yield name, needs.model_copy(update={name: value})

@@ -80,7 +80,7 @@ currency_option = click.option(
     "`owning`, else USD, else another in which all switches have a price.",
 )
 job_option = click.option(
-    "--job", type=click.IntRange(2), help="Also say what every server of jobs of so many servers gets."
+    "--job", type=click.IntRange(2), help="Servers of a job: say what each gets. `plan check` takes half of all, too."
 )
 subnet_option = click.option(
     "--subnet", help="Subnet, if FABRIC has several; a pattern such as '*-plane*' joins several into one network."

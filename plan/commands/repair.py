@@ -77,7 +77,11 @@ def repair(fabric: Path, spare: float | None, output: Path | None, as_json: bool
         if found.repair.how != "routed anew" and proof.max_load > FULLER * found.max_load_before:
             more = "--spare 1 takes load off it, " if spare is None and len(found.repair.down) == 2 else ""
             click.echo(f"the fullest link carries {proof.max_load / found.max_load_before:.2f} times what it did when "
-                       f"all was well; {more}--full says what routing anew would gain")  # fmt: skip
+                       f"all was well; {more}--full says whether routing anew is better")  # fmt: skip
+        loads = dict(zip(*(found.worth.columns[at].values for at in (0, 4)), strict=True))
+        if loads.get("routed anew", 0) > loads["repaired"]:
+            click.echo(f"routing anew is worse: {loads['routed anew']:,} pairs over the fullest link, and "
+                       f"{loads['repaired']:,} when repaired; leave --full out")  # fmt: skip
         if drained := found.updates.drained.tolist():
             lids = ", ".join(map(str, drained[:8])) + (" ..." if len(drained) > 8 else "")
             click.echo(f"no order serves both tables: send nothing to {len(drained):,} LIDs meanwhile ({lids})")

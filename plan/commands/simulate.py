@@ -180,6 +180,8 @@ def show_simulation(played: Simulated) -> None:
     fabric, tables = outcome.network.fabric, outcome.network.tables.engine
     engine = {"": "", "file": ", on the tables that were read"}.get(tables, f", routed by {tables}")
     ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
+    if any(job.measured_s for job in simulation.jobs):
+        ends += ", computed from data sheets; servers like these were measured to take longer or less (below)"
     print_text(f"{plural(outcome.n_flows, 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
     links = Table.of(
         "links by what they join and lane, hottest first",
@@ -191,7 +193,7 @@ def show_simulation(played: Simulated) -> None:
         ("channels", "in class"),
         ("mean", "mean", "", "share"),
         ("max", "hottest", "", "share"),
-        ("as_hot", "as hot"),
+        ("as_hot", "alike"),
         ("peak", "peak", "", "share"),
         (lambda row: fabric.channel_label(row.hottest), "hottest link"),
     )
@@ -201,7 +203,7 @@ def show_simulation(played: Simulated) -> None:
         show_table(table)
     print_text(
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
-        "hottest: that of the fullest link; as hot: links equally loaded; peak: the fullest moment of any link"
+        "hottest: that of the fullest link; alike: links as full as that; peak: the fullest moment of any link"
     )
     if outcome.network.devices.names and any(column.name == "busbw" for column in simulation.table.columns):
         print_text(

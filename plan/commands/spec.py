@@ -70,8 +70,7 @@ def check(spec: Path, job: int | None, currency: str | None, as_json: bool) -> i
 
     checked = building.check(spec, job=job, currency=currency)
     if as_json:
-        asked = {"job": {"nodes": job, **checked.job.to_dict()}} if checked.job else {}
-        print_json({"name": checked.name, "holds": checked.verdict.holds, **checked.summary(), **asked})
+        print_json({"name": checked.name, "holds": checked.verdict.holds, **checked.summary()})
         return STATUS[checked.verdict]
     show_plan(checked)
     return STATUS[checked.verdict]

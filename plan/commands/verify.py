@@ -101,7 +101,8 @@ def verify(fabric: Path, lfts: Path | None, as_json: bool, **options: Any) -> No
         if found.adaptive is not None:
             show_adaptive(found.adaptive, found.shares, found.proof.endpoints)
             click.echo(printable(f"{'the static ports' if lfts is None else lfts} alone:"))
-        show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given)
+        show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given,
+                   state="as it is, " * bool(found.answers.without))  # fmt: skip
         if found.multicast is not None:
             show_table(found.multicast.table)
         show_answers(found.answers)
@@ -145,10 +146,17 @@ def show_answers(answers: Answers) -> None:
         show_table(use.table)
         _show_first(use.pair_table)
     for study in answers.without:
+        print_text(f"without {study.part}: {study.text}")
         show_table(study.table)
         show_table(study.lost_table)
         _show_first(study.pair_table)
-        print_text(study.text)
+    if answers.without:
+        print_text(
+            "fullest link: pairs that arrive over it; effective bisection: the mean over random halves by these "
+            "tables, in which pairs that do not arrive count as 0. `plan check` says what share of a switch's or a "
+            "server's links a failure takes, which is another figure; `plan repair --down` changes fewer entries than "
+            "routing anew, and may be better"
+        )
     if len(answers.without) > 1:
         print_text("each of these parts fails alone; --together shows what is lost if all fail at once")
     if answers.groups:

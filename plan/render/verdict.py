@@ -19,13 +19,18 @@ def verdict_line(plan: Plan) -> str:
     """Return the verdict on a plan in one sentence: why it is none that holds comes first."""
     named = f"{plan.source}: " if plan.source and plan.source != plan.name else ""
     why = "; ".join(_reasons(plan))
-    caveat = ", but its tables are not to be loaded (caveat below)" if any(one.caveat for one in plan.routed) else ""
+    beside = f", {caveat(plan)} (caveat below)" if caveat(plan) else ""
     doubts = "; ".join(dict.fromkeys(check.doubt for check in plan.budget if check.doubt))
     doubt = f" ({doubts})" if doubts and plan.verdict is Verdict.HOLDS else ""
-    text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}{doubt}{caveat}{why and f': {why}'}"
+    text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}{doubt}{beside}{why and f': {why}'}"
     failure = one_failure(plan, told=why)
     but = plan.verdict.holds and failure.startswith("one ")
     return text if not failure else f"{text}{', but' if but else ';'} {failure}"
+
+
+def caveat(plan: Plan) -> str:
+    """Return what stands beside the verdict where tables are for study alone; empty for others."""
+    return "but its tables are not to be loaded" if any(one.caveat for one in plan.routed) else ""
 
 
 def one_failure(plan: Plan, told: str = "") -> str:

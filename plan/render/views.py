@@ -82,6 +82,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     unknown += plan.losses.unknown if plan.losses is not None else ()
     if unknown:
         yield "unknown", "; ".join(unknown)
+    yield from _jobs(plan)
     yield from _counted(plan.counts, fewer_switches(plan.cluster) if plan.cluster else "")
     if plan.cluster is not None and (slowed := slowed_adapters(plan.fabrics, plan.cluster.catalog)):
         yield "slower than the adapter", "; ".join(slowed)
@@ -100,10 +101,17 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             yield f"caveat{name}", routed.caveat
         yield (
             f"load{name}",
-            f"{quality.max_load:,} of at least {plural(bounds.max_load, 'pair')} over the most loaded link "
-            f"(because {bounds.why}), {quality.balance:.2f} times the mean of those used; effective bisection "
-            f"{quality.ebb:.3f}{_error(quality, bounds)} in {quality.random_bisections.phases} random halves, of at "
-            f"most {bounds.ebb:.3f} over all",
+            f"{plural(quality.max_load, 'pair')} over the fullest link, {quality.balance:.2f} times the mean of those "
+            f"used; no tables have fewer than {bounds.max_load:,} there, because {bounds.why}",
+        )
+        beside = "" if plan.bisection is None else (
+            ". The rows `job` have the worst halves on the best paths: lower where random halves seldom meet the worst "
+            "cut, higher where paths collide")  # fmt: skip
+        yield (
+            f"effective bisection{name}",
+            f"{quality.ebb:.3f}{_error(quality, bounds)} of its rate for a host: the mean over "
+            f"{quality.random_bisections.phases} random halves on the paths of these tables; of any tables at most "
+            f"{bounds.ebb:.3f}{beside}",
         )
         if multipath:
             yield f"paths{name}", f"{multipath.text}; all other figures are of the lowest LID"
@@ -113,20 +121,29 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield f"tables of {fabric.name}", "none: Ethernet has no subnet manager; `plan simulate` plays hashed paths"
         if hashes:
             yield f"load of {fabric.name}", hashes.text
-    if plan.bisection is not None and plan.bisection.gbps:
-        yield "bisection of cables", plan.bisection.text
-    if plan.job is not None and plan.options.job:
-        size, several = plan.options.job, plan.counts.gpu_nodes // plan.options.job
-        each = 2 * plan.job.gbps / (several * size) / 8 * plan.job.share
-        yield f"job of {size:,} servers", "; ".join(filter(None, (
-            f"{plan.job} of its rate for every server, {each:,.4g} GB/s, to the other half of its job, halved as badly "
-            f"as can be{f', {several:,} such jobs at once' if several > 1 else ''}", plan.job.reason)))  # fmt: skip
     if plan.ports is not None and len(plan.fabrics) == 1:
         yield from _used(plan.ports)
     if plan.bill is not None:
         rows, pieces = plan.bill.cable_table.texts(), int(sum(plan.bill.cable_table.columns[-1].values))
         said = ", ".join(f"{n} {kind}{length and f' {length} m'}" for kind, length, n in rows) or "none"
         yield "cables", said if pieces == plan.counts.links else f"{pieces:,} for {plan.counts.links:,} links: {said}"
+
+
+def _jobs(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield what each server of a job gets when its worst halves send to each other: on all servers, and on fewer."""
+    servers = plan.planned.counts.gpu_nodes if plan.cluster is not None else 0
+    if plan.bisection is None or servers < 2:
+        return
+    smaller = {plan.job_size: plan.job} if plan.job is not None else {}
+    for size, found in {servers: plan.bisection, **smaller}.items():
+        several = servers // size
+        rate = 2 * found.gbps / (several * size) / 8
+        text = f"{found.written()} of its rate ({rate * found.share:,.4g} GB/s) for each server"
+        if (between := found.narrower) is not found:
+            text += f" over the rails, {between.written()} ({rate * between.share:,.4g} GB/s) between rails,"
+        whose = f"each of {several:,} such jobs" if several > 1 else "the job"
+        text += f" while the worst half of {whose} sends to the other"
+        yield f"job of {plural(size, 'server')}", f"{text}{found.reason and f'; {found.reason}'}"
 
 
 def _error(quality: Quality, bounds: Bounds) -> str:
@@ -169,7 +186,11 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
             continue
         alike = math.isclose(row.down_gbps * row.up, row.up_gbps * row.down)
         rates = "" if alike else f", {row.down_gbps:,.0f} to {row.up_gbps:,.0f} Gb/s"
-        tapers.append(f"{row.taper:.3g} ({row.role} {row.model}: {row.down:,} ports down, {row.up:,} up{rates})")
+        more = "more up than down, " if row.taper < 1 else ""
+        tapers.append(
+            f"{row.taper:.3g} ({more}{row.switches:,} {row.role} {row.model}: {row.down:,} ports down, {row.up:,} up "
+            f"in all{rates})"
+        )
     if tapers:
         yield "taper", ", ".join(tapers)
     yield (
@@ -242,10 +263,12 @@ def _counted(counts: Counts, why: str) -> Iterator[tuple[str, str]]:
 
 def _proof_figures(proof: Proof) -> str:
     apart = f" ({proof.disconnected:,} of them disconnected: no cables lead there)" if proof.disconnected else ""
+    # Tables without loops on one lane have none on several, such as those of traffic classes.
+    lanes = "with all traffic on one lane" if proof.lanes == 1 else f"on {plural(proof.lanes, 'lane')}"
     further = f" and {proof.undelivered_loops:,} more by undelivered packets" if proof.undelivered_loops else ""
     return (
         f"{plural(proof.pairs, 'pair')} ({proof.endpoints}), {proof.missing:,} missing{apart}, "
-        f"{plural(proof.credit_loops, 'channel')} in credit loops on {plural(proof.lanes, 'lane')}{further}"
+        f"{plural(proof.credit_loops, 'channel')} in credit loops {lanes}{further}"
     )
 
 
@@ -260,11 +283,11 @@ def _contention(quality: Quality) -> Iterator[tuple[str, str]]:
         )
 
 
-def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = False) -> None:
-    """Print a proof of anybody's tables; in brief its verdict and the figures that decide."""
+def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = False, state: str = "") -> None:
+    """Print a proof of anybody's tables; in brief its verdict and the figures that decide, of a stated ``state``."""
     fabric = routed.fabric
     verdict = "holds: every pair arrives, and no lane has a credit loop" if proof.holds else "FAILS"
-    print_text(f"{fabric.name or 'the fabric'} {verdict}")
+    print_text(f"{state}{fabric.name or 'the fabric'} {verdict}")
     print_text(f"{plural(len(proof.ends), 'end port')}, {_proof_figures(proof)}")
     if brief:
         return
@@ -275,7 +298,7 @@ def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = Fa
         many = 1 << routed.tables.lmc
         lids = f", once for each of {many} LIDs, and for one" if many > 1 else " of"
         least = f"at least {bounds.max_load:,} pairs (because {bounds.why})"
-        print_text(f"most loaded link: {proof.max_load:,}{lids} {least}")
+        print_text(f"fullest link: {proof.max_load:,}{lids} {least}")
     show_faults(fabric, proof)
 
 
@@ -312,7 +335,7 @@ def show_failures(study: FailureStudy) -> None:
         f"{figures['connected']:,} of {plural(figures['pairs'], 'pair')}, and tables made anew deliver "
         f"{figures['delivered']:,}: {plural(figures['credit_loops'], 'channel')} in credit loops, at most "
         f"{plural(figures['max_hops'], 'switch', 'switches')} on a path, "
-        f"{plural(figures['max_load'], 'pair')} over the most loaded link"
+        f"{plural(figures['max_load'], 'pair')} over the fullest link"
     )
     print_text(
         f"shortest paths without a common cable, over {plural(before['pairs'], 'pair')} of leaves: "

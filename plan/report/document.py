@@ -12,7 +12,7 @@ import numpy as np
 import costmodel
 import simulate
 from plan.pipeline import Plan
-from plan.render.verdict import one_failure
+from plan.render.verdict import caveat, one_failure
 from plan.render.views import facts
 from topo import (
     Fabric,
@@ -147,6 +147,8 @@ class PlanPage:
     version: str
     verdict: str
     """``holds``, ``exceeded`` or ``cannot tell``."""
+    caveat: str
+    """What else its reader must know first; empty where there is nothing."""
     faults: list[str]
     """Why it does not hold, or cannot be judged."""
     facts: list[tuple[str, str]]
@@ -215,6 +217,7 @@ def page_of(plan: Plan) -> PlanPage:
         name=plan.name or "the fabric",
         version=version("heddle-fabric"),
         verdict=plan.verdict.value,
+        caveat=caveat(plan),
         faults=faults + ([plan.advice] if plan.advice else []),
         facts=[*([("one failure", failure)] if (failure := one_failure(plan)) else []), *facts(plan)],
         tables={name: [table_text(table) for table in tables] for name, tables in _sections(plan)},

@@ -148,13 +148,13 @@ def _with_safe_switches(
 
 
 def _reason(best: Candidate, safe: Sequence[Candidate], complete: Sequence[Candidate]) -> str:
-    """Say where the best is ahead of all others that are safe, and where any complete one is better."""
+    """Say where the best is better than all others that are safe, and where any complete one is better."""
     others = [row for row in safe if row is not best]
     words = "alone delivers every pair without credit loops"
     if others:
         ahead = [figure.name for figure in FIGURES if all(figure.share(row, best) < 1 - EQUAL for row in others)]
         names = ", ".join(f"`{row.engine}`" for row in others)
-        words = f"ahead of {names} in {', '.join(ahead)}" if ahead else f"as good as {names}, or better overall"
+        words = f"better than {names} in {', '.join(ahead)}" if ahead else f"as good as {names}, or better overall"
     behind: dict[str, list[str]] = {}
     unsafe = {}
     for figure in FIGURES:

@@ -30,6 +30,7 @@ MOST_PAIRS = 100_000_000
 
 BY_ROLE = ("from", "to", "pairs")
 """Columns of a table of pairs by role."""
+LOST_PAIRS = "pairs of end ports lost by the tables of today, each direction one"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,53 +91,74 @@ class LossStudy(Frozen, Shown):
     """Name of the lost part."""
     lost: NDArray[np.int32]
     """(n, 2) source and destination of the pairs that the tables deliver, and no longer without it."""
+    cut: NDArray[np.int32]
+    """End ports, of those whose pairs count, that have no cable left."""
     whole: tuple[Proof, Quality]
-    """Of the tables on the whole fabric."""
+    """Of the tables on the whole fabric, between the other end ports, as what follows."""
     static: tuple[Proof, Quality]
     """Of the same tables on what is left."""
     rerouted: tuple[Proof, Quality]
     """Of new tables for what is left."""
     engine: str
     """Engine of the new tables."""
-    cut: int
-    """End ports, of those whose pairs count, that have no cable left."""
 
     @property
-    def lost_for_good(self) -> int:
-        """Pairs that no tables deliver any longer, since no cables connect them."""
+    def theirs(self) -> int:
+        """Lost pairs of end ports that have no cable left."""
+        return int(np.isin(self.lost, self.cut).any(axis=1).sum())
+
+    @property
+    def apart(self) -> int:
+        """Pairs of the others that no tables deliver any longer, since no cables connect them."""
         return self.rerouted[0].disconnected - self.whole[0].disconnected
 
     @property
+    def lost_for_good(self) -> int:
+        """Pairs that no tables deliver any longer."""
+        return self.theirs + self.apart
+
+    @property
+    def servers(self) -> tuple[int, int]:
+        """Servers with an end port that has no cable left, and how many of them have none left in this fabric."""
+        fabric = self.fabric
+        ends = fabric.ends()
+        plugged = ends[fabric.end_switch[ends] >= 0]
+        of = fabric.host[fabric.end_node[plugged]]
+        hit = np.unique(fabric.host[fabric.end_node[self.cut]])
+        hit = hit[hit >= 0]
+        return len(hit), len(np.setdiff1d(hit, of[~np.isin(plugged, self.cut)]))
+
+    @property
     def text(self) -> str:
-        """How many of the lost pairs new tables cannot bring back, and whose they are."""
-        ends = len(self.whole[0].ends)
-        theirs = self.cut * (2 * ends - self.cut - 1)
-        said = f"of the {len(self.lost):,} lost pairs, {self.lost_for_good:,} stay disconnected"
-        if not self.lost_for_good:
+        """What the part takes away: end ports, servers, and pairs of the others until they are rerouted and after."""
+        (hit, off), others = self.servers, len(self.whole[0].ends)
+        said = f"between {'the other ' * bool(len(self.cut))}{plural(others, 'end port')}, "
+        said += f"{plural(len(self.lost) - self.theirs, 'pair')} (each direction one) "
+        said += f"are lost until they are rerouted, {self.apart:,} stay disconnected"
+        if not len(self.cut):
             return said
-        if not self.cut:
-            return f"{said}, since no cables connect them"
-        others = f", and {self.lost_for_good - theirs:,} between others" * (self.lost_for_good > theirs)
-        return f"{said}: those of {plural(self.cut, 'end port')} without a cable{others}"
+        whose = f", on {plural(hit, 'server')}, {f'{off:,}' if off else 'none'} of which {'are' if off > 1 else 'is'} "
+        whose = f"{whose}cut off" if hit else ""
+        return f"{plural(len(self.cut), 'end port')} without a cable{whose}; {said}"
 
     @property
     def table(self) -> Table:
-        """Missing pairs, fullest link and effective bisection in each state."""
+        """Missing pairs, fullest link and effective bisection in each state, between end ports that keep a cable."""
         rows = self._rows()
         digits = [".3f" if name == "effective_bisection" else "" for name in rows[0]]
         names = [name.replace("_", " ") for name in rows[0]]
-        return Table.of_rows(f"without {self.part}", names, [tuple(row.values()) for row in rows], digits)
+        title = f"without {self.part}, between the {plural(len(self.whole[0].ends), 'end port')} with a cable left"
+        return Table.of_rows(title, names, [tuple(row.values()) for row in rows], digits)
 
     @property
     def lost_table(self) -> Table:
         """Pairs that are lost, by role."""
-        return Table.of_rows("pairs lost by the tables of today", BY_ROLE, _counts(self.fabric, self.lost))
+        return Table.of_rows(LOST_PAIRS, BY_ROLE, _counts(self.fabric, self.lost))
 
     @property
     def pair_table(self) -> Table:
         """Every pair that is lost."""
-        pairs = _labels(self.fabric, self.lost)
-        return Table.of_rows("pairs lost by the tables of today", ("source", "destination"), pairs)
+        return Table.of_rows(LOST_PAIRS, ("source", "destination"), _labels(self.fabric, self.lost))
 
     def _rows(self) -> list[dict[str, Any]]:
         names = ("as it is", "without it", f"without it, routed anew by {self.engine}")
@@ -165,6 +187,8 @@ class LossStudy(Frozen, Shown):
             "states": self._rows(),
             "lost": len(self.lost),
             "lost_for_good": self.lost_for_good,
+            "end_ports_cut": len(self.cut),
+            "servers_cut_off": self.servers[1],
             "by_role": _by_role(self.fabric, self.lost),
             "pairs": _labels(self.fabric, self.lost),
         }
@@ -239,8 +263,9 @@ def study_loss(routed: Routed, *parts: int | str, endpoints: EndpointSet = "hca"
         return prove(one, ends), measure(one, ends)
 
     static = Routed(left, routed.tables)
-    cut = int(np.count_nonzero((left.end_switch[ends] < 0) & (fabric.end_switch[ends] >= 0)))
-    return LossStudy(fabric, name, pairs, judged(routed), judged(static), judged(again), again.tables.engine, cut)
+    gone = (left.end_switch[ends] < 0) & (fabric.end_switch[ends] >= 0)
+    cut, ends = ends[gone].astype(np.int32), ends[~gone]
+    return LossStudy(fabric, name, pairs, cut, judged(routed), judged(static), judged(again), again.tables.engine)
 
 
 def pairs_over(

@@ -109,7 +109,7 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
         ends = [finish_s[span].max(initial=job.start_s) for span, job in zip(spans, simulation.jobs, strict=True)]
         saved.append([job.finish_s - end for job, end in zip(simulation.jobs, ends, strict=True)])
     by_kind = [
-        (job.name, kind, 100 * more[at] / job.time_s, -100 * less[at] / job.time_s)
+        (job.name, kind, 100 * more[at] / job.time_s, 0.0 - 100 * less[at] / job.time_s)
         for at, job in enumerate(simulation.jobs)
         for kind, more, less in zip(kinds, saved[::2], saved[1::2], strict=False)
         if job.time_s > 0

@@ -8,7 +8,7 @@ from simulate.engines.critical_path import critical_segments, time_by_kind
 from simulate.engines.outcome import Outcome
 from simulate.traffic.hfreduce import CHUNK_BYTES
 from simulate.workload.place import RunningJob, Workload
-from simulate.workload.spec import GpuCollectiveJob, GpuJob
+from simulate.workload.spec import CollectiveJob, GpuCollectiveJob, GpuJob
 from topo.errors import plural
 
 SHOWN_JOBS = 3
@@ -25,11 +25,16 @@ class Deviation(NamedTuple):
     error: tuple[float, float]
     """The least and the most, computed / published - 1, in per cent."""
 
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """Measured time / computed time, the least and the most."""
+        return 1 + self.error[0] / 100, 1 + self.error[1] / 100
+
     def __str__(self) -> str:
         return (
-            f"from data sheets, the bandwidth of an allreduce by {self.system} on {SERVER} is {self.error[0]:+} to "
-            f"{self.error[1]:+} % off what was published for {self.gpus[0]:,} to {self.gpus[1]:,} GPUs "
-            "(docs/validation/fire-flyer.md)"
+            f"the time is computed from data sheets; measured, an allreduce of 186 MiB by {self.system} on {SERVER} "
+            f"took {self.ratios[0]:.2f} to {self.ratios[1]:.2f} times as long, on {self.gpus[0]:,} to "
+            f"{self.gpus[1]:,} GPUs (docs/validation/fire-flyer.md)"
         )
 
 
@@ -40,13 +45,26 @@ MEASURED = (
     Deviation("NCCL", (1024, 1440), (141.2, 144.1)),
 )
 """On servers of that model: the tables of docs/validation/fire-flyer.md."""
+MEASURED_BYTES = 186 * 2**20
+CALIBRATE = (
+    "; calibrate with `chunk: 6 MiB` in the job, and pcie-a100,root_port_gbyte_per_s,33 in figures.csv of `catalog`"
+)
+"""Fitted to two points of HFReduce: "Use the calibrated numbers" of that page. NCCL has no such numbers."""
+BETWEEN_ADAPTERS = (
+    "between adapters alone: what GPUs do inside their servers is left out; `kind: gpu-collective` has it"
+)
 
 
 def caveats_of_jobs(workload: Workload, outcome: Outcome) -> tuple[str, ...]:
     """Return what holds for some jobs alone, each as ``keyword: explanation``, as `Outcome.caveats` for all."""
     jobs: dict[str, list[str]] = {}
     for number, job in enumerate(workload.jobs):
-        for said in (_left_out(job), "" if workload.acts else _limit(job, workload.span(number), outcome), _error(job)):
+        for said in (
+            _left_out(job),
+            "" if workload.acts else _limit(job, workload.span(number), outcome),
+            BETWEEN_ADAPTERS if isinstance(job.spec, CollectiveJob) else "",
+            _error(job),
+        ):
             jobs.setdefault(said, []).append(job.spec.name)
     jobs.pop("", None)
     named = {said: ", ".join(names[:SHOWN_JOBS]) for said, names in jobs.items()}
@@ -73,19 +91,41 @@ def _limit(job: RunningJob, span: slice, outcome: Outcome) -> str:
     return f"not the network: no link of it is on the critical path; the most of that is {what} (--why shows all)"
 
 
-def _error(job: RunningJob) -> str:
+def measured_s(job: RunningJob, time_s: float) -> tuple[float, float] | None:
+    """Return what an allreduce takes by what was measured, the least and the most; None where it was not.
+
+    It is the computed time by the cited ratio. Of an allreduce that the user has calibrated in part it is unknown.
+    """
+    spec, found = job.spec, _deviation(job)
+    if found is None or not isinstance(spec, GpuCollectiveJob) or spec.size != MEASURED_BYTES or _own(job):
+        return None
+    return time_s * found.ratios[0], time_s * found.ratios[1]
+
+
+def _own(job: RunningJob) -> int:
+    """Return how many of the two numbers that the page calibrates are the user's own."""
+    source = job.servers.model.sources.get("root_port_gbyte_per_s") if job.servers else None
+    own_port = source is not None and source.confidence == "own"
+    return own_port + (isinstance(job.spec, GpuCollectiveJob) and job.spec.chunk != CHUNK_BYTES)
+
+
+def _deviation(job: RunningJob) -> Deviation | None:
     """Return what was measured on servers like these, where a job is played from data sheets."""
-    spec, servers = job.spec, job.servers
+    spec, servers, system = job.spec, job.servers, "NCCL"
     if not isinstance(spec, GpuJob) or servers is None or servers.model.name != SERVER:
-        return ""
-    system = "NCCL"
+        return None
     if isinstance(spec, GpuCollectiveJob):
-        source = servers.model.sources.get("root_port_gbyte_per_s")
         if spec.algorithm == "hfreduce":
             system = "HFReduce with NVLink" if spec.nvlink else "HFReduce"
-            if spec.chunk != CHUNK_BYTES and source is not None and source.confidence == "own":
-                return ""  # both numbers that the page calibrates are the user's own
+            if _own(job) == 2:
+                return None
         elif spec.collective != "allreduce":
-            return ""
+            return None
     rows = [row for row in MEASURED if row.system == system]
-    return f"measured: {next((row for row in rows if job.n_ranks <= row.gpus[1]), rows[-1])}"
+    return next((row for row in rows if job.n_ranks <= row.gpus[1]), rows[-1])
+
+
+def _error(job: RunningJob) -> str:
+    """Return how far what was measured is from what is computed, and how to calibrate that."""
+    found = _deviation(job)
+    return "" if found is None else f"measured: {found}{CALIBRATE * found.system.startswith('HFReduce')}"

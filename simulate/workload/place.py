@@ -334,6 +334,8 @@ class _Placer:
             what = f"{what} with all their adapters" if job.whole_servers else f"adapters of {what}"
             free = f"at most {most:,}: no more {what} are free in {where}"
             ranked = isinstance(job, RankedJob)
+            if ranked and most and job.within == "fabric":
+                free += "; without this key the job takes these"
             found = plural(size or 1, "server" if job.whole_servers and not ranked else "rank")
             raise entry.refusal(("ranks" if ranked else "file",), found, free, entry.by_adapter)
         if size is None or size == len(ends):

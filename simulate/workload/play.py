@@ -24,7 +24,7 @@ from simulate.traffic.collectives.algorithms import Collective, algorithm_gbytes
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from simulate.traffic.placement import leaf_of, zone_of
-from simulate.workload.caveats import caveats_of_jobs
+from simulate.workload.caveats import caveats_of_jobs, measured_s
 from simulate.workload.formats.flows_csv import line_of_flow
 from simulate.workload.place import RunningJob, Workload
 from simulate.workload.rounds import prove_rounds
@@ -102,6 +102,9 @@ class JobResult(Record):
     """Rails that its GPUs leave out, since a server has no link there."""
     once_s: float | None
     """Mean time of one repetition, without what is computed before it."""
+    measured_s: tuple[float, float] | None
+    """What one repetition takes by what was measured, the least and the most: `once_s`, which is computed from data
+    sheets, by the cited ratio. None where no measurement is known."""
     flow_s: tuple[float, ...]
     """Durations of its flows, each from its own begin: the `PERCENTILES`, empty when none crosses the network. Each
     percentile is the duration of one flow, never a mean of two."""
@@ -114,6 +117,11 @@ class JobResult(Record):
         said = f"{self.collective} by {self.algorithm}" if self.collective else self.kind
         said += f" ({self.protocol})" if self.protocol else ""
         return f"{said}, {plural(self.failed_rails, 'rail')} down" if self.failed_rails else said
+
+    @property
+    def measured(self) -> str:
+        """`measured_s` for a person, such as ``118 to 120 ms``."""
+        return " to ".join(f"{time_s * 1e3:,.3g}" for time_s in self.measured_s or ()) + " ms" * bool(self.measured_s)
 
     @property
     def time_s(self) -> float:
@@ -203,8 +211,11 @@ class Simulation(Caveated):
         time = ("time_s", "time", "s", "time")
         tuned = any(job.closed_form_s is not None for job in self.jobs)
         idle = [("closed_form_s", "closed form", "s", "time")] if tuned else []
+        known = any(job.measured_s for job in self.jobs)
+        measured = [(lambda job: job.measured, "as measured")] if known else []
+        ranks = ("ranks", ("rank", "each"), "servers")
         return Table.of(
-            "jobs", self.jobs, ("name", "job"), "what", "ranks", ("rank", "each"), time, *idle, *bandwidths, *slowdown
+            "jobs", self.jobs, ("name", "job"), "what", *ranks, time, *measured, *idle, *bandwidths, *slowdown
         )
 
     @property
@@ -502,6 +513,7 @@ def job_results(
         finish = outcome.after_rounds(float(outcome.finish_s[mine].max(initial=start)))
         lasted = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
         spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuCollectiveJob)) else None
+        once = (finish - start) / spec.repeat - spec.compute if spec else None
         host, leaf, zone = fabric.host[fabric.end_node[job.ends]], leaf_of(fabric, job.ends), zone_of(fabric, job.ends)
         results.append(
             JobResult(
@@ -525,7 +537,8 @@ def job_results(
                 closed_form_s=job.choice.time_s if job.choice else None,
                 size_bytes=spec.size if spec else None,
                 failed_rails=job.servers.rails - len(job.servers.working_rails) if job.servers else 0,
-                once_s=(finish - start) / spec.repeat - spec.compute if spec else None,
+                once_s=once,
+                measured_s=None if once is None else measured_s(job, once),
                 flow_s=tuple(np.percentile(lasted, PERCENTILES, method="inverted_cdf").tolist()) if len(lasted) else (),
             )
         )

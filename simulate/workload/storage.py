@@ -384,7 +384,7 @@ def steady_reads(
     >>> setup = simulate.workload.StorageSpec()
     >>> reads = simulate.workload.steady_reads(routing.route(cluster.fabric), hosts, model, setup)
     >>> f"{reads.bytes_s / 1e9:.0f} GB/s"
-    '36 GB/s'
+    '100 GB/s'
     """
     network = on if isinstance(on, Network) else Network.of(on)
     env = NetworkEnvironment(network, n_bins=STEADY_BINS, keep=False)

@@ -96,9 +96,13 @@ def test_each_network_has_its_own_zones_and_taper(ratio: int, stores: int, zones
         between = (fabric.port_node[of_leaves] < fabric.n_switches).all(axis=1)
         joints = (fabric.role[fabric.port_node[of_leaves]] == topo.Role.JOINT).any(axis=1)
         down, up = int((~between).sum()), int((between & ~joints).sum())
-        said = re.search(r"taper ([\d.]+) \(leaf QM8700: ([\d,]+) ports down, ([\d,]+) up", rows[fabric.name])
+        said = re.search(
+            r"taper ([\d.]+) \((?:more up than down, )?(\d+) leaf QM8700: ([\d,]+) ports down, ([\d,]+) up",
+            rows[fabric.name],
+        )
         assert said is not None, rows[fabric.name]
-        taper, *ports = (float(text.replace(",", "")) for text in said.groups())
+        taper, leaves, *ports = (float(text.replace(",", "")) for text in said.groups())
+        assert leaves == leaf.sum() and ("more up than down" in said[0]) == (ports[0] < ports[1])
         assert (ports[0], taper) == (down, pytest.approx(ports[0] / ports[1], rel=5e-3))
         assert ports[1] - up in (0, int(joints.sum()))
         assert f"{len(fabric.links):,} links" in rows[fabric.name]

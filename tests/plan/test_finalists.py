@@ -88,6 +88,7 @@ def test_random_halves_of_a_job_on_one_unit_of_rails_send_within_their_rails() -
     """The halves are of servers, and the first adapter sends to the first of the partner: on leaves that both have."""
     nodes = {"gpu": {"model": "dgx-h100", "count": 14}}
     asked = {"name": "unit", "nodes": nodes, "job": {"nodes": 14}, "switches": ["QM9700"], "families": ["rail"]}
+    asked["between_rails"] = 0
     needs = costmodel.Needs.model_validate({**asked, "currency": "USD", "quotes": {"QM9700": 30_000, "4xNDR": 900}})
     found = costmodel.optimise(needs)
     assert (found.winner.name, found.winner.price) == ("rails, 1 unit of 14: 1 spine x 1 of QM9700", 378_000)

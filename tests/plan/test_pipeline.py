@@ -125,8 +125,8 @@ def test_no_figure_is_above_its_own_bound() -> None:
         assert quality.ebb <= bounds.ebb and quality.max_load >= bounds.max_load
         figures = plan.to_dict()["quality"]
         assert figures["ebb"] <= figures["ebb_bound"]
-        (row,) = (said for name, said in facts(plan) if name == "load")
-        printed, error, most = re.search(r"bisection ([\d.]+)( ±)? .* at most ([\d.]+) over", row).groups()  # type: ignore[union-attr]
+        (row,) = (said for name, said in facts(plan) if name == "effective bisection")
+        printed, error, most = re.search(r"^([\d.]+)( ±)? .* at most ([\d.]+)\.", row).groups()  # type: ignore[union-attr]
         assert float(printed) <= float(most)
         assert (error is None) == (quality.ebb == bounds.ebb), "a bound has no error"
     assert above

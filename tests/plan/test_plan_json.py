@@ -1,7 +1,9 @@
 """The keys of plan.json, whole and as text, of `plan build` and of `plan route`: other programs rely on them."""
 
 import json
+import operator
 import re
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +76,15 @@ def test_the_schema_describes_them(written: dict[str, dict[str, Any]], capsys: p
     named = {
         re.sub(r"(\[\])+", "[]", line.split(None, 1)[1]) for line in GOLDEN.read_text(encoding="utf-8").splitlines()
     }
-    assert {name for name in named if not name.startswith("versions.")} <= described(schema)
+    assert {name for name in named if not name.startswith("versions.")} <= described(schema, schema)
 
 
-def described(schema: dict[str, Any], place: str = "") -> set[str]:
-    """Every key of a schema with the keys above it, as `keys` names them."""
-    below = described(schema["items"], f"{place}[]") if "items" in schema else set()
+def described(schema: dict[str, Any], whole: dict[str, Any], place: str = "") -> set[str]:
+    """Every key of a schema with the keys above it, as `keys` names them; references are followed."""
+    below = described(schema["items"], whole, f"{place}[]") if "items" in schema else set()
     for name, value in schema.get("properties", {}).items():
-        below |= {f"{place}.{name}".lstrip(".")} | described(value, f"{place}.{name}".lstrip("."))
+        meant = value
+        if "$ref" in value:
+            meant = reduce(operator.getitem, value["$ref"].split("/")[1:], whole)
+        below |= {f"{place}.{name}".lstrip(".")} | described(meant, whole, f"{place}.{name}".lstrip("."))
     return below

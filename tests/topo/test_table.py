@@ -132,3 +132,8 @@ def test_without_pandas_a_message_names_the_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(HeddleError, match=r"heddle-fabric\[pandas\]"):
         Table("one", ()).to_pandas()
+
+
+@pytest.mark.parametrize(("value", "text"), [(-0.001, "0.00"), (-0.0, "0.00"), (-0.01, "-0.01"), (0.0, "0.00")])
+def test_what_rounds_to_nothing_has_no_sign(value: float, text: str) -> None:
+    assert Column("saved", [value], digits=".2f").text(0) == text

@@ -51,8 +51,8 @@ class Joints(SpecModel):
     """Model of the joints."""
     count: Annotated[int, Field(gt=0, le=1_000)]
     """Joints; each is linked to every zone."""
-    ports: Annotated[int, Field(gt=0, le=10_000)]
-    """Total number of leaf ports of each zone that lead to the joints."""
+    ports: Annotated[int, Field(gt=0, le=10_000)] | None = None
+    """Total number of leaf ports of each zone that lead to the joints; by default as many as the joints have for it."""
     placement: Placement = "spread"
     """``border``: gathered on leaves that hold no hosts. ``spread``: over all leaves, beside their hosts."""
 
@@ -98,12 +98,9 @@ class Zones(ShapeModel):
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile joined fat-trees into one fabric."""
         between = self.between
-        findings = Findings()
+        findings, ports = Findings(), between.ports or 1
         with findings.under("joints" if self.joints else "direct"):
-            if self.joints:
-                _require_joint_ports(self.zones, self.joints, catalog)
-            else:
-                _require_even(between.ports, self.zones - 1, "other zones")
+            ports = self._joining_ports(catalog)
         zones: list[tuple[list[HostGroup], list[SizedGraft]]] = []
         with findings.under():
             zones = [
@@ -115,13 +112,13 @@ class Zones(ShapeModel):
         most = max(sum(rail.count for rail in own) + links_onto(grafts, "leaves") for own, grafts in zones)
         onto_spines = max(links_onto(grafts, "spines") for _, grafts in zones)
         with findings.under("tree"):
-            size = self.tree.size(most + between.ports, catalog, grafted=onto_spines)
+            size = self.tree.size(most + ports, catalog, grafted=onto_spines)
             if between.placement == "border":  # whole leaves
-                size = self.tree.size(most + -(-between.ports // size.down) * size.down, catalog, grafted=onto_spines)
+                size = self.tree.size(most + -(-ports // size.down) * size.down, catalog, grafted=onto_spines)
         findings.refuse()
-        kept = _kept_ports(between, size)
+        kept = _kept_ports(between, ports, size)
         for zone, (own, grafts) in enumerate(zones):
-            _require_leaf_ports(zone, own, links_onto(grafts, "leaves"), between, size, kept)
+            _require_leaf_ports(zone, own, links_onto(grafts, "leaves"), between, ports, size, kept)
 
         builder = self.builder(name)
         free = []
@@ -129,8 +126,8 @@ class Zones(ShapeModel):
             added = add_tree(
                 builder, self.tree, size, own, catalog, grafts=grafts, kept=kept, zone=zone, prefix=f"z{zone}-"
             )
-            ports = [(leaf, port) for leaf, mine in zip(added.leaves, added.free, strict=True) for port in mine]
-            free.append(ports[: between.ports])
+            every = [(leaf, port) for leaf, mine in zip(added.leaves, added.free, strict=True) for port in mine]
+            free.append(every[:ports])
         leaf_speed = SwitchPorts(catalog, self.tree.switch, split=self.tree.split, leaf=True, frame=True).node_speed
         if self.joints:
             level = 1 + max(base_level(grafts) for _, grafts in zones)
@@ -138,6 +135,20 @@ class Zones(ShapeModel):
         else:
             _link_directly(builder, free, leaf_speed)
         return (builder.build(),)
+
+    def _joining_ports(self, catalog: Catalog) -> int:
+        """Return the leaf ports of each zone that join it to others; refuse those that the joints cannot take."""
+        if self.joints is None:
+            ports = self.between.ports or 0
+            _require_even(ports, self.zones - 1, "other zones")
+            return ports
+        count, switch = self.joints.count, SwitchPorts(catalog, self.joints.switch)
+        ports = self.joints.ports or count * max(switch.radix // self.zones, 1)
+        _require_even(ports, count, "joints")
+        each, enough = ports // count, -(-self.zones * ports // switch.radix)
+        asked = f"a joint links {self.zones} zones x {each}"
+        switch.require(self.zones * each, asked, f"Take {enough} joints, or fewer ports")
+        return ports
 
 
 def adapters_by_zone(groups: Sequence[HostGroup], zones: int, shared: Sequence[str]) -> list[list[HostGroup]]:
@@ -161,21 +172,13 @@ def _require_even(ports: int, parts: int, what: str) -> None:
         refuse_uneven(f"{ports} leaf ports of a zone", f"{parts} {what}", near)
 
 
-def _require_joint_ports(zones: int, joints: Joints, catalog: Catalog) -> None:
-    _require_even(joints.ports, joints.count, "joints")
-    each = joints.ports // joints.count
-    ports = SwitchPorts(catalog, joints.switch)
-    enough = -(-zones * joints.ports // ports.radix)
-    ports.require(zones * each, f"a joint links {zones} zones x {each}", f"Take {enough} joints, or fewer ports")
-
-
-def _kept_ports(between: Joints | Direct, size: TreeSize) -> NDArray[np.int64]:
+def _kept_ports(between: Joints | Direct, ports: int, size: TreeSize) -> NDArray[np.int64]:
     """Return (leaves,) how many ports of each leaf hosts may not use."""
     leaves = np.arange(size.leaves)
     if between.placement == "border":
-        borders = -(-between.ports // size.down)
+        borders = -(-ports // size.down)
         return np.where(leaves >= size.leaves - borders, size.down, 0)
-    return np.diff(np.arange(size.leaves + 1) * between.ports // size.leaves)
+    return np.diff(np.arange(size.leaves + 1) * ports // size.leaves)
 
 
 def _require_leaf_ports(
@@ -183,16 +186,17 @@ def _require_leaf_ports(
     rails: Sequence[HostGroup],
     grafted: int,
     between: Joints | Direct,
+    ports: int,
     size: TreeSize,
     kept: NDArray[np.int64],
 ) -> None:
     """Refuse a zone whose nodes, grafts and joining ports are more than its leaves have ports for."""
     total, in_all = size.leaves * size.down, int(kept.sum())
     what = "joint" if isinstance(between, Joints) else "direct"
-    joining = f"{between.ports} {what} ports"
-    if between.placement == "border" and in_all > between.ports:
+    joining = f"{ports} {what} ports"
+    if between.placement == "border" and in_all > ports:
         joining = f"{in_all} ports of {in_all // size.down} border leaves"
-    wanted = sum(rail.count for rail in rails) + grafted + max(in_all, between.ports)
+    wanted = sum(rail.count for rail in rails) + grafted + max(in_all, ports)
     require_ports(
         wanted,
         total,
@@ -214,8 +218,8 @@ def _link_joints(
 ) -> None:
     """Cable the joints: consecutive kept ports of a zone go to the joints in turn."""
     keys = add_switches(builder, ports, joints.count, "joint", role=Role.JOINT, level=level, zone=-1)
-    each = joints.ports // joints.count
     for zone, mine in enumerate(free):
+        each = len(mine) // joints.count
         for index, (leaf, port) in enumerate(mine):
             turn, joint = divmod(index, joints.count)
             builder.link(leaf, port, keys[joint], zone * each + turn + 1, slower(ports.speed, leaf_speed))

@@ -138,6 +138,43 @@ def test_a_job_on_one_unit_of_rails_needs_no_uplink() -> None:
     assert (found.cut.servers, found.cut.alike) == (14, 16)  # 14 of 28 servers have an adapter on a leaf
 
 
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_traffic_between_rails_gets_what_uplinks_carry(parallel: int) -> None:
+    """12 servers on 8 leaves: a leaf has 12 adapters and so many uplinks; over the rails none is needed."""
+    tree = {"levels": 2, "switch": "QM9700", "spines": 1, "parallel": parallel}
+    rail = {"shape": "rail", "unit_nodes": 12, "tree": tree}
+    spec = {"name": "r", "nodes": {"gpu": {"model": "dgx-h100", "count": 12}}, "network": rail}
+    found = bisection(topo.parse(spec).fabrics)
+    assert (found.share, found.narrower.share, found.narrower.exact) == (1.0, parallel / 12, True)
+    assert str(found) == f"100.0% over the rails; between rails {topo.percent(parallel / 12)}"
+    assert found.to_dict()["between_rails"]["bisection"] == parallel / 12
+
+
+@given(st.data(), st.integers(2, 4))
+@examples(20)
+def test_between_rails_is_the_least_quotient_of_adapters_over_all_sets_of_switches(
+    data: st.DataObject, job: int
+) -> None:
+    """Counted without the search: for each set its links, and of each job the adapters on its lesser side."""
+    n = data.draw(st.integers(2, 5))
+    cables = [(0, at, HDR) for at in range(1, n)]  # in one piece
+    cables += data.draw(st.lists(st.sampled_from([(a, b, HDR) for a in range(n) for b in range(a)]), max_size=6))
+    of_server = st.lists(st.integers(0, n - 1), min_size=2, max_size=3).map(tuple)
+    wide = tuple(data.draw(st.lists(of_server, min_size=job, max_size=8)))
+    found = bisection([Plain(n, tuple(cables), (0,) * n, wide=wide).fabric()], job)
+    least = 1.0
+    for number in range(1 << n):
+        side = [bool(number >> at & 1) for at in range(n)]
+        asked = 0
+        for first in range(0, len(wide) - job + 1, job):
+            on = [side[switch] for server in wide[first : first + job] for switch in server]
+            asked += min(on.count(True), on.count(False))
+        if asked:
+            least = min(least, sum(side[a] != side[b] for a, b, _ in cables) / asked)
+    assert found.narrower.share == pytest.approx(least)
+    assert found.narrower.share <= found.share and found.narrower.least <= found.least
+
+
 def test_a_bandwidth_between_its_bounds_is_neither_proven_nor_refuted() -> None:
     wide = Bisection(0.53, 0.43)
     assert wide.judged(0.5) == "not refuted (43.0% to 53.0%, 50.0% needed)"

@@ -32,6 +32,7 @@ def problems(draw):
     job |= {"alone": draw(st.booleans()), "with_storage": draw(st.booleans())}
     bandwidth = {"compute": 0.5} | ({"storage": draw(st.sampled_from([1.0, "30 GB/s"]))} if "storage" in nodes else {})
     given_needs = {"name": "a", "nodes": nodes, "job": job, "bandwidth": bandwidth, "switches": ["QM8700"]}
+    given_needs["between_rails"] = draw(st.sampled_from([0.0, 1.0]))
     needs = costmodel.Needs.model_validate(given_needs)
     problem = Problem(needs, CATALOG)
     leaves = draw(st.integers(2, 6))
@@ -58,16 +59,18 @@ def test_the_demand_of_jobs_is_that_of_their_servers(given_problem):
     """Server by server: the halves with the most and the least on a set of leaves."""
     problem, placement, leaves = given_problem
     speed, nodes = problem.options[0].speed, problem.needs.job.nodes
-    servers = {}  # Gb/s of each on the leaves, by group and number
-    for rail, on in placement:
+    servers = {}  # Gb/s of each on the leaves, by group, number, and adapter if any may send to any other
+    for device, (rail, on) in enumerate(placement):
         for number, leaf in enumerate(on.tolist()):
-            row = servers.setdefault((rail.name, rail.first + number), np.zeros(leaves))
+            part = device if problem.needs.between_rails else 0
+            row = servers.setdefault((rail.name, rail.first + number, part), np.zeros(leaves))
             row[leaf] += slower(rail.speed, speed).gbps
     count = problem.groups[0].count
     starts = range(0, count - nodes + 1, nodes) if nodes > 1 else ()
-    jobs = [np.array([servers["gpu", number] for number in range(first, first + nodes)]) for first in starts]
+    jobs = [np.array([row for (group, number, _), row in servers.items() if group == "gpu" and number in job])
+            for job in (range(first, first + nodes) for first in starts)]  # fmt: skip
     if problem.needs.job.with_storage and problem.needs.nodes.get("storage") and jobs:
-        jobs.append(np.array([row for (group, _), row in servers.items() if group == "storage"]))
+        jobs.append(np.array([row for (group, *_), row in servers.items() if group == "storage"]))
     found = problem.demands(placement, leaves, speed)
     if problem.needs.job.alone or not jobs:
         return
@@ -183,3 +186,14 @@ def test_what_storage_must_send_is_counted_adapter_by_adapter(given_problem, in_
         need = 240 * part / full if problem.needs.bandwidth.storage.gbps else gives.sum()
         assert demand.need == pytest.approx(need)
         assert (demand.gives.tolist(), demand.takes.tolist()) == (gives.tolist(), takes.tolist())
+
+
+@pytest.mark.parametrize(("part", "asked"), [(0.0, [0.0]), (0.25, [0.0, 800.0]), (1.0, [3_200.0])])
+def test_what_must_cross_between_rails_is_a_part_of_what_jobs_ask(part: float, asked: list[float]) -> None:
+    """Four servers with an adapter of 200 Gb/s on each of eight leaves: half of the leaves have half of each server."""
+    nodes = {"gpu": {"model": "dgx-a100", "count": 4}}
+    given_needs = {"name": "a", "nodes": nodes, "job": {"nodes": 4}, "switches": ["QM8700"], "between_rails": part}
+    problem = Problem(costmodel.Needs.model_validate(given_needs), CATALOG)
+    placement = [(rail, np.full(4, leaf)) for leaf, rail in enumerate(each_adapter(problem.groups))]
+    found = problem.demands(placement, 8, problem.options[0].speed)
+    assert [across(demand, np.arange(8) < 4) for demand in found] == pytest.approx(asked)

@@ -580,7 +580,7 @@ def test_a_single_spine_may_fail_where_servers_reach_one_another_without_it(
     model: str, count: int, radix: int, family: str, job: int
 ) -> None:
     """Servers with adapters on the same leaves; and zones with a cable to the next on each leaf."""
-    asked = {"job": {"nodes": job, "bisection": 0.5}, "families": [family], "switches": ["S"]}
+    asked = {"job": {"nodes": job, "bisection": 0.5}, "between_rails": 0, "families": [family], "switches": ["S"]}
     found = optimise(
         needs(nodes={"gpu": {"model": model, "count": count}}, bandwidth={"compute": 0.1}, **asked),
         small_catalog(S=(radix, 3.0)),

@@ -56,7 +56,7 @@ def test_the_folder_holds_the_fabric_the_tables_and_every_figure(tmp_path, capsy
     assert {name: told["counts"][name] for name in counts} == counts
     subnet = told["subnets"][0]
     assert {row["engine"] for row in subnet["candidates"]} >= {"balanced", "minhop", "dfsssp"}
-    assert subnet["engine_reason"].startswith(("ahead of", "as good as"))
+    assert subnet["engine_reason"].startswith(("better than", "as good as"))
     assert (subnet["bounds"]["max_load"], told["quality"]["max_load_bound"]) == (30_420, 30_420)
     assert {"lfts", "guid2lid", "opensm.conf", "root_guids"} <= {path.name for path in (out / "opensm").iterdir()}
     # The folder is a fabric with tables, and what is routed once more is the same.

@@ -319,14 +319,31 @@ def test_tables_that_are_not_to_be_loaded_are_named_beside_the_verdict() -> None
 def test_what_a_server_of_a_job_gets(spines: int, links: int, job: int) -> None:
     """Units of 20 servers of 8 x 50 GB/s, and cables of 50 GB/s from each leaf, which 20 adapters share.
 
-    Jobs of 20 and 15 need none of them: their halves meet on leaves, or on as few servers as the cables carry.
+    Jobs of 20 and 15 need none of them over the rails: their halves meet on leaves, or on as few servers as the cables
+    carry. Between rails all that a leaf sends goes over its cables.
     """
     tree = {"switch": "QM9700", "spines": spines, "parallel": links, "levels": 2}
     network = {"shape": "rail", "unit_nodes": 20, "tree": tree}
     spec = topo.parse({"name": "x", "nodes": {"gpu": {"model": "dgx-h100", "count": 40}}, "network": network})
     share = min(1.0, spines * links / 20) if job > 20 else 1.0
     said = dict(facts(plan.check(spec, job=job)))[f"job of {job} servers"]
-    assert said.startswith(f"{topo.percent(share)} of its rate for every server, {400 * share:,.4g} GB/s")
+    between = min(1.0, spines * links / 20)
+    words = f"{topo.percent(share)} of its rate ({400 * share:,.4g} GB/s) for each server"
+    if share != between:
+        words += f" over the rails, {topo.percent(between)} ({400 * between:,.4g} GB/s) between rails,"
+    assert said.startswith(f"{words} while the worst half of ")
+
+
+@pytest.mark.parametrize("servers", [1, 2, 7])
+def test_jobs_on_all_servers_and_on_half_of_them_are_shown_unasked(servers: int) -> None:
+    tree = {"shape": "fat-tree", "switch": "QM8700", "leaves": 2, "spines": 1, "parallel": 1}
+    spec = topo.parse({"name": "x", "nodes": {"gpu": {"model": "pcie-a100", "count": servers}}, "network": tree})
+    checked = plan.check(spec)
+    rows = [name for name, _ in facts(checked) if name.startswith("job of ")]
+    assert rows == {1: [], 2: ["job of 2 servers"], 7: ["job of 7 servers", "job of 3 servers"]}[servers]
+    told = checked.to_dict()["job"]
+    assert told is None if servers < 4 else (told["nodes"], told["bisection"]) == (3, checked.job.share)
+    assert checked.job is None or checked.job.share >= checked.bisection.share
 
 
 def test_a_job_that_the_spec_has_no_servers_for_is_refused() -> None:

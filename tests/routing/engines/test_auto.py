@@ -173,7 +173,7 @@ def test_the_reason_names_rivals_and_their_loops() -> None:
     wild = Candidate("wild", fullest=5, credit_loops=7, **figures)
     assert _reason(ours, [ours], [ours]) == "alone delivers every pair without credit loops"
     assert _reason(ours, [ours, rival], [ours, rival, wild]) == (
-        "ahead of `rival` in fullest link; behind `wild` in fullest link (10 to 5); credit loops in `wild`"
+        "better than `rival` in fullest link; behind `wild` in fullest link (10 to 5); credit loops in `wild`"
     )
     switches = replace(wild, between_adapters=False)
     assert _reason(ours, [ours], [ours, switches]).endswith("credit loops in `wild` only with paths to switches")
@@ -199,7 +199,7 @@ def test_the_reason_names_no_figure_on_both_sides_of_one_engine(seed: int) -> No
                 if f"`{row.engine}`" in clause and figure.name in clause.partition(" in ")[2]
             }
             share = figure.share(rows[0], row)
-            assert sides <= ({"ahead"} if share > 1 else {"behind"} if share < 1 else set())
+            assert sides <= ({"better"} if share > 1 else {"behind"} if share < 1 else set())
 
 
 @pytest.mark.parametrize("hosts", [2, 3])
@@ -245,7 +245,7 @@ def test_engines_from_outside_enter_and_win_or_lose_by_their_tables(monkeypatch)
     rows = {row.engine: row for row in routed.candidates}
     assert list(rows) == ["updn", "good", "broken"]
     assert routed.tables.engine == "good"
-    assert "ahead of `updn`" in routed.why
+    assert "better than `updn`" in routed.why
     assert "IndexError: list index out of range" in rows["broken"].refusal
 
     ring = strategies.ring(6).fabric

@@ -73,7 +73,8 @@ def test_without_a_part_exactly_those_pairs_are_lost_that_a_plain_walk_loses(cas
     lost = set(map(tuple, study.lost.tolist()))
     assert lost == set().union(*(users[channel] for channel in gone))
     left = fabric.without(np.array([port for port in ports if fabric.peer[port] >= 0], np.int64))
-    ends = select_endpoints(fabric, case.tables, "adapters").tolist()
+    ends = select_endpoints(fabric, case.tables, "adapters")
+    ends = ends[(left.end_switch[ends] >= 0) | (fabric.end_switch[ends] < 0)].tolist()
     arrive = {(a, b) for a in ends for b in ends if a != b and plain_walk(left, case.tables, a, b)[0] is not None}
     assert study.static[0].missing == len(ends) * (len(ends) - 1) - len(arrive)
     assert not lost & arrive
@@ -124,15 +125,22 @@ def test_parts_that_fail_together_lose_the_pairs_of_each_and_keep_those_that_cab
             group |= dict.fromkeys(group[a], group[a])
     at = fabric.end_switch[select_endpoints(fabric, case.tables)].tolist()
     together = sum(a in group and b in group[a] for a in at for b in at) - sum(a in group for a in at)
-    assert both.rerouted[0].disconnected == len(at) * (len(at) - 1) - together
-    assert both.cut == sum(a in parts for a in at)
-    between = sum(a in group and b in group and b not in group[a] for a in at for b in at)
-    told = re.search(r": those of (\d+) end ports? without a cable(?:, and ([\d,]+) between others)?$", both.text)
-    if both.lost_for_good and both.cut:
-        assert told is not None
-        assert [int((found or "0").replace(",", "")) for found in told.groups()] == [both.cut, between]
-    else:
-        assert both.text.endswith("since no cables connect them" if both.lost_for_good else "0 stay disconnected")
+    kept = [a for a in at if a in group]
+    between = len(kept) * (len(kept) - 1) - together
+    assert (len(both.cut), both.apart) == (len(at) - len(kept), between)
+    assert both.lost_for_good == len(at) * (len(at) - 1) - together
+    # Server by server: which lose an adapter, and which have none with a cable left.
+    servers = defaultdict(list)
+    for end, switch in zip(select_endpoints(fabric, case.tables).tolist(), at, strict=True):
+        servers[fabric.server_of(fabric.end_node[end])].append(switch in group)
+    hit = [own for own in servers.values() if not all(own)]
+    assert both.servers == (len(hit), sum(not any(own) for own in hit))
+    lost = sum(fabric.end_switch[a] in group and fabric.end_switch[b] in group for a, b in both.lost.tolist())
+    told = re.search(
+        r"([\d,]+) pairs? \(each direction one\) are lost until they are rerouted, ([\d,]+) stay", both.text
+    )
+    assert told is not None
+    assert [int(found.replace(",", "")) for found in told.groups()] == [lost, between]
 
 
 def test_pairs_over_no_channel_are_none() -> None:

@@ -56,14 +56,14 @@ def test_errors_are_those_of_the_page() -> None:
 @pytest.mark.parametrize(
     ("job", "says"),
     [
-        (gpus("hfreduce"), "HFReduce on pcie-a100 is +15.1 to +44.5 % off what was published for 16 to 1,440 GPUs"),
+        (gpus("hfreduce"), "HFReduce on pcie-a100 took 1.15 to 1.45 times as long, on 16 to 1,440 GPUs"),
         pytest.param(
             gpus("hfreduce", nvlink=True),
-            "HFReduce with NVLink on pcie-a100 is -4.6 to +41.3 %",
+            "HFReduce with NVLink on pcie-a100 took 0.95 to 1.41 times as long",
             marks=pytest.mark.slow,
         ),
-        (gpus("hfreduce", chunk="6 MiB"), "HFReduce on pcie-a100 is +15.1"),  # the root port is still a data sheet's
-        (gpus("ring"), "NCCL on pcie-a100 is -13.8 to +27.6 %"),
+        (gpus("hfreduce", chunk="6 MiB"), "HFReduce on pcie-a100 took 1.15"),  # the root port is still a data sheet's
+        (gpus("ring"), "NCCL on pcie-a100 took 0.86 to 1.28 times as long"),
         (gpus("auto", collective="all-to-all"), None),
         ({"kind": "collective", "collective": "allreduce"}, None),
     ],
@@ -81,6 +81,41 @@ def test_who_calibrates_both_numbers_is_told_nothing() -> None:
     catalog = replace(CATALOG, nodes={**CATALOG.nodes, "pcie-a100": node})
     assert of(run(TREE, gpus("hfreduce"), catalog=catalog), "measured")
     assert not of(run(TREE, gpus("hfreduce", chunk="6 MiB"), catalog=catalog), "measured")
+
+
+@pytest.mark.parametrize(
+    ("job", "ratios"),
+    [
+        (gpus("hfreduce", size="186 MiB"), (1.151, 1.445)),
+        (gpus("hfreduce", size="186 MiB", chunk="6 MiB"), None),  # the ratios are of neither number calibrated
+        (gpus("ring", size="186 MiB", ranks=8, repeat=2), (0.862, 1.276)),
+        (gpus("ring", size="2 MiB"), None),  # nobody measured that
+        (gpus("auto", size="186 MiB", collective="all-gather"), None),
+    ],
+)
+def test_a_time_from_data_sheets_stands_beside_that_by_measurements(
+    job: dict[str, object], ratios: tuple[float, float] | None
+) -> None:
+    simulation = run(TREE, {"ranks": 8} | job, {"kind": "collective", "collective": "allreduce", "ranks": 2})
+    found, other = simulation.jobs
+    assert other.measured_s is None
+    assert ("as measured" in simulation.table.to_dict()) == (ratios is not None)
+    if ratios is None:
+        assert found.measured_s is None
+    else:
+        assert found.measured_s == pytest.approx([found.once_s * ratio for ratio in ratios])
+        assert found.to_dict()["measured_s"] == [*found.measured_s]
+        assert found.measured in simulation.table.to_dict()["as measured"]
+    calibrate = "calibrate with `chunk: 6 MiB`"
+    assert any(calibrate in said for said in simulation.caveats) == (job["algorithm"] == "hfreduce")
+
+
+def test_a_collective_of_adapters_says_that_it_is_not_of_gpus() -> None:
+    simulation = run(TREE, gpus("ring", ranks=2), {"kind": "collective", "collective": "allreduce", "ranks": 2})
+    (said,) = of(simulation, "between adapters alone")
+    assert said.endswith("`kind: gpu-collective` has it [j1]")
+    assert simulation.table.to_dict()["each"] == ["gpu", "adapter"]
+    assert simulation.table.to_dict()["servers"] == [2, 2]
 
 
 def test_jobs_alike_share_a_caveat_that_names_three() -> None:

@@ -171,6 +171,7 @@ def test_a_result_says_what_a_rank_is(job: str, ranks: int, rank: str) -> None:
     assert (result.jobs[0].ranks, result.jobs[0].rank) == (ranks, rank)
     assert result.to_dict()["jobs"][0]["rank"] == rank
     assert rank in next(iter(result.table.rows()))
+    assert result.table.to_dict()["servers"] == [4]
 
 
 SMALL = {"size": "1 MiB", "parameters": "1 MB", "cache": "1 MB", "activations": "1 MB", "experts": "64 kB"} | {

@@ -18,6 +18,18 @@ def test_the_cables_of_a_leaf_go_to_the_joints_in_turn(placement: str, joints: i
         assert (fabric.peer_node[mine] - first).tolist() == [index % joints for index in range(ports)]
 
 
+@pytest.mark.parametrize(("zones", "count", "ports"), [(2, 2, 40), (3, 2, 26), (2, 1, 20), (5, 3, 24)])
+def test_all_ports_of_the_joints_are_used_where_none_are_stated(zones: int, count: int, ports: int) -> None:
+    """A QM8700 has 40 ports: 40 // zones from each zone to each joint."""
+    network = {"shape": "zones", "zones": zones, "tree": {"switch": "QM8700"}}
+    nodes = {"gpu": {"model": "pcie-a100", "count": 20 * zones}}
+    spec = {"name": "x", "nodes": nodes, "network": network | {"joints": {"switch": "QM8700", "count": count}}}
+    fabric = topo.parse(spec).fabric
+    joint = fabric.role == topo.Role.JOINT
+    from_zone = fabric.zone[fabric.peer_node[(fabric.peer >= 0) & joint[fabric.port_node]]]
+    assert np.bincount(from_zone).tolist() == [ports] * zones
+
+
 @pytest.mark.parametrize("how", ["joints", "direct"])
 def test_by_default_zones_are_joined_over_all_leaves(how: str) -> None:
     """No leaf carries more than its even part of the cables to the other zone."""
