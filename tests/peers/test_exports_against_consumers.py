@@ -101,7 +101,7 @@ def test_netbox_knows_every_column_and_value() -> None:
     assert set(PROFILES.values()) <= choices("CableProfileChoices")
 
 
-@pytest.mark.parametrize("name", ["cables.csv", "devices.csv", "racks.csv", "device-types/dgx-h100.yaml"])
+@pytest.mark.parametrize("name", sorted(name for name in files() if name != "README.md"))
 def test_a_renamed_key_is_noticed(name: str) -> None:
     text = files()[name]
     keys = re.findall(r"^\s*(?:- )?([a-z_]+):", text, re.MULTILINE) if name.endswith(".yaml") else []
@@ -144,10 +144,9 @@ def test_infragraph_has_every_cable(preset: str, tmp_path: Path) -> None:
     assert cables_of_infragraph(text, tmp_path) == sum(len(fabric.links) for fabric in cluster.fabrics)
 
 
-@pytest.mark.parametrize(
-    "key", ["devices", "instances", "edges", "components", "ep1", "instance", "component", "count"]
-)
-def test_infragraph_notices_a_renamed_key(key: str, tmp_path: Path) -> None:
+def test_infragraph_notices_a_renamed_key(tmp_path: Path) -> None:
     cluster = topo.preset("lab-20")
-    text = format_infragraph(cluster.fabrics, cluster.catalog).replace(f'"{key}":', f'"{key}x":')
-    assert cables_of_infragraph(text, tmp_path) != len(cluster.fabric.links)
+    text = format_infragraph(cluster.fabrics, cluster.catalog)
+    for key in sorted({*re.findall(r'"(\w+)":', text)}):
+        renamed = text.replace(f'"{key}":', f'"{key}x":')
+        assert cables_of_infragraph(renamed, tmp_path) != len(cluster.fabric.links), key
