@@ -317,6 +317,8 @@ def build(folder: Path) -> list[Target]:
         f'Errors for "gpu"\n   GUID {guid:#x} port 1: [PortXmitWait == 12 (1K)] [PortXmitData == 90 (9MB)]\n'.encode(),
         f"START_PM_INFO\nNodeGUID,PortNumber,PortXmitData,PortXmitWaitExt\n{guid:#x},1,90,12\nEND_PM_INFO\n".encode(),
         f"# Port counters: Lid {lid} port 1\nPortXmitData:.....90\nPortXmitWait:.....12\n".encode(),
+        f"+ mlxlink -d lid-{lid} -p 1 -m -c\nRx Power Current [dBm] : 1.8,-12.5 [-10.41..6]\n"
+        "Effective Physical BER : 2E-9\nLink Down Counter : 44\n".encode(),
     ]
     psl = "".join(f"0x{int(fabric.node_guid[4]):016x} {lid} {lid % 2}\n" for lid in (1, 2, 5)).encode()
     far = format_far(fabric, routing.studies.adaptive.legal_tables(routing.route(fabric))).encode()

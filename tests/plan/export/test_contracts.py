@@ -167,7 +167,9 @@ def bundles(built: Plan) -> Any:
 
 def graphml(files: Read) -> Any:
     graph = nx.read_graphml(io.BytesIO(files["exports/fabric.graphml"]), node_type=int)
-    assert all({"name", "kind", "level", "zone", "role", "model", "guid"} <= data.keys() for _, data in graph.nodes.data())
+    assert all(
+        {"name", "kind", "level", "zone", "role", "model", "guid"} <= data.keys() for _, data in graph.nodes.data()
+    )
     assert all({"rate_gbps", "load"} <= data.keys() for *_, data in graph.edges.data())
     return frozenset(
         frozenset(((graph.nodes[a]["name"], data["a_port"]), (graph.nodes[b]["name"], data["b_port"])))
@@ -299,7 +301,15 @@ def netbox(files: Read) -> Any:
         elif name.endswith(".yaml"):
             kind = yaml(data.decode())[0]
             assert {"manufacturer", "model", "slug", "u_height", "interfaces"} <= kind.keys()
-            assert kind.keys() <= {"manufacturer", "model", "slug", "u_height", "interfaces", "part_number", "is_full_depth"}
+            assert kind.keys() <= {
+                "manufacturer",
+                "model",
+                "slug",
+                "u_height",
+                "interfaces",
+                "part_number",
+                "is_full_depth",
+            }
             assert all(port.keys() == {"name", "type"} for port in kind["interfaces"])
     return ends
 
@@ -445,7 +455,9 @@ def topograph(files: Read) -> Any:
     assert model.keys() == {"switches", "nodes", "blocks"}
     before = {name: switch["nodes"] for name, switch in model["switches"].items() if "nodes" in switch}
     assert before == {block["switch"]: block["nodes"] for block in model["blocks"]}
-    assert sorted(child for switch in model["switches"].values() for child in switch.get("switches", ())) == sorted(before)
+    assert sorted(child for switch in model["switches"].values() for child in switch.get("switches", ())) == sorted(
+        before
+    )
     leaf_of = {node: leaf for leaf, nodes in before.items() for node in nodes}
     for node in filter(None, yaml(one(files, "node-labels.yaml"))):
         assert node.keys() == {"apiVersion", "kind", "metadata"} and node["kind"] == "Node"
@@ -462,7 +474,10 @@ def topograph(files: Read) -> Any:
         assert feature["spec"]["labels"].keys() == {"fabric.topograph.run/tier-0", "fabric.topograph.run/tier-1"}
         attributes = feature["spec"]["features"]["attributes"]
         assert attributes["system.name"]["elements"] == {"nodename": name}
-        assert attributes["topograph.network"]["elements"] == {"fabric-tier-0": leaf_of[name], "fabric-tier-1": "fabric"}
+        assert attributes["topograph.network"]["elements"] == {
+            "fabric-tier-0": leaf_of[name],
+            "fabric-tier-1": "fabric",
+        }
     return before
 
 
@@ -470,7 +485,9 @@ def leaves(built: Plan) -> Any:
     fabric = built.fabrics[0]
     found: dict[str, list[str]] = {}
     for end in fabric.ends(role="compute").tolist():
-        found.setdefault(fabric.label(int(fabric.end_switch[end])), []).append(fabric.names[fabric.end_node[end]].split()[0])
+        found.setdefault(fabric.label(int(fabric.end_switch[end])), []).append(
+            fabric.names[fabric.end_node[end]].split()[0]
+        )
     return found
 
 
