@@ -167,8 +167,8 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     r"""Parse what ``ibqueryerrors --data`` or ``perfquery`` prints, PM_INFO of ``db_csv``, or ``net_dump_ext``.
 
     Or what ``mlxlink -m -c`` prints, as text or JSON, behind the command that it answers: ``mlxlink -d lid-7 -p 31``
-    names a port by LID and number, ``gpu07# mlxlink -d mlx5_0`` one of an adapter by host and device. Several outputs may
-    stand one behind another. Errors of ports that the fabric does not have are kept by their device and number.
+    names a port by LID and number, ``gpu07# mlxlink -d mlx5_0`` one of an adapter by host and device. Several outputs
+    may stand one behind another. Errors of ports that the fabric does not have are kept by their device and number.
 
     Raises
     ------

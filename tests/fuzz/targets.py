@@ -111,6 +111,11 @@ optimise @needs.yaml --json
 """Command lines, words of which are spoilt; where they write is added afterwards."""
 SLVL = "".join(f"0x10 {port} 2 0x01 0x00 0x00 0x00 0x00 0x00 0x00 0x00\n" for port in (0, 1, 3))
 EDGES = "from,to,gbps\ngpu01 mlx5_0,leaf01,400\ngpu02,leaf01,HDR\nleaf01,spine01,400\nleaf02,spine01,400\n"
+HTSIM = (
+    "Nodes 8\nTiers 2\nPodsize 8\nTier 0\nDownlink_speed_Gbps 400\nRadix_Down 4\nRadix_Up 2\n"
+    "Tier 1\nDownlink_speed_Gbps 400\nRadix_Down 2\n"
+)
+ASTRA = "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25.0 ]\nlatency: [ 500.0, 1.0 ]\n"
 NS3 = "7 2 2 1 4 H100\n4 5 6\n0 4 2880Gbps 0.000025ms 0\n0 6 400Gbps 0.5us 0\n1 6 0.2Tb/s 1ms 0\n2 6 100000Mbps 1s 0\n"
 P2P = """Rack,U,Name,HCA/Port,Rack,U,Name,Port
 A,1,gpu0,1,B,2,leaf0,sw1p1
@@ -309,7 +314,7 @@ def build(folder: Path) -> list[Target]:
     lists = {"db-csv": format_db_csv(fabric), "net-dump": format_net_dump(fabric), "ndt": format_ndt(fabric),
              "iblinkinfo": format_iblinkinfo(fabric), "iblinkinfo-line": format_iblinkinfo(fabric, line=True),
              "planes": format_planes(fabric, np.random.default_rng(0)), "p2p": P2P, "topo": TOPO,
-             "edges": EDGES, "ns3": NS3, "port-list": format_port_list(fabric),
+             "edges": EDGES, "ns3": NS3, "htsim": HTSIM, "astra": ASTRA, "port-list": format_port_list(fabric),
              "lldp": topo.format_lldp(fabric, list(map(str, fabric.port_number.tolist())))}  # fmt: skip
     book = workbook()
     guid, lid = int(fabric.node_guid[0]), int(fabric.discovered_lid[0]) if len(fabric.discovered_lid) else 1

@@ -1,8 +1,8 @@
 """Every export has a reader that notices each key, column or word of its form that is renamed or left out.
 
-`READERS` reads each export with the consumer's own code where that is Python, else with plain code that repeats what the
-consumer's manual or source says; what needs other programs is in ``tests/peers``. `docs/validation/exports.md` says by
-whom each is read, and the last test holds it to that.
+`READERS` reads each export with the consumer's own code where that is Python, else with plain code that repeats what
+the consumer's manual or source says; what needs other programs is in ``tests/peers``. `docs/validation/exports.md` says
+by whom each is read, and the last test holds it to that.
 """
 
 from __future__ import annotations
@@ -189,8 +189,10 @@ def ibnetdiscover(files: Read) -> Any:
     """Lines as ``ibnetdiscover.c`` prints them; then Heddle's own reader, which real dumps have judged."""
     forms = (
         r"#.*", r"", r"(vendid|devid|sysimgguid|caguid)=0x[0-9a-f]+", r"switchguid=0x([0-9a-f]+)\(\1\)",
-        r'Switch\t\d+ "S-[0-9a-f]{16}"\t\t# "[^"]*" enhanced port 0 lid \d+ lmc \d', r'Ca\t\d+ "H-[0-9a-f]{16}"\t\t# "[^"]*"',
-        r'\[\d+\](\([0-9a-f]+\))? ?\t"[SH]-[0-9a-f]{16}"\[\d+\](\([0-9a-f]+\))? ?\t\t#( lid \d+ lmc \d)? "[^"]*" lid \d+ \dx[A-Z]+',
+        r'Switch\t\d+ "S-[0-9a-f]{16}"\t\t# "[^"]*" enhanced port 0 lid \d+ lmc \d',
+        r'Ca\t\d+ "H-[0-9a-f]{16}"\t\t# "[^"]*"',
+        r'\[\d+\](\([0-9a-f]+\))? ?\t"[SH]-[0-9a-f]{16}"\[\d+\](\([0-9a-f]+\))? ?\t\t#'
+        r'( lid \d+ lmc \d)? "[^"]*" lid \d+ \dx[A-Z]+',
     )  # fmt: skip
     for line in one(files, "fabric.ibnetdiscover").splitlines():
         assert any(re.fullmatch(form, line) for form in forms), line
@@ -214,7 +216,7 @@ def whole(built: Plan) -> Any:
 
 
 def infragraph(files: Read) -> Any:
-    """Instances that are neighbours; keys that a description must have, by ``docs/openapi.yaml`` of InfraGraph 3.1.0."""
+    """Instances that are neighbours; keys of a description by ``docs/openapi.yaml`` of InfraGraph 3.1.0."""
     document = json.loads(one(files, ".json"))
     for device in document["devices"]:
         assert device.keys() == {"name", "components", "links", "edges"}
@@ -265,9 +267,9 @@ def _system(name: str, line: str) -> str:
 
 def ibdm(files: Read) -> Any:
     """Links, and what each type of system is made of: words of ``ibnl_parser.yy`` of ibutils 1.5.7."""
-    types = {kind for kind in re.findall(r"^(\w+) \S+$", one(files, ".ibdm.topo"), re.MULTILINE)}
+    types = set(re.findall(r"^(\w+) \S+$", one(files, ".ibdm.topo"), re.MULTILINE))
     assert types <= {data.decode().split()[1] for path, data in files.items() if path.endswith(".ibnl")}
-    used = {kind for kind in re.findall(r"-> (\w+) ", one(files, ".ibdm.topo"))}
+    used = set(re.findall(r"-> (\w+) ", one(files, ".ibdm.topo")))
     assert used == {data.decode().split()[1] for path, data in files.items() if path.endswith(".ibnl")}
     for path, data in files.items():
         if path.endswith(".ibnl"):
@@ -362,8 +364,8 @@ def trees(built: Plan) -> Any:
 OPENSM = """routing_engine lfts_file reassign_lids honor_guid2lid_file lmc root_guid_file cn_guid_file io_guid_file
     partition_config_file node_name_map_name qos_policy_file qos"""
 QOS = re.compile(r"(max_op_vls|qos_(ca_|sw0_|swe_|rtr_)?(max_vls|high_limit|vlarb_high|vlarb_low|sl2vl))")
-POLICY = """port-groups port-group name: port-guid: end-port-group end-port-groups qos-levels qos-level sl: end-qos-level
-    end-qos-levels qos-match-rules qos-match-rule destination: source: qos-level-name: end-qos-match-rule
+POLICY = """port-groups port-group name: port-guid: end-port-group end-port-groups qos-levels qos-level sl:
+    end-qos-level end-qos-levels qos-match-rules qos-match-rule destination: source: qos-level-name: end-qos-match-rule
     end-qos-match-rules"""
 UNITS = """[Unit] [Service] [Install] [Timer] [Path] Description After Requires Wants Type ExecStart Environment
     StandardOutput Restart RestartSec OnBootSec OnUnitInactiveSec PathChanged Unit WantedBy"""

@@ -328,7 +328,7 @@ def as_mlxlink(name: str, values: dict[str, str], form: str) -> list[str]:
 @pytest.mark.parametrize("form", ["text", "colour", "json"])
 @pytest.mark.parametrize("seed", range(3))
 def test_mlxlink_accuses_a_port_for_its_errors_its_bit_errors_and_its_light(seed: int, form: str) -> None:
-    """Brute force: a port is listed exactly if a counter is above ten, the rate above 1e-12, or a lane out of limits."""
+    """Brute force: a port is listed exactly if a counter is above ten, the rate above 1e-12, a lane out of limits."""
     routed, rng = routed_lab(), np.random.default_rng(seed)
     fabric, lines, wanted = routed.fabric, [], set()
     lid = routed.tables.lid[fabric.end_of(np.arange(fabric.n_ports))]
@@ -338,7 +338,8 @@ def test_mlxlink_accuses_a_port_for_its_errors_its_bit_errors_and_its_light(seed
         low, high = [(-10.41, 6), (0, 0)][int(rng.integers(2))]  # copper has no limits
         values = {
             "Rx Power Current [dBm]": f"{','.join(f'{one:g}' for one in lanes)} [{low}..{high}]",
-            "Symbol Errors": "0", "Effective Physical BER": ber, "Raw Physical BER": "1E-5", "Link Down Counter": str(down),
+            "Symbol Errors": "0", "Effective Physical BER": ber, "Raw Physical BER": "1E-5",
+            "Link Down Counter": str(down),
         }  # fmt: skip
         number = int(fabric.port_number[port])
         lines += as_mlxlink(f"mlxlink -d lid-{int(lid[port])} -p {number} -m -c", values, form)
