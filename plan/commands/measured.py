@@ -9,7 +9,7 @@ import click
 
 from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options
 from plan.render.progress import progress
-from topo import plural
+from topo import plural, slow_cables, uneven_links
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
@@ -53,10 +53,11 @@ def explain(
     FABRIC is the same as for `plan simulate`, with the --tables that were loaded during the measurement. MEASURED
     is a CSV file. It has a row for each pair (source,destination,Gb/s, and a round if several were measured at
     once), or is a matrix whose first cell is the unit. Or it has counters of ports: ibdiagnet2.db_csv, or the
-    output of `ibqueryerrors --data` or `perfquery -x`; or bit error rates: ibdiagnet2.net_dump_ext. Of these,
-    PortXmitWait and PortXmitData tell of waiting, and counters of errors and a rate that could be higher name bad
-    links, with the pairs that cross them. The command names the cause, its probability, and the pairs to measure
-    next.
+    output of `ibqueryerrors --data` or `perfquery -x`; or bit error rates: ibdiagnet2.net_dump_ext; or what
+    `mlxlink -m -c` prints behind the command itself. Of these, PortXmitWait and PortXmitData tell of waiting, and
+    counters of errors, a rate that could be higher, bit errors and optical power name bad links, with the pairs that
+    cross them; notes name cables that are slower or fewer than those beside them. The command names the cause, its
+    probability, and the pairs to measure next.
 
     Exit status 1: a bad or slow link or a collision was found; 3: something is slow, and its cause is unknown.
     """
@@ -80,7 +81,7 @@ def explain(
             pairs = simulate.diagnosis.read_measured(measured, routed)
             step("explaining")
             found = simulate.diagnosis.explain(routed, pairs, following=following)
-    print_notes(routed.fabric.notes)
+    print_notes((*routed.fabric.notes, *((*slow_cables(routed.fabric), *uneven_links(routed.fabric)) if bad else ())))
     doubts = found.doubts if found else ("no port has counted what it sent: whether packets waited is not known",)
     if bad and bad.without_ber:
         doubts = (*doubts, f"the bit error rate of {plural(bad.without_ber, 'port')} is not known")
