@@ -9,7 +9,7 @@ import click
 
 from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, routing_options
 from plan.render.progress import progress
-from topo import plural, slow_cables, uneven_links
+from topo import plural
 
 if TYPE_CHECKING:
     from plan.inputs import RoutingFiles
@@ -64,6 +64,7 @@ def explain(
     with progress(quiet=as_json) as step:
         import simulate
         from plan.inputs import read_routed_argument
+        from topo import slow_cables, uneven_links
 
         routed = read_routed_argument(fabric, given, step)
         step("reading what was measured")

@@ -29,8 +29,8 @@ from topo.errors import SpecError
 from topo.files.text import lines_of
 from topo.files.yaml import parse_yaml
 
-HEAD: re.Pattern[str] = re.compile(r"topology:\s*(?:\[.*|#.*)?")
-SHAPES = ("Ring", "FullyConnected", "Switch")
+ASTRA_HEAD: re.Pattern[str] = re.compile(r"topology:\s*(?:\[.*|#.*)?")
+DIMENSIONS = ("Ring", "FullyConnected", "Switch")
 
 
 def parse_astra_topology(text: str | Iterable[str], path: str = "") -> Discovery:
@@ -43,14 +43,14 @@ def parse_astra_topology(text: str | Iterable[str], path: str = "") -> Discovery
         document = parse_yaml("\n".join(lines_of(text, path)), path).value
     except SpecError as error:
         raise records.refuse(f"is no network of ASTRA-sim: {error.findings[0].found:.80}") from None
-    expected = f"lists of equal length: topology of {', '.join(SHAPES)}, npus_count from 2, bandwidth, latency"
+    expected = f"lists of equal length: topology of {', '.join(DIMENSIONS)}, npus_count from 2, bandwidth, latency"
     try:
         shapes, counts, rates = (list(document[key]) for key in ("topology", "npus_count", "bandwidth"))
         dimensions = list(zip(shapes, counts, rates, strict=True))
     except (KeyError, TypeError, ValueError):
         raise records.refuse(f"found {str(document)[:60]!r}; expected {expected}") from None
     for shape, count, rate in dimensions:
-        if shape not in SHAPES or type(count) is not int or count < 2 or type(rate) not in (int, float):
+        if shape not in DIMENSIONS or type(count) is not int or count < 2 or type(rate) not in (int, float):
             raise records.refuse(
                 f"found a dimension of {shape!s:.20}, {count!s:.20}, {rate!s:.20}; expected {expected}"
             )

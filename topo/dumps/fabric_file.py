@@ -53,8 +53,8 @@ FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]]
     (lldp.PROMPT, lldp.parse_lldp),
     (edge_list.EDGE_HEAD, edge_list.parse_edge_list),
     (ns3_topology.LINK, ns3_topology.parse_ns3_topology),
-    (htsim_topology.HEAD, htsim_topology.parse_htsim_topology),
-    (astra_topology.HEAD, astra_topology.parse_astra_topology),
+    (htsim_topology.HTSIM_HEAD, htsim_topology.parse_htsim_topology),
+    (astra_topology.ASTRA_HEAD, astra_topology.parse_astra_topology),
 )
 """Lines that show a format, and what reads it."""
 

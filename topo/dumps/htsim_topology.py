@@ -28,10 +28,10 @@ from topo.dumps.discovery import Discovery, Records
 from topo.dumps.edge_list import plug, speed_of
 from topo.files.text import lines_of
 
-HEAD: re.Pattern[str] = re.compile(r"\s*Nodes\s+\d{1,9}\s*", re.IGNORECASE)
-LINE = re.compile(r"\s*(\w{1,30})\s+(\d{1,9})\s*(?:#.*)?")
-HEADER = ("nodes", "tiers", "podsize")
-SHAPES = ("downlink_speed_gbps", "radix_down", "radix_up", "bundle")
+HTSIM_HEAD: re.Pattern[str] = re.compile(r"\s*Nodes\s+\d{1,9}\s*", re.IGNORECASE)
+KEY_AND_NUMBER = re.compile(r"\s*(\w{1,30})\s+(\d{1,9})\s*(?:#.*)?")
+HEADER_KEYS = ("nodes", "tiers", "podsize")
+TIER_KEYS = ("downlink_speed_gbps", "radix_down", "radix_up", "bundle")
 LEFT_OUT = {"downlink_latency_ns", "switch_latency_ns", "queue_up", "queue_down", "oversubscribed"}
 
 
@@ -47,16 +47,15 @@ def parse_htsim_topology(text: str | Iterable[str], path: str = "") -> Discovery
     for number, line in enumerate(lines_of(text, path), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        match = LINE.fullmatch(line)
+        match = KEY_AND_NUMBER.fullmatch(line)
         key = match[1].lower() if match else ""
         if match and key == "tier" and int(match[2]) < 3:
             tier = int(match[2])
-        elif match and (key in HEADER if tier < 0 else key in SHAPES) and (tier, key) not in found:
+        elif match and (key in HEADER_KEYS if tier < 0 else key in TIER_KEYS) and (tier, key) not in found:
             found[tier, key] = int(match[2])
         elif key not in LEFT_OUT or tier < 0:
-            expected = (
-                f"one of {', '.join(HEADER if tier < 0 else (*SHAPES, *sorted(LEFT_OUT)))}, each once, and a number"
-            )
+            known = ", ".join(HEADER_KEYS if tier < 0 else (*TIER_KEYS, *sorted(LEFT_OUT)))
+            expected = f"one of {known}, each once, and a number"
             raise records.refuse(f"found {line.strip()[:60]!r}; expected {expected}", number)
 
     def of(tier: int, key: str, otherwise: int = 0) -> int:
@@ -71,7 +70,7 @@ def parse_htsim_topology(text: str | Iterable[str], path: str = "") -> Discovery
             raise records.refuse(f"found {whole} {what}; expected a multiple of {part}")
         return whole // part
 
-    nodes, tiers, pod_hosts = (of(-1, key) for key in HEADER)
+    nodes, tiers, pod_hosts = (of(-1, key) for key in HEADER_KEYS)
     if tiers not in (2, 3):
         raise records.refuse(f"found {tiers} tiers; expected 2 or 3")
     pods, tors = parts("nodes", nodes, pod_hosts), parts("hosts of a pod", pod_hosts, of(0, "radix_down"))
