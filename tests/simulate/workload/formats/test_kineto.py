@@ -95,6 +95,11 @@ def test_messages_are_those_of_the_same_trace_of_chakra(tmp_path: Path) -> None:
     assert float(simulate.play(network, workload).outcome.finish_s.max()) > 60e-6
 
 
+def test_a_kernel_waits_for_what_ended_as_it_began() -> None:
+    first, second, after = nodes_of([nccl(0, 5, "barrier", 0, [0]), nccl(5, 5, "barrier", 0, [0]), kernel(10, 1, 7)])
+    assert (second.deps, after.deps, after.duration_us) == ((first.id,), (second.id,), 1)
+
+
 @pytest.mark.parametrize(
     ("called", "kind"),
     [("all_to_allv", 6), ("alltoall_base", 6), ("reduce_scatter_tensor_coalesced", 7), ("_reduce_oop", 1),
