@@ -342,7 +342,7 @@ class _Places:
         if number and not re.fullmatch(r"\d{1,3}", number[1]):
             return -1  # a port of a cage, as it is printed
         if found := OF_LID.search(words):
-            return self.of_lid(int(found[1], 0), int(number[1] if number else 1))
+            return self.of_lid(int(found[1], 16 if found[1].startswith("0x") else 10), int(number[1] if number else 1))
         if host is None or not (found := OF_DEVICE.search(words)):
             return -1
         name = f"{host} {found[1]}"

@@ -141,6 +141,9 @@ CHAKRA_JSON = [
     b'"COMM_COLL_NODE", "dataDeps": ["1"], "attr": [{"name": "comm_size", "int64Val": "1048576"}]}',
     b'{"workload_graph": [{"Id": 1, "NodeType": 4, "runtime": 9, "data_deps": []}, {"Id": 2, "NodeType": 7, '
     b'"data_deps": [1], "comm_size": 1048576, "is_cpu_op": false}]}',
+    b'{"distributedInfo": {"rank": 0}, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "mm", "tid": 7, "ts": 5.5, '
+    b'"dur": 9}, {"ph": "X", "cat": "kernel", "name": "nccl", "tid": 20, "ts": 15, "dur": 3, "args": {"dtype": '
+    b'"Half", "Collective name": "allreduce", "In msg nelems": 64, "Group size": 1, "Process Group Ranks": "[0]"}}]}',
 ]
 
 

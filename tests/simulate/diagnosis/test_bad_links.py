@@ -356,6 +356,7 @@ def test_mlxlink_names_adapters_by_host_and_others_are_kept_as_absent() -> None:
     for name, link in (
         ("gpu03# mlxlink -d mlx5_0 -c", "leaf0:4 to gpu03 mlx5_0:1"),
         ("+ mlxlink -d /dev/mst/SW_MT54000_leaf0_lid-0x0001 --port 21 -c", "leaf0:21 to spine0:1"),
+        ("+ mlxlink -d lid-00001 -p 21 -c", "leaf0:21 to spine0:1"),
     ):
         text = [name, *as_mlxlink("x", bad, "text")[1:]]
         (found,) = find_bad_links(routed, parse_counters(text, routed)).links
