@@ -13,6 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -504,6 +505,7 @@ def by_guid(built: Plan) -> Any:
     return links_of(built.fabrics[0], lambda node: int(built.fabrics[0].node_guid[node]))
 
 
+@cache
 def yaml(text: str) -> list[Any]:
     return list(YAML(typ="safe").load_all(text))
 
@@ -539,13 +541,13 @@ def spoilt(path: str, data: bytes, words: str) -> Iterator[tuple[str, bytes]]:
     """Each change of one name: what was changed, and the file with it."""
     suffix = Path(path).suffix
     if suffix == ".xlsx":
-        for sheet in openpyxl.load_workbook(io.BytesIO(data)):
-            for at, cell in enumerate(sheet[1], 1):
-                if cell.value is not None and (sheet.title, at) != ("Summary", 1):  # the name of the plan
-                    book, changed = openpyxl.load_workbook(io.BytesIO(data)), io.BytesIO()
-                    book[sheet.title].cell(1, at).value = f"{cell.value}x"
+        for sheet in (book := openpyxl.load_workbook(io.BytesIO(data))):
+            for cell in sheet[1]:
+                if (was := cell.value) is not None and (sheet.title, cell.column) != ("Summary", 1):  # the plan's name
+                    changed, cell.value = io.BytesIO(), f"{was}x"
                     book.save(changed)
-                    yield f"{sheet.title}: {cell.value}", changed.getvalue()
+                    cell.value = was
+                    yield f"{sheet.title}: {was}", changed.getvalue()
         return
     text = data.decode()
     if suffix == ".csv":
