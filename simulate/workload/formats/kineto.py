@@ -1,8 +1,9 @@
 """Profiles of PyTorch (Kineto) as traces of a rank: what ran on its GPU, and what NCCL's kernels moved.
 
 ``torch.profiler`` writes a file of JSON a rank, whose ``traceEvents`` hold each kernel with its stream, begin and time
-in microseconds. Since PyTorch 2.2 a kernel of NCCL says what it is: ``Collective name``, ``dtype``, ``In msg nelems``,
-``Group size``, ``Process Group Name`` and ``Process Group Ranks`` (``torch/csrc/profiler/util.h``).
+in microseconds. Since spring 2024 (Kineto's pull requests 821, 849 and 880) a kernel of NCCL says what it is:
+``Collective name``, ``dtype``, ``In msg nelems``, ``Group size``, ``Process Group Name`` and ``Process Group Ranks``. One
+of several collectives that were launched together (``nccl:coalesced``) may not, and is refused.
 
 A kernel waits for the one before it on its stream, and for the last one of each other stream that had ended when it
 began; between the last of these and its own begin, the host was late. So a profile in which nothing is sent takes as
@@ -29,6 +30,7 @@ BYTES = {
     "ComplexFloat": 8, "ComplexDouble": 16,
 }  # fmt: skip
 """Of an element, by ``c10::ScalarType``; all of ``Float8_...`` have one."""
+NCCL = re.compile(r"nccl(?:Dev)?Kernel")
 RANK_OF_FILE = re.compile(r"\.(\d{1,9})\.json(?:\.gz)?")
 
 
@@ -59,9 +61,11 @@ def parse_kineto(profile: dict[str, Any], path: str) -> Iterator[tuple[str, Chak
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         expected = "`ts`, `dur`, `tid` and `name`, as torch.profiler writes them"
         raise FormatError(f"found an event without one ({type(error).__name__}); expected {expected}", path) from None
-    if not any("Collective name" in args for *_, args in events):
-        expected = "a profile of a GPU by PyTorch 2.2 or later, where kernels of NCCL have a `Collective name`"
-        raise FormatError(f"found {len(events)} kernels, none of which says what it moves; expected {expected}", path)
+    silent = next((name for *_, name, args in events if NCCL.match(name) and "Collective name" not in args), None)
+    if silent or not any("Collective name" in args for *_, args in events):
+        found = f"{silent[:60]!r}, which does not say" if silent else f"{len(events)} kernels, none of which says"
+        expected = "a profile of a GPU where each kernel of NCCL has a `Collective name`, as PyTorch of 2024 writes it"
+        raise FormatError(f"found {found} what it moves; expected {expected}", path)
     ended: dict[str, list[tuple[float, int]]] = {}
     number = 0
     for ts, dur, stream, name, args in events:
