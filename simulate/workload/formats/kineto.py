@@ -2,8 +2,8 @@
 
 ``torch.profiler`` writes a file of JSON a rank, whose ``traceEvents`` hold each kernel with its stream, begin and time
 in microseconds. Since spring 2024 (Kineto's pull requests 821, 849 and 880) a kernel of NCCL says what it is:
-``Collective name``, ``dtype``, ``In msg nelems``, ``Group size``, ``Process Group Name`` and ``Process Group Ranks``. One
-of several collectives that were launched together (``nccl:coalesced``) may not, and is refused.
+``Collective name``, ``dtype``, ``In msg nelems``, ``Group size``, ``Process Group Name`` and ``Process Group Ranks``.
+That of collectives that were launched together (``nccl:coalesced``) may not, and is refused.
 
 A kernel waits for the one before it on its stream, and for the last one of each other stream that had ended when it
 began; between the last of these and its own begin, the host was late. So a profile in which nothing is sent takes as
