@@ -245,16 +245,17 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
             count(port, match[1], int(match[2]))
         elif "link " in line and (match := MLXLINK.match(line)):
             port, asked = begin(places.of_command(match[1], match[2])), True
-        elif asked and (match := MLXLINK_VALUE.search(COLOUR.sub("", line))):
-            name, text = match[1].strip(), match[2].strip()
-            if name in MLXLINK_ERRORS and re.fullmatch(r"\d{1,20}", text):
-                count(port, MLXLINK_ERRORS[name], int(text))
-            elif isinstance(port, int) and port >= 0 and name == "Effective Physical BER" and BER_VALUE.fullmatch(text):
-                ber[port] = min(float(text), 1.0)
-            elif isinstance(port, int) and port >= 0 and name in LIGHT and (power := POWER.fullmatch(text)):
-                healthy = True
-                if told := _outside(*power.groups()):
-                    light[port] = (*light.get(port, ()), f"{LIGHT[name]} {told}")
+        elif asked:
+            at = port if isinstance(port, int) else -1
+            for name, text in (map(str.strip, pair) for pair in MLXLINK_VALUE.findall(COLOUR.sub("", line))):
+                if name in MLXLINK_ERRORS and re.fullmatch(r"\d{1,20}", text):
+                    count(port, MLXLINK_ERRORS[name], int(text))
+                elif at >= 0 and name == "Effective Physical BER" and BER_VALUE.fullmatch(text):
+                    ber[at] = min(float(text), 1.0)
+                elif at >= 0 and name in LIGHT and (power := POWER.fullmatch(text)):
+                    healthy = True
+                    if told := _outside(*power.groups()):
+                        light[at] = (*light.get(at, ()), f"{LIGHT[name]} {told}")
     if listed:  # ibqueryerrors leaves out what is zero
         wait = values["PortXmitWait"]
         wait[np.isnan(wait) & np.isfinite(values["PortXmitData"])] = 0

@@ -314,6 +314,8 @@ def test_a_bit_error_rate_is_said_with_what_it_does(tmp_path: Path, capsys: pyte
 
 def as_mlxlink(name: str, values: dict[str, str], form: str) -> list[str]:
     """What mlxlink prints of a port: text, text in colour, or JSON; all name the same values."""
+    if form == "compact":
+        return [f"+ {name} --json", json.dumps({"result": {"output": {"Module Info": values}}}, separators=(",", ":"))]
     if form == "json":
         body = ",\n".join(f'         "{key}" : "{value}"' for key, value in values.items())
         return (
@@ -325,7 +327,7 @@ def as_mlxlink(name: str, values: dict[str, str], form: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("form", ["text", "colour", "json"])
+@pytest.mark.parametrize("form", ["text", "colour", "json", "compact"])
 @pytest.mark.parametrize("seed", range(3))
 def test_mlxlink_accuses_a_port_for_its_errors_its_bit_errors_and_its_light(seed: int, form: str) -> None:
     """Brute force: a port is listed exactly if a counter is above ten, the rate above 1e-12, a lane out of limits."""
