@@ -66,12 +66,12 @@ def format_hca_mapping(fabrics: Sequence[Fabric]) -> str:
     return format_csv(("port", "hca-name"), [(_number(device), device) for device in devices])
 
 
-Row = tuple[str | int | None, ...]
+SheetRow = tuple[str | int | None, ...]
 
 
-def _rows(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None) -> tuple[list[Row], list[Row]]:
+def _rows(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None) -> tuple[list[SheetRow], list[SheetRow]]:
     """Rows of cables with a host, and of those without, each sorted by name and port."""
-    rows: tuple[list[Row], list[Row]] = ([], [])
+    rows: tuple[list[SheetRow], list[SheetRow]] = ([], [])
     for subnet, (fabric, front) in enumerate(zip(fabrics, panels(fabrics, catalog), strict=True)):
         for link in fabric.links[~backplane(fabric, catalog)].tolist():
             near, far = sorted(link, key=lambda port: bool(fabric.port_node[port] < fabric.n_switches))  # hosts first
@@ -82,7 +82,7 @@ def _rows(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None) ->
     return rows
 
 
-def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None) -> Row:
+def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None) -> SheetRow:
     """Rack, unit, name and port of one end of a cable; a number where one is printed there."""
     node, shown = int(fabric.port_node[port]), front.labels[port]
     rack, unit = None, None
