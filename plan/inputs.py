@@ -281,7 +281,9 @@ def read_routed_argument(
         tables, lanes, policy = tables or own.tables, lanes or own.lanes, policy or own.policy
     fabric = give_roles(read_fabric_argument(path, given.subnet), given.roles)
     if tables is None and path.suffix not in SPEC_SUFFIXES:
-        raise HeddleError(f"{path}: a fabric without forwarding tables; name them with --tables LFTS")
+        raise HeddleError(
+            f"{path}: a fabric without forwarding tables; name them with --tables LFTS, as `dump_fts` prints them"
+        )
     if tables is not None:
         step("reading the tables")
         found = read_lfts(tables, fabric)

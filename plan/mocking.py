@@ -6,11 +6,11 @@ Whoever writes a check of cabling or of links tests it on these files: the answe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,14 +117,12 @@ class Mock(Shown):
     def errors(self) -> str:
         """What ``ibqueryerrors`` prints of it: the ports whose counters are above its thresholds."""
         fabric, lines = self.found, []
-        bad = {
-            port: above
-            for port, told in sorted(self.counters.items())
-            if (above := {name: told[name] for name in ERRORS if told[name] >= LEAST_ERRORS})
-        }
-        for port, above in bad.items():
-            node = int(fabric.port_node[port])
-            counted = " ".join(f"[{name} == {value}]" for name, value in above.items())
+        bad = [
+            port for port, told in sorted(self.counters.items()) if max(told[name] for name in ERRORS) >= LEAST_ERRORS
+        ]
+        for port in bad:
+            node, told = int(fabric.port_node[port]), self.counters[port]
+            counted = " ".join(f"[{name} == {told[name]}]" for name in ERRORS if told[name] >= LEAST_ERRORS)
             lines += [f'Errors for "{fabric.names[node]}"']
             lines += [f"   GUID 0x{int(fabric.node_guid[node]):x} port {fabric.port_number[port]}: {counted}"]
         nodes = len({int(fabric.port_node[port]) for port in bad})
@@ -193,8 +191,6 @@ def mock(
     >>> topo.find_differences(made.planned, made.found).summary
     '61 of 62 cables as planned; 1 replaced, 1 missing'
     """
-    if unknown := [kind for kind in kinds if kind not in EVERY_FAULT]:
-        raise HeddleError(f"kinds: found {unknown[0]!r}; expected one of {', '.join(EVERY_FAULT)}")
     path = None if isinstance(fabric, Fabric) else Path(fabric)
     if output is not None:
         check_replaceable(Path(output), *([] if path is None else [path]), keep_plan=True)
@@ -238,6 +234,8 @@ def _make(
     planned: Fabric, catalog: Catalog, faults: int, kinds: Sequence[str], rng: np.random.Generator, hosts: bool
 ) -> Mock:
     """Break a fabric; of one of InfiniBand, let it carry traffic and count."""
+    if unknown := [kind for kind in kinds if kind not in EVERY_FAULT]:
+        raise HeddleError(f"kinds: found {unknown[0]!r}; expected one of {', '.join(EVERY_FAULT)}")
     model = catalog.switches.get(planned.model_of(0)) if planned.n_switches else None
     ethernet = model is not None and model.protocol == "ethernet"
     if not len(planned.discovered_lid):
@@ -254,32 +252,24 @@ def _make(
         (panel,) = panels([planned], catalog)
         made = Mock(planned, found, tuple(hands.faults), {}, labels=panel.labels)
     else:
-        play = _play(found, rng, hands.touched) if slow else None
-        hands.faults += [Fault("waiting", play.link)] if play else []
-        idle = dict.fromkeys((*ERRORS, *TRAFFIC), 0)
-        counters = {
-            port: idle
-            | hands.counters.get(port, {})
-            | (dict(zip(TRAFFIC, play.counted[port].tolist(), strict=True)) if play else {})
-            for port in np.flatnonzero(found.peer >= 0).tolist()
-        }
-        made = Mock(planned, found, tuple(hands.faults), counters, play.routed if play else None)
+        ports = np.flatnonzero(found.peer >= 0).tolist()
+        counters = {port: dict.fromkeys((*ERRORS, *TRAFFIC), 0) | hands.counters.get(port, {}) for port in ports}
+        routed = None
+        if slow and (play := _play(found, rng, hands.touched)):
+            routed, link, counted = play
+            hands.faults.append(Fault("waiting", link))
+            for port in ports:
+                counters[port] |= dict(zip(TRAFFIC, counted[port].tolist(), strict=True))
+        made = Mock(planned, found, tuple(hands.faults), counters, routed)
     if faults and not made.faults:
         raise HeddleError(f"{planned.name}: no fault of kind {', '.join(kinds)} can be made in this fabric")
     return made
 
 
-class _Play(NamedTuple):
-    """What ports have counted while one link was slow."""
-
-    routed: Routed
-    link: tuple[int, ...]
-    counted: NDArray[np.int64]
-    """(P, 2) `TRAFFIC` of each port."""
-
-
-def _play(fabric: Fabric, rng: np.random.Generator, touched: set[int]) -> _Play | None:
-    """Let all adapters send to others at random while a link between switches is slow.
+def _play(
+    fabric: Fabric, rng: np.random.Generator, touched: set[int]
+) -> tuple[Routed, tuple[int, ...], NDArray[np.int64]] | None:
+    """Let all adapters send to others at random while a link between switches is slow: tables, link, (P, 2) `TRAFFIC`.
 
     Faults have not ``touched`` it, and its traffic is more than it can carry. None where there is no such link.
     """
@@ -305,34 +295,25 @@ def _play(fabric: Fabric, rng: np.random.Generator, touched: set[int]) -> _Play 
     assert met is not None
     sent_bytes, stalled_s = (each.sum(axis=0)[: fabric.n_ports] for each in (met.sent_bytes, met.stalled_s))
     counted = np.stack([sent_bytes / 4, stalled_s * sound / tick_bytes(fabric)], axis=1).astype(np.int64)
-    return _Play(routed, link, counted)
+    return routed, link, counted
 
 
-@dataclass
 class _Hands:
     """Faults that a crew makes one by one; what one of them has touched is left alone by the next."""
 
-    plan: Fabric
-    rng: np.random.Generator
-    with_hosts: bool
-    peer: NDArray[np.int32] = field(init=False)
-    width: NDArray[np.uint8] = field(init=False)
-    node: NDArray[np.int64] = field(init=False)
-    """(N,) node that stands in the place of each; itself, or the one that it was exchanged with."""
-    replaced: list[int] = field(default_factory=list)
-    touched: set[int] = field(default_factory=set)
-    """Ports."""
-    faults: list[Fault] = field(default_factory=list)
-    counters: dict[int, dict[str, int]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        plan = self.plan
+    def __init__(self, plan: Fabric, rng: np.random.Generator, with_hosts: bool) -> None:
+        self.plan, self.rng = plan, rng
         self.peer, self.width, self.node = plan.peer.copy(), plan.width.copy(), np.arange(plan.n_nodes)
+        """`node` is the (N,) node that stands in the place of each; itself, or the one that it was exchanged with."""
+        self.renewed: list[int] = []
+        self.touched: set[int] = set()
+        self.faults: list[Fault] = []
+        self.counters: dict[int, dict[str, int]] = {}
         ends = plan.inner_links
         inside = [self.in_frame(a, b) for a, b in plan.port_node[ends].tolist()]
         self.cables = [(a, b) for (a, b), backplane in zip(ends.tolist(), inside, strict=True) if not backplane]
-        attached = plan.port_of(plan.ends())
-        self.hosts = [(int(plan.peer[port]), int(port)) for port in attached.tolist()] if self.with_hosts else []
+        attached = plan.port_of(plan.ends()).tolist() if with_hosts else []
+        self.hosts = [(int(plan.peer[port]), port) for port in attached]
 
     def in_frame(self, a: int, b: int) -> bool:
         """Return whether two switches are chips of one frame."""
@@ -341,7 +322,7 @@ class _Hands:
     def make(self, kind: str) -> None:
         """Try a fault of a kind; if a part of it cannot be had, nothing has changed."""
         peer, width, touched = self.peer.copy(), self.width.copy(), set(self.touched)
-        ports = _MAKERS[kind](self)
+        ports: list[int] = getattr(self, kind)()
         if ports:
             apart = [[port] for port in ports] if kind == "misplaced" else [sorted(ports)]
             self.faults += [Fault(kind, tuple(one)) for one in apart]
@@ -352,7 +333,7 @@ class _Hands:
         """Return the fabric as it is: exchanged switches have kept their names and GUIDs."""
         plan = self.plan
         guid, port_guid = plan.node_guid[self.node], plan.port_guid.copy()
-        for node in self.replaced:  # of the same maker, which the first 24 bits name
+        for node in self.renewed:  # of the same maker, which the first 24 bits name
             guid[node] = int(guid[node]) >> 40 << 40 | int(self.rng.integers(1 << 40))
         moved = np.flatnonzero(guid != plan.node_guid)
         for node in moved.tolist():
@@ -394,7 +375,7 @@ class _Hands:
 
         None if faults took a third of all switches as a whole: then there would be room for no other fault.
         """
-        whole = len(self.replaced) + np.count_nonzero(self.node != np.arange(len(self.node)))
+        whole = len(self.renewed) + np.count_nonzero(self.node != np.arange(len(self.node)))
         if 3 * whole >= self.plan.n_switches:
             return []
         drawn = self.rng.permutation(switches).tolist()
@@ -408,7 +389,7 @@ class _Hands:
             self.touched.update(self.plan.ports_of(node))
         return [int(self.plan.port_offset[node]) for node in nodes]
 
-    def swap(self) -> list[int]:
+    def swapped(self) -> list[int]:
         """Exchange the plugs of two cables, at one switch or at any."""
         pool = self.pool()
         if (one := self.pick(pool)) is None:
@@ -425,7 +406,7 @@ class _Hands:
         self.plug((a, d), (c, b))
         return [a, b, c, d]
 
-    def rotate(self) -> list[int]:
+    def rotated(self) -> list[int]:
         """Exchange the plugs of three cables."""
         three = [one for _ in range(3) if (one := self.pick(self.cables))]
         if len(three) < 3:
@@ -434,7 +415,7 @@ class _Hands:
         self.plug((a, d), (c, f), (e, b))
         return [a, b, c, d, e, f]
 
-    def move(self) -> list[int]:
+    def moved(self) -> list[int]:
         """Plug one end of a cable into a free port of the same switch, or of another."""
         pool = self.pool()
         if (one := self.pick(pool)) is None:
@@ -449,19 +430,19 @@ class _Hands:
         self.plug((stays, to))
         return [stays, goes, to]
 
-    def miss(self) -> list[int]:
+    def missing(self) -> list[int]:
         """Take a cable between switches away; without its only cable, no tool would find an adapter."""
         one = list(self.pick(self.cables) or ())
         self.peer[one] = -1
         return one
 
-    def slow(self) -> list[int]:
+    def degraded(self) -> list[int]:
         """Let a cable come up on one lane."""
         one = [port for port in self.pick(self.cables) or () if self.plan.width[port] > 1]
         self.width[one] = 1
         return one
 
-    def add(self) -> list[int]:
+    def extra(self) -> list[int]:
         """Plug in a cable that nobody planned."""
         switches = self.rng.integers(self.plan.n_switches, size=2).tolist()
         ends = [port for switch in switches if (port := self.free(switch)) is not None]
@@ -470,7 +451,7 @@ class _Hands:
         self.plug((ends[0], ends[1]))
         return ends
 
-    def exchange(self) -> list[int]:
+    def misplaced(self) -> list[int]:
         """Mount two leaves in each other's place."""
         leaves = self.untouched(np.flatnonzero(self.plan.level[: self.plan.n_switches] == 1))
         for a, b in pairwise(leaves):
@@ -480,32 +461,19 @@ class _Hands:
                 return self.seize(a, b)
         return []
 
-    def renew(self) -> list[int]:
+    def replaced(self) -> list[int]:
         """Put a new switch in the place of one, with its name."""
         names = self.plan.names
         for node in self.untouched(np.arange(self.plan.n_switches)):
             if names.count(names[node]) == 1:
-                self.replaced.append(node)
+                self.renewed.append(node)
                 return self.seize(node)
         return []
 
-    def err(self) -> list[int]:
+    def errors(self) -> list[int]:
         """Let one end of a cable count errors."""
         if one := self.pick(self.cables + self.hosts):
             name = ERROR_COUNTERS[int(self.rng.integers(len(ERROR_COUNTERS)))]
             most = (1 << ERRORS[name]) - 1
             self.counters[one[0]] = {name: int(LEAST_ERRORS * (most / LEAST_ERRORS) ** self.rng.random())}
         return list(one or ())
-
-
-_MAKERS: Mapping[str, Callable[[_Hands], list[int]]] = {
-    "swapped": _Hands.swap,
-    "rotated": _Hands.rotate,
-    "moved": _Hands.move,
-    "missing": _Hands.miss,
-    "extra": _Hands.add,
-    "degraded": _Hands.slow,
-    "misplaced": _Hands.exchange,
-    "replaced": _Hands.renew,
-    "errors": _Hands.err,
-}

@@ -237,7 +237,8 @@ def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
             path,
             "a fabric",
             "the spec of a cluster",
-            "For a fabric use `plan route`, `plan verify` or `plan draw`, or in Python `topo.read_fabric`.",
+            "For a fabric use `plan route`, `plan verify` or `plan draw`, or in Python `topo.read_fabric`. A "
+            "file that ends in .yaml or .yml is a spec: give it another name.",
         ) from None
 
 

@@ -63,16 +63,18 @@ def explain(
     FABRIC is the same as for `plan simulate`, with the --tables that were loaded during the measurement. MEASURED
     is a CSV file. It has a row for each pair (source,destination,Gb/s, and a round if several were measured at
     once), or is a matrix whose first cell is the unit. Or it has counters of ports: ibdiagnet2.db_csv, or the
-    output of `ibqueryerrors --data` or `perfquery -x`; or bit error rates: ibdiagnet2.net_dump_ext. Of these,
-    PortXmitWait and PortXmitData tell of waiting, and counters of errors and a rate that could be higher name bad
-    links, with the pairs that cross them. Of Ethernet it takes pairs, measured one at a time. The command names
-    the cause, its probability, and the pairs to measure next.
+    output of `ibqueryerrors --data` or `perfquery -x`; or bit error rates: ibdiagnet2.net_dump_ext; or what
+    `mlxlink -m -c` prints behind the command itself. Of these, PortXmitWait and PortXmitData tell of waiting, and
+    counters of errors, a rate that could be higher, bit errors and optical power name bad links, with the pairs that
+    cross them; notes name cables that are slower or fewer than those beside them. Of Ethernet it takes pairs, measured
+    one at a time. The command names the cause, its probability, and the pairs to measure next.
 
     Exit status 1: a bad or slow link or a collision was found; 3: something is slow, and its cause is unknown.
     """
     with progress(quiet=as_json) as step:
         import simulate
         from plan.inputs import read_paths_argument, read_routed_argument
+        from topo import slow_cables, uneven_links
 
         counted = before is not None or simulate.diagnosis.are_counters(measured)
         found: Explanation | Waits | None = None
@@ -93,7 +95,8 @@ def explain(
             pairs = simulate.diagnosis.read_measured(measured, paths)
             step("explaining")
             found = simulate.diagnosis.explain(paths, pairs, following=following)
-    print_notes((routed if counted else paths).fabric.notes)
+    on = (routed if counted else paths).fabric
+    print_notes((*on.notes, *((*slow_cables(on), *uneven_links(on)) if bad else ())))
     doubts = found.doubts if found else ("no port has counted what it sent: whether packets waited is not known",)
     if bad and bad.without_ber:
         doubts = (*doubts, f"the bit error rate of {plural(bad.without_ber, 'port')} is not known")

@@ -36,7 +36,7 @@ def _multicast(plan: Plan, subnet: int) -> str:
 
 
 FABRIC = Export("fabric", "the fabric with all that is known of it, to be read back",
-                "Heddle, fabric.json of version 1",
+                "Heddle, fabric.json of version 2",
                 (*COMPILE, route_subnets, *PLACE), {"fabric.json": _fabric}, each_subnet=True)  # fmt: skip
 IBNETDISCOVER = Export("ibnetdiscover", "the fabric as ibnetdiscover prints it, with LIDs",
                        "readers of ibnetdiscover of infiniband-diags 44",

@@ -66,43 +66,34 @@ def format_hca_mapping(fabrics: Sequence[Fabric]) -> str:
     return format_csv(("port", "hca-name"), [(_number(device), device) for device in devices])
 
 
-def _rows(
-    fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None
-) -> tuple[list[tuple[str | int | None, ...]], list[tuple[str | int | None, ...]]]:
+SheetRow = tuple[str | int | None, ...]
+
+
+def _rows(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None) -> tuple[list[SheetRow], list[SheetRow]]:
     """Rows of cables with a host, and of those without, each sorted by name and port."""
-    host_rows: list[tuple[str | int | None, ...]] = []
-    switch_rows: list[tuple[str | int | None, ...]] = []
+    rows: tuple[list[SheetRow], list[SheetRow]] = ([], [])
     for subnet, (fabric, front) in enumerate(zip(fabrics, panels(fabrics, catalog), strict=True)):
-        for a, b in fabric.links[~backplane(fabric, catalog)].tolist():
-            ends = sorted(
-                (_end(fabric, subnet, port, front, layout) for port in (a, b)), key=lambda end: end[0] != "host"
-            )
-            rows = host_rows if ends[0][0] == "host" else switch_rows
-            rows.append((*ends[0][1:], *ends[1][1:]))
-    for rows in (host_rows, switch_rows):
-        rows.sort(key=lambda row: [(isinstance(row[at], int), natural_order(str(row[at]))) for at in (2, 3, 6, 7)])
-    return host_rows, switch_rows
+        for link in fabric.links[~backplane(fabric, catalog)].tolist():
+            near, far = sorted(link, key=lambda port: bool(fabric.port_node[port] < fabric.n_switches))  # hosts first
+            ends = (_end(fabric, subnet, port, front, layout) for port in (near, far))
+            rows[int(fabric.port_node[near] < fabric.n_switches)].append((*next(ends), *next(ends)))
+    for each in rows:
+        each.sort(key=lambda row: [(isinstance(row[at], int), natural_order(str(row[at]))) for at in (2, 3, 6, 7)])
+    return rows
 
 
-def _end(
-    fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None
-) -> tuple[str, str | None, int | None, str, int | str]:
-    """Kind, rack, unit, name and port of one end of a cable; a number where one is printed there."""
+def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None) -> SheetRow:
+    """Rack, unit, name and port of one end of a cable; a number where one is printed there."""
     node, shown = int(fabric.port_node[port]), front.labels[port]
     rack, unit = None, None
     if layout is not None:
         device = int(layout.node_device[subnet][node])
         rack, unit = layout.rack_name(int(layout.rack[device])), int(layout.unit[device])
-    if fabric.kind[node] == Kind.SWITCH:
-        return (
-            "switch",
-            rack,
-            unit,
-            system_name(fabric, node),
-            int(shown) if re.fullmatch("[0-9]{1,9}", shown) else shown,
-        )
-    adapter = adapter_parts(fabric, node)[1]
-    return "host", rack, unit, system_name(fabric, node), adapter if _out_of_band(fabric, port) else _number(adapter)
+    number: str | int = int(shown) if re.fullmatch("[0-9]{1,9}", shown) else shown
+    if node >= fabric.n_switches:
+        adapter = adapter_parts(fabric, node)[1]
+        number = adapter if _out_of_band(fabric, port) else _number(adapter)
+    return rack, unit, system_name(fabric, node), number
 
 
 def _out_of_band(fabric: Fabric, port: int) -> bool:

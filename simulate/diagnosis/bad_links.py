@@ -7,7 +7,8 @@ costs a transport one timeout.
 Symbols and packets are counted as bad where they arrive, so that a counter accuses the cable and both of its ends. A
 port that sees more than its share of errors makes packets be sent again, and each loss stops a transport for its
 timeout, which is far longer than a message takes: all pairs that cross the link are slowed, however few packets it
-spoils. A bit error rate is told by the receiver too, and comes last: it is what errors are counted of.
+spoils. A bit error rate is told by the receiver too, and comes behind them: it is what errors are counted of. Last come
+modules whose light is outside of their own limits, and whose links still carry all.
 """
 
 from __future__ import annotations
@@ -151,15 +152,19 @@ def find_bad_links(routed: Routed, counters: Counters) -> BadLinks:
         elif above:
             counted.setdefault(_link(routed, port), {})[port] = above
     noisy = {port: rate for port, rate in counters.ber.items() if rate > BER_THRESHOLD}
-    for port in (*counters.degraded, *noisy):
+    for port in (*counters.degraded, *noisy, *counters.light):
         counted.setdefault(_link(routed, port), {}).setdefault(port, {})
 
+    def said(port: int, errors: dict[str, int]) -> list[str]:
+        rate, noise = counters.degraded.get(port, ())[:1], _noise(routed, port, noisy.get(port))
+        return [*_words(errors), *rate, *noise, *counters.light.get(port, ())]
+
     def rank(link: int) -> tuple[float, int, int, int, float, int]:
-        said = [counters.degraded[port][1] for port in counted[link] if port in counters.degraded]
+        slower = [counters.degraded[port][1] for port in counted[link] if port in counters.degraded]
         gone = fabric.peer[link] < 0 and "LinkDownedCounter" in counted[link][link]
-        left = 0.0 if gone else min((share for share in said if share < 1), default=1.0)
+        left = 0.0 if gone else min((share for share in slower if share < 1), default=1.0)
         noise = max((noisy.get(port, 0.0) for port in counted[link]), default=0.0)
-        return (left, not said, *_badness(counted[link].values()), -noise, link)
+        return (left, not slower, *_badness(counted[link].values()), -noise, link)
 
     devices: dict[str, list[str]] = {}
     for (device, number), errors in sorted(absent, key=lambda one: _badness([one[1]])):
@@ -173,8 +178,7 @@ def find_bad_links(routed: Routed, counters: Counters) -> BadLinks:
         peer = int(fabric.peer[link])
         crossing = int(proof.load[link] + (proof.load[peer] if peer >= 0 else 0))
         says = "; ".join(
-            f"{fabric.port_label(port)}: "
-            + ", ".join([*_words(errors), *counters.degraded.get(port, ())[:1], *_noise(routed, port, noisy.get(port))])
+            f"{fabric.port_label(port)}: {', '.join(said(port, errors))}"
             for port, errors in sorted(counted[link].items())
         )
         ends = [fabric.port_label(port) for port in (link, peer) if port >= 0]
@@ -211,5 +215,5 @@ def _words(errors: dict[str, int]) -> list[str]:
         if name in errors:
             (before, noun), value = WORDS[name], errors[name]
             times = "once" if (noun, value) == ("time", 1) else plural(value, noun)
-            said.append(before + ("at least " if value >= (1 << bits) - 1 else "") + times)
+            said.append(before + ("at least " if value == (1 << bits) - 1 else "") + times)
     return said

@@ -1,4 +1,4 @@
-"""Counters of ports as operators have them: what perfquery, ibqueryerrors and ibdiagnet print.
+"""Counters of ports as operators have them: what perfquery, ibqueryerrors, ibdiagnet and mlxlink print.
 
 ``PortXmitData`` counts words of four bytes that a port has sent, ``PortXmitWait`` ticks in which it had something to
 send and could not (InfiniBand Architecture Specification, volume 1, 16.1.3.5). The length of a tick is the vendor's: a
@@ -23,7 +23,7 @@ from routing.routed import Routed
 from topo.errors import FormatError, plural
 from topo.fabric import MAX_PORTS, Fabric, Frozen
 from topo.files.csv import split_row
-from topo.files.text import read_lines
+from topo.files.text import SHELL, read_lines
 from topo.speeds import SPEEDS
 from topo.table import Brief
 
@@ -31,7 +31,22 @@ WORD_BYTES = 4
 TICK_BYTES, OLD_TICK_BYTES = 8, 32
 CEILINGS = (1 << 32) - 1, (1 << 64) - 1
 """Where counters stop."""
-FIRST_LINE = re.compile(r"START_|Errors for |Data Counters for |# Port|## Summary|\s*GUID 0x|Ty\s*:")
+MLXLINK = re.compile(rf"(?:{SHELL}|\+ )?(?:sudo )?(?:mlx|mst)link\s(.{{0,200}})")
+"""The command before what it prints: in a session, or as ``set -x`` prints it."""
+OF_LID, OF_DEVICE = re.compile(r"-d\s*\S*?lid-(0x[0-9a-fA-F]{1,4}|\d{1,5})\b"), re.compile(r"-d\s*(\w{1,20})(?:\s|$)")
+OF_PORT = re.compile(r"(?:-p|--port)\s*(\S{1,10})")
+MLXLINK_VALUE = re.compile(r'"?\b([A-Z][\w ]{3,40}(?: \[dBm\])?)"?\s*:\s*"?([^"]{1,120})')
+"""A line of its text or JSON, which names the same values and writes them alike."""
+MLXLINK_ERRORS = {
+    "Symbol Errors": "SymbolErrorCounter",
+    "Link Error Recovery Counter": "LinkErrorRecoveryCounter",
+    "Link Down Counter": "LinkDownedCounter",
+}
+LIGHT = {"Rx Power Current [dBm]": "receives", "Tx Power Current [dBm]": "sends"}
+POWER = re.compile(r"(-?\d[\d.]{0,8}(?:,-?\d[\d.]{0,8}){0,15})\s*\[(-?\d[\d.]{0,8})\.\.(-?\d[\d.]{0,8})\]\s*")
+"""Of each lane, and between what limits the module itself takes it to be sound."""
+COLOUR = re.compile(r"\x1b\[[\d;]{0,8}m")
+FIRST_LINE = re.compile(rf"START_|Errors for |Data Counters for |# Port|## Summary|\s*GUID 0x|Ty\s*:|{MLXLINK.pattern}")
 """How the first line of a file of counters begins, behind comments."""
 COMMENTS = 20
 """Lines in which it must stand."""
@@ -86,6 +101,8 @@ class Counters(Frozen, Brief):
     nan where the tool does not say, by port."""
     ber: Mapping[int, float] = field(default_factory=dict)
     """Bit error rate behind forward error correction, by port; of a port that is not there it is unknown."""
+    light: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """What is said of optical power outside of the limits of the module, by port."""
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -147,10 +164,11 @@ def read_counters(path: str | Path, routed: Routed) -> Counters:
 
 
 def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters") -> Counters:
-    r"""Parse what ``ibqueryerrors --data`` or ``perfquery`` prints, or PM_INFO of ``db_csv``, or ``net_dump_ext``.
+    r"""Parse what ``ibqueryerrors --data`` or ``perfquery`` prints, PM_INFO of ``db_csv``, or ``net_dump_ext``.
 
-    Several outputs may stand one behind another. Errors of ports that the fabric does not have are kept by their
-    device and number.
+    Or what ``mlxlink -m -c`` prints, as text or JSON, behind the command that it answers: ``mlxlink -d lid-7 -p 31``
+    names a port by LID and number, ``gpu07# mlxlink -d mlx5_0`` one of an adapter by host and device. Several outputs
+    may stand one behind another. Errors of ports that the fabric does not have are kept by their device and number.
 
     Raises
     ------
@@ -175,6 +193,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     errors: dict[Port, dict[str, int]] = {}
     degraded: dict[int, tuple[str, float]] = {}
     ber: dict[int, float] = {}
+    light: dict[int, tuple[str, ...]] = {}
     heads: list[str] = []
     port: Port = -1
 
@@ -189,7 +208,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
         elif name in values and isinstance(port, int) and port >= 0:
             values[name][port] = value
 
-    inside = listed = healthy = False
+    inside = listed = healthy = asked = False
     for line in lines:
         if line.startswith("START_"):
             inside, columns = line.startswith("START_PM_INFO"), None
@@ -224,6 +243,19 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
             port = begin(places.of_lid(int(match[1]), int(match[2])))
         elif match := DOTTED.fullmatch(line):
             count(port, match[1], int(match[2]))
+        elif "link " in line and (match := MLXLINK.match(line)):
+            port, asked = begin(places.of_command(match[1], match[2])), True
+        elif asked:
+            at = port if isinstance(port, int) else -1
+            for name, text in (map(str.strip, pair) for pair in MLXLINK_VALUE.findall(COLOUR.sub("", line))):
+                if name in MLXLINK_ERRORS and re.fullmatch(r"\d{1,20}", text):
+                    count(port, MLXLINK_ERRORS[name], int(text))
+                elif at >= 0 and name == "Effective Physical BER" and BER_VALUE.fullmatch(text):
+                    ber[at] = min(float(text), 1.0)
+                elif at >= 0 and name in LIGHT and (power := POWER.fullmatch(text)):
+                    healthy = True
+                    if told := _outside(*power.groups()):
+                        light[at] = (*light.get(at, ()), f"{LIGHT[name]} {told}")
     if listed:  # ibqueryerrors leaves out what is zero
         wait = values["PortXmitWait"]
         wait[np.isnan(wait) & np.isfinite(values["PortXmitData"])] = 0
@@ -231,12 +263,12 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     for one, bad in zip(values.values(), full, strict=True):
         one[bad] = np.nan
     sent, lost = values["PortXmitData"] * WORD_BYTES, values["PortXmitWait"] * tick_bytes(fabric)
-    found = Counters(sent, lost, int(full.sum()), errors, listed, degraded, ber)
-    if not (healthy or found.known.any() or degraded or ber or any(isinstance(port, int) for port in errors)):
+    found = Counters(sent, lost, int(full.sum()), errors, listed, degraded, ber, light)
+    if not (healthy or found.known.any() or degraded or ber or light or any(isinstance(port, int) for port in errors)):
         raise FormatError(
             "found no port of the fabric with PortXmitWait and PortXmitData, or with errors; expected what "
-            "`ibqueryerrors --data` or `perfquery -x` prints, ibdiagnet2.db_csv with the table PM_INFO, or "
-            "ibdiagnet2.net_dump_ext"
+            "`ibqueryerrors --data` or `perfquery -x` prints, ibdiagnet2.db_csv with the table PM_INFO, "
+            "ibdiagnet2.net_dump_ext, or what mlxlink prints behind a line such as `mlxlink -d lid-7 -p 31 -m -c`"
             + (f"; {int(full.sum()):,} counters stand at their ceiling" if full.any() else "")
             + (f"; it has {plural(len(errors), 'port')} that the fabric does not have" if errors else ""),
             path,
@@ -266,6 +298,16 @@ def _degraded(lanes: str, speed: str, best: str) -> tuple[str, float]:
     return says + ("" if np.isnan(share) else f" ({100 * share:.0f} % of its rate)"), share
 
 
+def _outside(lanes: str, least: str, most: str) -> str:
+    """Say what lane is furthest outside of the limits; nothing if none is, or the module has none (``[0..0]``)."""
+    try:
+        low, high = float(least), float(most)
+        worst = max(map(float, lanes.split(",")), key=lambda one: max(low - one, one - high))
+    except ValueError:
+        return ""
+    return f"{worst:g} dBm, allowed {low:g} to {high:g}" if low < high and not low <= worst <= high else ""
+
+
 class _Places:
     """Port ids by what a file names a port by."""
 
@@ -273,6 +315,7 @@ class _Places:
         self.fabric, self.routed = fabric, routed
         self.nodes = {int(guid): node for node, guid in enumerate(fabric.node_guid.tolist()) if guid}
         self.ports = {int(guid): port for port, guid in enumerate(fabric.port_guid.tolist()) if guid}
+        self.names = {name: node for node, name in enumerate(fabric.names)}
         self.lids: dict[int, int] | None = None
 
     def of_guid(self, guid: str, number: str) -> Port:
@@ -293,6 +336,19 @@ class _Places:
             self.lids = dict(zip(self.routed.tables.lid[ends].tolist(), ends.tolist(), strict=True))
         end = self.lids.get(lid, -1)
         return _absent(f"LID {lid}", number) if end < 0 else self._of_node(int(self.fabric.end_node[end]), number)
+
+    def of_command(self, host: str | None, words: str) -> Port:
+        """Return the port that a command of mlxlink names, -1 if it does not."""
+        number = OF_PORT.search(words)
+        if number and not re.fullmatch(r"\d{1,3}", number[1]):
+            return -1  # a port of a cage, as it is printed
+        if found := OF_LID.search(words):
+            return self.of_lid(int(found[1], 16 if found[1].startswith("0x") else 10), int(number[1] if number else 1))
+        if host is None or not (found := OF_DEVICE.search(words)):
+            return -1
+        name = f"{host} {found[1]}"
+        node = self.names.get(name, -1)
+        return self._of_node(node, int(number[1] if number else 1)) if node >= 0 else (name, 1)
 
     def _of_node(self, node: int, number: int) -> Port:
         first, beyond = self.fabric.port_offset[node : node + 2].tolist()

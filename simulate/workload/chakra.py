@@ -44,7 +44,7 @@ class NodeType(IntEnum):
 ATTRIBUTES = frozenset(
     {"comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "pg_name", "is_cpu_op", "num_ops", "tensor_size"}
 )
-"""Attributes of nodes that flows depend on. The many others are not kept."""
+"""Attributes of nodes that flows depend on; profiles of PyTorch have ``pg_size``, too. The many others are not kept."""
 
 SUM_PASSES = 3
 """Memory accesses for each byte of a sum: two reads and a write, as ASTRA-sim counts them (``PacketBundle``)."""
@@ -60,7 +60,7 @@ class ChakraNode:
     """`NodeType`, or another number."""
     deps: tuple[int, ...]
     """Ids of the nodes that it depends on."""
-    duration_us: int
+    duration_us: float
     attributes: dict[str, int | float | bool | str]
     """Those of `ATTRIBUTES` that the node has."""
 
@@ -254,6 +254,9 @@ class _Builder:
                     expected = f"as many at rank {missing[0]}, which has {counts[missing[0]]}"
                     raise self.refusal(present, first.id, f"collective {turn + 1} of {group}", expected)
                 nodes = [members[rank][turn] for rank in ranks]
+                if len(ranks) != (size := first.attributes.get("pg_size") or len(ranks)):
+                    expected = f"a trace of each; {plural(len(ranks), 'trace')} have it"
+                    raise self.refusal(present, first.id, f"a process group of {size} ranks", expected)
                 for key in ("comm_type", "comm_size"):
                     for rank, node in zip(ranks, nodes, strict=True):
                         value, other = node.attributes.get(key, 0), first.attributes.get(key, 0)

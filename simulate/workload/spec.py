@@ -224,7 +224,7 @@ class ChakraJob(TraceJob):
     """Chakra execution traces, one file a rank."""
 
     kind: Literal["chakra"]
-    """A training run, as MLCommons' Chakra records it."""
+    """A training run, as MLCommons' Chakra records it, or PyTorch's profiler."""
     file: str
     """Beginning of the files' names, relative to this one: ``trace`` stands for ``trace.0.et``, ``trace.1.et``, ..., or
     ``trace.0.json`` and so on; ``runs.tgz/trace`` for those in an archive."""

@@ -111,6 +111,11 @@ optimise @needs.yaml --json
 """Command lines, words of which are spoilt; where they write is added afterwards."""
 SLVL = "".join(f"0x10 {port} 2 0x01 0x00 0x00 0x00 0x00 0x00 0x00 0x00\n" for port in (0, 1, 3))
 EDGES = "from,to,gbps\ngpu01 mlx5_0,leaf01,400\ngpu02,leaf01,HDR\nleaf01,spine01,400\nleaf02,spine01,400\n"
+HTSIM = (
+    "Nodes 8\nTiers 2\nPodsize 8\nTier 0\nDownlink_speed_Gbps 400\nRadix_Down 4\nRadix_Up 2\n"
+    "Tier 1\nDownlink_speed_Gbps 400\nRadix_Down 2\n"
+)
+ASTRA = "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25.0 ]\nlatency: [ 500.0, 1.0 ]\n"
 NS3 = "7 2 2 1 4 H100\n4 5 6\n0 4 2880Gbps 0.000025ms 0\n0 6 400Gbps 0.5us 0\n1 6 0.2Tb/s 1ms 0\n2 6 100000Mbps 1s 0\n"
 P2P = """Rack,U,Name,HCA/Port,Rack,U,Name,Port
 A,1,gpu0,1,B,2,leaf0,sw1p1
@@ -136,6 +141,9 @@ CHAKRA_JSON = [
     b'"COMM_COLL_NODE", "dataDeps": ["1"], "attr": [{"name": "comm_size", "int64Val": "1048576"}]}',
     b'{"workload_graph": [{"Id": 1, "NodeType": 4, "runtime": 9, "data_deps": []}, {"Id": 2, "NodeType": 7, '
     b'"data_deps": [1], "comm_size": 1048576, "is_cpu_op": false}]}',
+    b'{"distributedInfo": {"rank": 0}, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "mm", "tid": 7, "ts": 5.5, '
+    b'"dur": 9}, {"ph": "X", "cat": "kernel", "name": "nccl", "tid": 20, "ts": 15, "dur": 3, "args": {"dtype": '
+    b'"Half", "Collective name": "allreduce", "In msg nelems": 64, "Group size": 1, "Process Group Ranks": "[0]"}}]}',
 ]
 
 
@@ -309,7 +317,7 @@ def build(folder: Path) -> list[Target]:
     lists = {"db-csv": format_db_csv(fabric), "net-dump": format_net_dump(fabric), "ndt": format_ndt(fabric),
              "iblinkinfo": format_iblinkinfo(fabric), "iblinkinfo-line": format_iblinkinfo(fabric, line=True),
              "planes": format_planes(fabric, np.random.default_rng(0)), "p2p": P2P, "topo": TOPO,
-             "edges": EDGES, "ns3": NS3, "port-list": format_port_list(fabric),
+             "edges": EDGES, "ns3": NS3, "htsim": HTSIM, "astra": ASTRA, "port-list": format_port_list(fabric),
              "lldp": topo.format_lldp(fabric, list(map(str, fabric.port_number.tolist())))}  # fmt: skip
     book = workbook()
     guid, lid = int(fabric.node_guid[0]), int(fabric.discovered_lid[0]) if len(fabric.discovered_lid) else 1
@@ -317,6 +325,8 @@ def build(folder: Path) -> list[Target]:
         f'Errors for "gpu"\n   GUID {guid:#x} port 1: [PortXmitWait == 12 (1K)] [PortXmitData == 90 (9MB)]\n'.encode(),
         f"START_PM_INFO\nNodeGUID,PortNumber,PortXmitData,PortXmitWaitExt\n{guid:#x},1,90,12\nEND_PM_INFO\n".encode(),
         f"# Port counters: Lid {lid} port 1\nPortXmitData:.....90\nPortXmitWait:.....12\n".encode(),
+        f"+ mlxlink -d lid-{lid} -p 1 -m -c\nRx Power Current [dBm] : 1.8,-12.5 [-10.41..6]\n"
+        "Effective Physical BER : 2E-9\nLink Down Counter : 44\n".encode(),
     ]
     psl = "".join(f"0x{int(fabric.node_guid[4]):016x} {lid} {lid % 2}\n" for lid in (1, 2, 5)).encode()
     far = format_far(fabric, routing.studies.adaptive.legal_tables(routing.route(fabric))).encode()

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from topo.budget import FABRIC_BYTES
 from topo.dumps import (
+    astra_topology,
     cabling_sheet,
     db_csv,
     edge_list,
+    htsim_topology,
     iblinkinfo,
     ibnetdiscover,
     lldp,
@@ -51,6 +53,8 @@ FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]]
     (lldp.PROMPT, lldp.parse_lldp),
     (edge_list.EDGE_HEAD, edge_list.parse_edge_list),
     (ns3_topology.LINK, ns3_topology.parse_ns3_topology),
+    (htsim_topology.HTSIM_HEAD, htsim_topology.parse_htsim_topology),
+    (astra_topology.ASTRA_HEAD, astra_topology.parse_astra_topology),
 )
 """Lines that show a format, and what reads it."""
 
@@ -62,8 +66,8 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
     other, packed or not, is what a tool of the field wrote: ``ibnetdiscover``, ``iblinkinfo``, ibdiagnet (``.lst``,
     ``.db_csv``, ``.net_dump``) or OpenSM (``opensm-subnet.lst``), or reads (a network of ibsim); a sheet of planned
     cabling (NDT, P2P, ``.topo``), of P2P as a workbook (``.xlsx``), too; a list of links (``from,to,gbps``); or a
-    topology of SimAI, HPCC or ASTRA-sim. Which it is shows in its text. Levels and roles of the switches and zones are
-    found from the cabling.
+    topology of SimAI, HPCC, htsim or ASTRA-sim. Which it is shows in its text. Levels and roles of the switches and
+    zones are found from the cabling.
 
     Parameters
     ----------
@@ -123,7 +127,8 @@ def read_dump(path: str | Path) -> Discovery:
         f"is not a fabric that can be read: it starts with {first[:60]!r}; expected the output of ibnetdiscover "
         '(with lines such as Switch 41 "S-0c42a10300a9b026" ...), opensm-subnet.lst or ibdiagnet2.lst '
         "(with lines such as { SW Ports:29 SystemGUID:0c42a10300a9b026 ...), ibdiagnet2.db_csv, ibdiagnet2.net_dump, "
-        f"iblinkinfo, planned cabling as NDT, P2P or .topo, links below from,to,gbps, or a topology of SimAI{hint}",
+        "iblinkinfo, planned cabling as NDT, P2P or .topo, links below from,to,gbps, or a topology of SimAI, htsim or "
+        f"ASTRA-sim{hint}",
         str(path),
     )
 

@@ -31,12 +31,9 @@ from typing import Any, NamedTuple
 from topo.builder import stable_guid
 from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.fabric import Fabric
-from topo.files.text import lines_of
+from topo.files.text import SHELL, lines_of
 
-PROMPT: re.Pattern[str] = re.compile(
-    r"\s*(?:[\w.-]{1,63}@)?([A-Za-z0-9][\w.-]{0,62})(?::[^\s#$>]{0,80})?\s?[#$>]\s*(?:sudo\s+)?"
-    r"(?:show\s+lldp\b|lldpctl\b|lldpcli\b).{0,100}\s*"
-)
+PROMPT: re.Pattern[str] = re.compile(SHELL + r"(?:show\s+lldp\b|lldpctl\b|lldpcli\b).{0,100}\s*")
 PANEL_PORT = re.compile(r"(?:swp|Et|Eth|Ethernet|et-|xe-|ge-|\w{0,20}GigE|\w{0,20}GigabitEthernet) ?([\d/:s]{1,20})")
 MOST_LANES = 8
 """Of a cage: SONiC calls a port by the first of its lanes."""

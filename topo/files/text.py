@@ -29,6 +29,9 @@ LINES_A_LOOK = 1 << 16
 PACKED, BROKEN = b"\x1f\x8b", (EOFError, gzip.BadGzipFile, zlib.error)
 """How what gzip packed begins, and what is raised where it is damaged."""
 
+SHELL = r"\s*(?:[\w.-]{1,63}@)?([A-Za-z0-9][\w.-]{0,62})(?::[^\s#$>]{0,80})?\s?[#$>]\s*(?:sudo\s+)?"
+"""What stands before a command in the session of a terminal, with the name of the host."""
+
 FILE_KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),

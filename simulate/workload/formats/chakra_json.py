@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from simulate.workload.chakra import ATTRIBUTES, ChakraNode
+from simulate.workload.formats.kineto import parse_kineto
 from topo.budget import CHAKRA_NODE_BYTES
 from topo.errors import FormatError
 
@@ -25,8 +26,8 @@ TYPES = (
     *("INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE"),
     *("COMP_NODE", "COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE"),
 )
-OF_OTHERS = frozenset({"schema", "nodes", "traceEvents"})
-"""Keys of what PyTorch records, from which Chakra's tools make a trace."""
+OF_OTHERS = frozenset({"schema", "nodes"})
+"""Keys of what PyTorch's observer records, from which Chakra's tools make a trace."""
 
 
 def parse_nodes(text: str, path: str) -> Iterator[tuple[str, ChakraNode, tuple[int, ...], bool]]:
@@ -53,9 +54,12 @@ def parse_nodes(text: str, path: str) -> Iterator[tuple[str, ChakraNode, tuple[i
         if not isinstance(record, dict):
             found = f"found {text[begin : begin + 40]!r}"
             raise FormatError(f"{found}; expected a node as an object of JSON: is the file whole?", path, line)
+        if "traceEvents" in record:
+            yield from parse_kineto(record, path)
+            return
         if OF_OTHERS & record.keys():
             wanted = "a Chakra trace, which `chakra_trace_link` and `chakra_converter` make of it"
-            raise FormatError(f"found what PyTorch recorded; expected {wanted}", path, line)
+            raise FormatError(f"found what PyTorch observed; expected {wanted}", path, line)
         if at - begin > CHAKRA_NODE_BYTES.limit:
             raise CHAKRA_NODE_BYTES.exceeded(path, line)
         fields = {key.replace("_", "").lower(): value for key, value in record.items()}

@@ -18,7 +18,6 @@ from helpers.clusters import CATALOG, nodes, zoned
 from plan.export.graphs import format_dot, format_graphml
 from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
-from plan.export.registry import EXPORTS
 from plan.export.scheduling import format_topology_conf, format_topology_yaml
 from plan.export.topo_file import format_ibdm_topo, format_topo, format_topoconfig, ibnl_files
 from topo.fabric import Role
@@ -50,20 +49,32 @@ def test_topo_files_hold_each_link_once(form):
     assert frozenset([("z1-leaf0", "P5"), ("storage0", "mlx5_1/P1")]) in links
 
 
-@pytest.mark.peer("ibdmchk")
-def test_ibdm_defines_every_system_and_ignores_no_line(tmp_path):
-    (tmp_path / "fabric.topo").write_text(format_ibdm_topo(SMALL))
-    for name, text in ibnl_files(SMALL).items():
-        (tmp_path / name).write_text(text)
+def defined_by_ibdmchk(folder, topo_text, ibnl):
+    """What ibdmchk says that it has defined, if it ignored no line."""
+    (folder / "fabric.topo").write_text(topo_text)
+    for name, text in ibnl.items():
+        (folder / name).write_text(text)
     command = ["ibdmchk", "-t", "fabric.topo", "-n", "gpu00/mlx5_0", "-p", "1"]
     run = subprocess.run(
-        command, cwd=tmp_path, env={"IBDM_IBNL_PATH": str(tmp_path), "PATH": "/usr/bin:/usr/sbin"},
+        command, cwd=folder, env={"IBDM_IBNL_PATH": str(folder), "PATH": "/usr/bin:/usr/sbin"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
+    found = re.search(r"Defined \d+/\d+ systems/nodes", run.stdout)
+    return found and "Ignoring" not in run.stdout + run.stderr and found[0]
 
+
+@pytest.mark.peer("ibdmchk")
+def test_ibdm_defines_every_system_and_notices_a_word_that_is_renamed(tmp_path):
+    links, kinds = format_ibdm_topo(SMALL), ibnl_files(SMALL)
     # Storage servers are one system with two nodes.
-    assert f"Defined {SMALL.n_switches + 70}/{SMALL.n_switches + 80} systems/nodes" in run.stdout
-    assert "Ignoring" not in run.stdout + run.stderr
+    expected = f"Defined {SMALL.n_switches + 70}/{SMALL.n_switches + 80} systems/nodes"
+    assert defined_by_ibdmchk(tmp_path, links, kinds) == expected
+    for word in ("->", "QM8700 ", "HCA_mlx5_0 "):
+        changed = links.replace(word, f"x{word}")
+        assert changed != links and defined_by_ibdmchk(tmp_path, changed, kinds) != expected, word
+    for word in ("TOPSYSTEM", "NODE", " SW ", " CA ", "->"):
+        changed = {name: text.replace(word, f"{word.strip()}x ") for name, text in kinds.items()}
+        assert changed != kinds and defined_by_ibdmchk(tmp_path, links, changed) != expected, word
 
 
 def test_topoconfig_has_each_link_from_both_ends():
@@ -186,9 +197,3 @@ def test_dot_names_every_switch_and_bundles_parallel_links():
     assert all(f'label="{SMALL.label(switch)}"' in text for switch in range(SMALL.n_switches))
     assert text.count(" [label=5, penwidth=5]") == 2 * 8 * 4, "five links between each leaf and spine"
     assert Role.JOINT in SMALL.role
-
-
-def test_a_page_says_by_whom_each_export_is_read(repository):
-    text = (repository / "docs" / "validation" / "exports.md").read_text(encoding="utf-8")
-    first = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
-    assert sorted(name for cell in first for name in re.findall(r"`([^`]+)`", cell)) == sorted(EXPORTS)

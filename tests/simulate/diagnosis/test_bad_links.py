@@ -310,3 +310,63 @@ def test_a_bit_error_rate_is_said_with_what_it_does(tmp_path: Path, capsys: pyte
     (tmp_path / "x").write_text("\n".join(as_net_dump_ext(routed, {port: "1e-13"})))
     assert run(["explain", str(topo.config_root() / "lab-20.yaml"), str(tmp_path / "x")]) == 0
     assert "the bit error rate of 123 ports is not known" in capsys.readouterr().out
+
+
+def as_mlxlink(name: str, values: dict[str, str], form: str) -> list[str]:
+    """What mlxlink prints of a port: text, text in colour, or JSON; all name the same values."""
+    if form == "compact":
+        return [f"+ {name} --json", json.dumps({"result": {"output": {"Module Info": values}}}, separators=(",", ":"))]
+    if form == "json":
+        body = ",\n".join(f'         "{key}" : "{value}"' for key, value in values.items())
+        return (
+            f'+ {name} --json\n{{"result" : {{"output" : {{\n      "Module Info" : {{\n{body}\n}} }} }} }}'.splitlines()
+        )
+    on, off = ("\x1b[1;32m", "\x1b[0m") if form == "colour" else ("", "")
+    return [f"root@adm:~# {name}", "Module Info", "-----------"] + [
+        f"{key:35}: {on}{value}{off} " for key, value in values.items()
+    ]
+
+
+@pytest.mark.parametrize("form", ["text", "colour", "json", "compact"])
+@pytest.mark.parametrize("seed", range(3))
+def test_mlxlink_accuses_a_port_for_its_errors_its_bit_errors_and_its_light(seed: int, form: str) -> None:
+    """Brute force: a port is listed exactly if a counter is above ten, the rate above 1e-12, a lane out of limits."""
+    routed, rng = routed_lab(), np.random.default_rng(seed)
+    fabric, lines, wanted = routed.fabric, [], set()
+    lid = routed.tables.lid[fabric.end_of(np.arange(fabric.n_ports))]
+    for port in rng.choice(np.flatnonzero(fabric.peer >= 0), 20, replace=False).tolist():
+        down, ber = int(rng.choice([0, 10, 11, 300])), str(rng.choice(["15E-255", "1E-12", "2E-9"]))
+        lanes = rng.choice([-12.5, -3.25, 0, 2, 6.5], 4)
+        low, high = [(-10.41, 6), (0, 0)][int(rng.integers(2))]  # copper has no limits
+        values = {
+            "Rx Power Current [dBm]": f"{','.join(f'{one:g}' for one in lanes)} [{low}..{high}]",
+            "Symbol Errors": "0", "Effective Physical BER": ber, "Raw Physical BER": "1E-5",
+            "Link Down Counter": str(down),
+        }  # fmt: skip
+        number = int(fabric.port_number[port])
+        lines += as_mlxlink(f"mlxlink -d lid-{int(lid[port])} -p {number} -m -c", values, form)
+        if down > 10 or float(ber) > 1e-12 or (low < high and not all(low <= one <= high for one in lanes)):
+            wanted.add(min(port, int(fabric.peer[port])))
+    found = find_bad_links(routed, parse_counters(lines, routed)).links
+    assert {one.link for one in found} == {f"{fabric.port_label(a)} to {fabric.port_label(int(fabric.peer[a]))}"
+                                           for a in wanted}  # fmt: skip
+
+
+def test_mlxlink_names_adapters_by_host_and_others_are_kept_as_absent() -> None:
+    routed = routed_lab()
+    bad = {"Link Down Counter": "99"}
+    for name, link in (
+        ("gpu03# mlxlink -d mlx5_0 -c", "leaf0:4 to gpu03 mlx5_0:1"),
+        ("+ mlxlink -d /dev/mst/SW_MT54000_leaf0_lid-0x0001 --port 21 -c", "leaf0:21 to spine0:1"),
+        ("+ mlxlink -d lid-00001 -p 21 -c", "leaf0:21 to spine0:1"),
+    ):
+        text = [name, *as_mlxlink("x", bad, "text")[1:]]
+        (found,) = find_bad_links(routed, parse_counters(text, routed)).links
+        assert found.link == link
+    for name, device in (("gpu99# mlxlink -d mlx5_0 -c", "gpu99 mlx5_0"), ("+ mlxlink -d lid-77 -p 3 -c", "LID 77")):
+        text = [name, *as_mlxlink("x", bad, "text")[1:], "+ mlxlink -d lid-1 -p 1 -c", "Effective Physical BER : 1E-15"]
+        found = find_bad_links(routed, parse_counters(text, routed))
+        assert found.links == () and [one.device for one in found.absent] == [device]
+    for name in ("+ mlxlink -d mlx5_0 -c", "+ mlxlink -d lid-1 -p 1/2 -c"):  # no host; a port as it is printed
+        with pytest.raises(topo.FormatError, match="mlxlink -d lid-7 -p 31 -m -c"):
+            parse_counters([name, *as_mlxlink("x", bad, "text")[1:]], routed)

@@ -91,7 +91,7 @@ def test_reads_what_the_feeder_reads(before: str) -> None:
         ('{"workload_graph": [{"Id": 1}', "found no end of the list of nodes; is the file whole"),
         (
             '{"schema": "1.0.2-chakra.0.0.4", "nodes": []}',
-            "found what PyTorch recorded; expected a Chakra trace, which",
+            "found what PyTorch observed; expected a Chakra trace, which",
         ),
         ("[" * 100_000, "expected a node as an object of JSON"),
         ('{"id": ' + "9" * 9999 + "}", "expected a node as an object of JSON|expected the id"),
