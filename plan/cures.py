@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 import costmodel
-from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, compress, expand, find_losses, percent, plural
+from topo import (
+    Cluster,
+    Cure,
+    DesignError,
+    HeddleError,
+    Role,
+    Verdict,
+    compress,
+    expand,
+    find_losses,
+    lacks_manager,
+    percent,
+    plural,
+)
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -29,7 +42,7 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
             return (Cure("floor.feeds.count", 2),)
         known = {**catalog.switches, **catalog.nodes}
         models = sorted({device.model for device in cluster.layout.devices})
-        stop = [model for model in models if model in known and known[model].runs_on_one_feed is False]
+        stop = [model for model in models if model in known and known[model].runs_on_one_feed == "no"]
         words = f"instead of {', '.join(stop)}, devices with two supplies that run on one feed"
         return (Cure("runs_on_one_feed", "yes", words),)
     if kind == "rack":
@@ -84,7 +97,7 @@ def _move(cluster: Cluster, loss: Loss) -> tuple[Cure, ...]:
     place = min((len(inside[rack]), abs(at - here), rack) for at, rack in enumerate(inside) if at != here)[2]
     fixed = [name for name, text in cluster.layout.floor.fixed.items() if text.startswith(loss.name)]
     for name in dict.fromkeys([*fixed, *inside[loss.name]]):
-        moved, cures = _fix(cluster, name, place)
+        moved, cures = _fix(cluster, {name: place})
         with suppress(DesignError):
             worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
             if worst is not None and worst.survived:
@@ -95,24 +108,32 @@ def _move(cluster: Cluster, loss: Loss) -> tuple[Cure, ...]:
 def fewer_racks(cluster: Cluster, losses: Losses) -> str:
     """Return which racks hold a single switch, and keys that save such a rack; empty where there is none.
 
-    The switch is fixed in each other rack with switches in turn: the floor is planned again, and must have fewer racks,
-    of which none takes more than the worst takes now.
+    The switch is fixed in each other rack with switches in turn, alone or with one of its kind that moves to a third:
+    the floor is planned again, and must have fewer racks, of which none takes more than the worst takes now.
     """
     layout = cluster.layout
     if layout is None or layout.floor.switches == "servers" or layout.floor.stand_ins == "together":
         return ""
     inside, found = _switches_of_racks(cluster, layout), []
     alone = [rack for rack, held in zip(inside, layout.inside, strict=True) if len(inside[rack]) == len(held) == 1]
+    others = [rack for rack in inside if rack not in alone and inside[rack]]
     now = losses.worst_of("rack")
-    for rack, other in ((rack, other) for rack in alone for other in inside if other not in alone and inside[other]):
-        moved, cures = _fix(cluster, inside[rack][0], other)
-        with suppress(DesignError):
-            if moved.layout is not None and moved.layout.n_racks < layout.n_racks:
-                worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
-                if now is not None and worst is not None and worst.beyond <= now.beyond:
-                    found.append(f"one fewer with {' and '.join(map(str, cures))}")
-                    break
-    why = f"; a single switch is in {', '.join(alone)}, since a rack has at most half of those that do the same work"
+    for rack in alone:
+        (name,) = inside[rack]
+        kind = name.rstrip("0123456789")
+        moves = [{name: other} for other in others]
+        moves += [{name: other, second: third} for other in others for second in inside[other]
+                  if second.rstrip("0123456789") == kind for third in others if third != other]  # fmt: skip
+        for move in moves:
+            moved, cures = _fix(cluster, move)
+            with suppress(DesignError):
+                if moved.layout is not None and moved.layout.n_racks < layout.n_racks:
+                    worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
+                    if now is not None and worst is not None and worst.beyond <= now.beyond:
+                        found.append(f"one fewer with {' and '.join(map(str, cures))}")
+                        break
+    single = ", ".join(f"{inside[rack][0]} alone is in {rack}" for rack in alone)
+    why = f"; {single}: each other rack with switches has no room for it, or half of those that are redundant with it"
     return "; ".join([why, *found]) if alone else ""
 
 
@@ -125,14 +146,15 @@ def _switches_of_racks(cluster: Cluster, layout: Layout) -> dict[str, list[str]]
     }
 
 
-def _fix(cluster: Cluster, name: str, rack: str) -> tuple[Cluster, tuple[Cure, ...]]:
-    """Return a cluster with a device fixed in a rack, and the keys that do it: places are counted in rows as long."""
+def _fix(cluster: Cluster, places: dict[str, str]) -> tuple[Cluster, tuple[Cure, ...]]:
+    """Return a cluster with devices fixed in racks, and the keys that do it: places are counted in rows as long."""
     assert cluster.layout is not None
     floor, row = cluster.layout.floor, cluster.layout.pinned.racks_per_row
-    pinned = floor.model_copy(update={"racks_per_row": row, "fixed": {**floor.fixed, name: rack}})
-    cure = Cure(f"floor.fixed.{name}", rack)
-    cures = (cure,) if floor.racks_per_row else (Cure("floor.racks_per_row", row), cure)
-    return Cluster(cluster.spec.model_copy(update={"floor": pinned}), cluster.catalog), cures
+    pinned = floor.model_copy(update={"racks_per_row": row, "fixed": {**floor.fixed, **places}})
+    cures = tuple(Cure(f"floor.fixed.{name}", rack) for name, rack in places.items())
+    moved = Cluster(cluster.spec.model_copy(update={"floor": pinned}), cluster.catalog)
+    vars(moved)["fabrics"] = cluster.fabrics  # a place changes none of them
+    return moved, cures if floor.racks_per_row else (Cure("floor.racks_per_row", row), *cures)
 
 
 def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check) -> Check:
@@ -198,6 +220,28 @@ def more_spines(cluster: Cluster, loss: Loss) -> str:
     return ""
 
 
+def no_manager(cluster: Cluster) -> dict[str, str]:
+    """Return which subnets have no host but compute servers for OpenSM, why, and what gives them one.
+
+    Subnets for the same reason are one row. Where a leaf of rails has no port left, units are built with one more.
+    """
+    subnets: dict[str, list[str]] = {}
+    for fabric in cluster.subnets:
+        if why := lacks_manager(fabric):
+            subnets.setdefault(why, []).append(fabric.name)
+    shape, found = cast(Any, cluster.spec.network), {}
+    nodes = sum(group.count for group in cluster.spec.nodes.values()
+                if (group.role or cluster.catalog.node(group.model).role) is Role.COMPUTE)  # fmt: skip
+    for why, names in subnets.items():
+        cured = "let a group of management servers hang in it"
+        full = why.endswith("no port of a leaf is free") and _network(cluster, names[0])[0] == ["network"]
+        if full and hasattr(shape, "unit_nodes"):
+            unit = -(-nodes // (-(-nodes // shape.unit_nodes) + 1))
+            cured += f": `network.unit_nodes: {unit}` leaves ports for them"
+        found[compress(names)] = f"no host but compute servers can run it: {why}; {cured}"
+    return found
+
+
 def fewer_switches(cluster: Cluster) -> str:
     """Return why rails have as many switches as they have, and keys that give fewer; empty where none does.
 
@@ -212,7 +256,7 @@ def fewer_switches(cluster: Cluster) -> str:
     units, adapters = -(-count // shape.unit_nodes), catalog.node(nodes[0].model).adapters // shape.planes
     rails, found = shape.rails or adapters, []
     for key, values in (
-        ("unit_nodes", [-(-count // fewer) for fewer in range(1, units)]),
+        ("unit_nodes", [-(-count // fewer) for fewer in range(1, units + 1)]),
         ("rails", [less for less in range(2, rails) if adapters % less == 0 and rails % less == 0]),
     ):
         for value in values:
