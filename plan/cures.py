@@ -273,11 +273,12 @@ def fewer_switches(cluster: Cluster) -> str:
 def _network(cluster: Cluster, name: str) -> tuple[list[str], Any]:
     """Return the keys of the network whose fabric has this name, and its shape."""
     spec = cluster.spec
-    of = max((one for one in spec.networks if name.startswith(f"{cluster.name}-{one}")), key=len, default=None)
-    if of is not None:
+    names = [*spec.networks, *filter(None, [spec.network_name])]
+    of = max((one for one in names if name.startswith(f"{cluster.name}-{one}")), key=len, default=None)
+    if of in spec.networks:
         return ["networks", of, "network"], spec.networks[of].network
     storage = getattr(spec.network, "storage", None)
-    beside = storage is not None and name == f"{cluster.name}-storage"
+    beside = storage is not None and name.endswith("-storage")
     return (["network", "storage"], storage) if beside else (["network"], spec.network)
 
 

@@ -116,7 +116,10 @@ class Cluster(Shown):
         first, *others = _hung(spec, groups, self.catalog)
         findings, fabrics = Findings(), list[Fabric]()
         with findings.under("network"):
-            compiled = _of_one_protocol(spec.network.compile(first, self.catalog, self.name), self.catalog)
+            if spec.network_name in spec.networks:
+                raise DesignError(f"`network_name` is {spec.network_name}, as an entry of `networks`: take another")
+            own = f"{self.name}-{spec.network_name}" if spec.network_name else self.name
+            compiled = _of_one_protocol(spec.network.compile(first, self.catalog, own), self.catalog)
             asked = spec.routing
             purpose: Purpose = next((one for one in get_args(Purpose) if one == asked.purpose), "any")
             fabrics += [replace(fabric, engine=asked.engine, lmc=asked.lmc, purpose=purpose) for fabric in compiled]

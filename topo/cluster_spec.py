@@ -194,6 +194,8 @@ class ClusterSpec(SpecModel):
     """Groups of servers; a server has the name of its group and a number: ``gpu0042``."""
     network: Shape
     """Shape of the network between the adapters of the servers."""
+    network_name: Name | None = None
+    """Name of `network` in rows and files: ``compute`` makes it ``hall-compute``; that of the cluster when left out."""
     networks: Annotated[dict[Name, Network], Field(max_length=16)] = Field(default_factory=dict)
     """Further networks. A group that does not compute and is in one of these is in `network` no more."""
     floor: FloorPlan | None = None

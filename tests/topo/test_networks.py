@@ -16,6 +16,7 @@ from costmodel.bills import bill
 from helpers import recount
 from helpers.strategies import examples
 from plan.cli import run
+from plan.cures import _network
 from plan.export.registry import EXPORTS
 from plan.pipeline import DESIGN, Plan, run_passes
 
@@ -222,3 +223,17 @@ def test_a_twin_of_the_first_network_is_the_same_network() -> None:
     alone = cluster({}, nodes={"gpu": NODES["gpu"]}).fabrics[0]
     beside = cluster({"storage": {"network": TREE, "adapters": {"gpu": 2, "st": 2, "head": 1}}}).fabrics[0]
     assert np.array_equal(alone.peer, beside.peer) and alone.names == beside.names
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+def test_the_first_network_has_the_name_that_the_spec_gives_it_and_differs_in_nothing_else(planes: int) -> None:
+    network = {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9790"}, "planes": planes}
+    storage = {"storage": {"network": TREE, "adapters": {"gpu": 2, "st": 2, "head": 1}}}
+    plain, named = (cluster(storage, network=network, **more) for more in ({}, {"network_name": "compute"}))
+    for before, after in zip(plain.fabrics, named.fabrics, strict=True):
+        assert after.name == before.name.replace("pod", "pod-compute", "storage" not in before.name)
+        assert after.is_copy_of(before) and after.names == before.names
+    with pytest.raises(topo.DesignError, match="as an entry of `networks`"):
+        _ = cluster(storage, network_name="storage").fabrics
+    loss = next(one for one in topo.find_losses(named.fabrics, named.catalog).worst if "compute" in one.network)
+    assert _network(named, loss.network)[0] == ["network"]
