@@ -73,7 +73,8 @@ def _rows(
     host_rows: list[tuple[str | int | None, ...]] = []
     switch_rows: list[tuple[str | int | None, ...]] = []
     for subnet, (fabric, front) in enumerate(zip(fabrics, panels(fabrics, catalog), strict=True)):
-        for a, b in fabric.links[~backplane(fabric, catalog)].tolist():
+        devices = (fabric.kind[fabric.port_node[fabric.links]] == Kind.DEVICE).any(axis=1)  # UFM knows no such ports
+        for a, b in fabric.links[~backplane(fabric, catalog) & ~devices].tolist():
             ends = sorted(
                 (_end(fabric, subnet, port, front, layout) for port in (a, b)), key=lambda end: end[0] != "host"
             )

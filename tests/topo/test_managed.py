@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +15,10 @@ import topo
 from costmodel.bills import bill
 from helpers import recount
 from helpers.strategies import examples
+from plan.export.p2p import format_p2p_xlsx
 from plan.export.registry import EXPORTS
 from plan.pipeline import DESIGN, Plan, run_passes
+from topo.dumps.lldp import parse_lldp
 from topo.fabric import Kind
 
 NODES = {
@@ -103,3 +106,24 @@ def test_places_of_pdus_are_not_to_be_fixed_and_a_fabric_file_keeps_them(tmp_pat
     assert again.layout.pdu_names == found.layout.pdu_names
     (tmp_path / "fabric.json").write_text(topo.format_fabric(found.fabrics[-1]))
     assert (topo.read_fabric(tmp_path / "fabric.json").kind == found.fabrics[-1].kind).all()
+
+
+def test_what_neighbours_say_is_as_planned_and_an_unplugged_device_is_missing() -> None:
+    """LLDP sees the port of a device as that of a host; all cables are found, and one that is out is named."""
+    found = cluster(["switches", "pdus"])
+    oob = found.fabrics[-1]
+    labels = topo.panels(found.fabrics, found.catalog)[-1].labels
+    seen = parse_lldp(topo.format_lldp(oob, labels)).fabric
+    assert not topo.find_differences(oob, seen).found
+    port = int(oob.port_offset[int(np.flatnonzero(oob.kind == Kind.DEVICE)[0])])
+    told = parse_lldp(topo.format_lldp(oob.without(np.array([port])), labels)).fabric
+    ((difference),) = topo.find_differences(oob, told).found
+    assert oob.names[int(oob.port_node[port])] in str(difference)
+
+
+def test_the_sheet_for_ufm_has_no_ports_of_devices() -> None:
+    found = cluster(["switches", "pdus"])
+    devices = sum(int(np.count_nonzero(fabric.kind == Kind.DEVICE)) for fabric in found.fabrics)
+    book = openpyxl.load_workbook(io.BytesIO(format_p2p_xlsx("pod", found.fabrics, found.catalog, found.layout)))
+    rows = [row for sheet in book.worksheets for row in sheet.iter_rows(min_row=2, values_only=True) if row[2]]
+    assert devices and len(rows) == sum(len(fabric.links) for fabric in found.fabrics) - devices
