@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
-from operator import getitem
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -149,12 +149,21 @@ def _switches_of_racks(cluster: Cluster, layout: Layout) -> dict[str, list[str]]
 def _fix(cluster: Cluster, places: dict[str, str]) -> tuple[Cluster, tuple[Cure, ...]]:
     """Return a cluster with devices fixed in racks, and the keys that do it: places are counted in rows as long."""
     assert cluster.layout is not None
-    floor, row = cluster.layout.floor, cluster.layout.pinned.racks_per_row
-    pinned = floor.model_copy(update={"racks_per_row": row, "fixed": {**floor.fixed, **places}})
-    cures = tuple(Cure(f"floor.fixed.{name}", rack) for name, rack in places.items())
-    moved = Cluster(cluster.spec.model_copy(update={"floor": pinned}), cluster.catalog)
+    cures = [Cure(f"floor.fixed.{name}", rack) for name, rack in places.items()]
+    if not cluster.layout.floor.racks_per_row:
+        cures.insert(0, Cure("floor.racks_per_row", cluster.layout.pinned.racks_per_row))
+    moved = _with(cluster, {cure.key: cure.value for cure in cures})
     vars(moved)["fabrics"] = cluster.fabrics  # a place changes none of them
-    return moved, cures if floor.racks_per_row else (Cure("floor.racks_per_row", row), *cures)
+    return moved, tuple(cures)
+
+
+def _with(cluster: Cluster, values: Mapping[str, object]) -> Cluster:
+    """Return the cluster of a spec with other values at some keys; ValueError for what no spec can be."""
+    document = cluster.spec.model_dump(mode="json", exclude_unset=True)
+    for key, value in values.items():
+        *above, last = key.split(".")
+        reduce(lambda at, name: at.setdefault(name, {}), above, document)[last] = value
+    return Cluster(type(cluster.spec).model_validate(document), cluster.catalog)
 
 
 def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check) -> Check:
@@ -168,13 +177,10 @@ def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check
 
 def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
     """Return a cure with what the cluster costs more with it: the bill of the changed spec less its own."""
-    document = cluster.spec.model_dump(mode="json", exclude_unset=True)
-    *above, last = one.key.split(".")
-    if above[:1] not in (["network"], ["networks"], ["floor"]) or one.text:
+    if not one.key.startswith(("network.", "networks.", "floor.")) or one.text:
         return one
     try:
-        reduce(lambda at, key: at.setdefault(key, {}), above, document)[last] = one.value
-        bought = costmodel.bill(Cluster(type(cluster.spec).model_validate(document), cluster.catalog))
+        bought = costmodel.bill(_with(cluster, {one.key: one.value}))
     except (HeddleError, ValueError):
         return one
     unit = quote.cost.unit
@@ -194,8 +200,7 @@ def more_spines(cluster: Cluster, loss: Loss) -> str:
     if loss.kind != "spine" or not loss.bandwidth:
         return ""
     keys, shape = _network(cluster, loss.network)
-    keys, tree = _tree(keys, shape), getattr(shape, "tree", shape)
-    document = cluster.spec.model_dump(mode="json", exclude_unset=True)
+    key, tree = ".".join(_tree(keys, shape)), getattr(shape, "tree", shape)
     (fabric,) = (fabric for fabric in cluster.fabrics if fabric.name == loss.network)
     leaves = np.flatnonzero(fabric.role == Role.LEAF)
     around = fabric.peer_node[fabric.ports_of(int(leaves[0]))] if hasattr(tree, "spines") else leaves[:0]
@@ -204,10 +209,9 @@ def more_spines(cluster: Cluster, loss: Loss) -> str:
     for spines in range(now + 1, 2 * now + 1 if parallel > 1 else 0):
         if tree.parallel and now * parallel % spines:
             continue
-        fewer = {"parallel": now * parallel // spines} if tree.parallel else {}
-        reduce(getitem, keys, document).update({"spines": spines, **fewer})
+        fewer = {f"{key}.parallel": now * parallel // spines} if tree.parallel else {}
         try:
-            changed = Cluster(type(cluster.spec).model_validate(document), cluster.catalog).fabrics
+            changed = _with(cluster, {f"{key}.spines": spines, **fewer}).fabrics
         except DesignError:
             continue
         (built,) = (fabric for fabric in changed if fabric.name == loss.network)
@@ -216,7 +220,7 @@ def more_spines(cluster: Cluster, loss: Loss) -> str:
             least = max((one.bandwidth for one in found if one.kind == "spine"), default=0.0)
             if least < loss.bandwidth:
                 also = "".join(f" and `parallel: {number}`" for number in fewer.values())
-                return f"; {percent(least)} with `{'.'.join(keys)}.spines: {spines}` (now {now}){also}"
+                return f"; {percent(least)} with `{key}.spines: {spines}` (now {now}){also}"
     return ""
 
 
@@ -261,8 +265,7 @@ def fewer_switches(cluster: Cluster) -> str:
     ):
         for value in values:
             with suppress(DesignError):
-                changed = spec.model_copy(update={"network": shape.model_copy(update={key: value})})
-                switches = Cluster(changed, catalog).counts.switches
+                switches = _with(cluster, {f"network.{key}": value}).counts.switches
                 if switches < now:
                     found.append(f"{switches:,} with `network.{key}: {value}`")
                     break
