@@ -123,7 +123,7 @@ def lacks_manager(fabric: Fabric) -> str:
     >>> topo.lacks_manager(topo.preset("lab-20").fabric)
     ''
     >>> topo.lacks_manager(topo.preset("deepseek-v3-planes").fabrics[0])
-    'all 256 host ports are of compute servers, and no port of a leaf is free'
+    'all 2,048 host ports are of compute servers, and no port of a leaf is free'
     """
     ends = fabric.ends()
     if len(fabric.ends(Role.COMPUTE)) < len(ends):
