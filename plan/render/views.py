@@ -89,7 +89,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "unknown", "; ".join(unknown)
     yield from _counted(plan.counts, fewer_switches(plan.cluster) if plan.cluster else "")
     for subnet, why in (no_manager(plan.cluster) if plan.cluster else {}).items():
-        yield f"subnet manager of {subnet}", why
+        yield "subnet manager", f"{subnet}: {why}" if len(plan.fabrics) > 1 else why
     if plan.cluster is not None and (slowed := slowed_adapters(plan.fabrics, plan.cluster.catalog)):
         yield "slower than the adapter", "; ".join(slowed)
     if len(plan.fabrics) > 1:
