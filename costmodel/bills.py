@@ -21,7 +21,7 @@ from topo.cluster_spec import Spares
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, Role
 from topo.floor.cables import Cabling, backplane
-from topo.floor.racks import Layout
+from topo.floor.racks import PDU, Layout
 from topo.speeds import speed_name
 from topo.table import Shown, Table
 
@@ -250,8 +250,8 @@ def make_bill(
     if layout is not None:
         sure = ", at most" if layout.alone else ""  # devices of unknown power stand alone
         parts["rack", f"rack-{layout.floor.rack_units}", f"room{sure}", ()] = layout.n_racks
-        feeds = layout.floor.feeds.count if layout.floor.feeds else 2
-        parts["rack", "pdu", f"{feeds} a rack, one a feed{sure}", ()] = feeds * layout.n_racks
+        pdus = layout.floor.pdus
+        parts["rack", PDU, f"{pdus} a rack, one a feed{sure}", ()] = pdus * layout.n_racks
     ordered = sorted(parts.items(), key=lambda part: (KINDS.index(part[0][0]), *part[0][1:]))
     return Bill(tuple(Line(*part[:2], count, *part[2:]) for part, count in ordered), catalog)
 

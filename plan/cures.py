@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
-from operator import getitem
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 import costmodel
-from topo import Cluster, Cure, DesignError, HeddleError, Role, Verdict, compress, expand, find_losses, percent, plural
+from topo import (
+    Cluster,
+    Cure,
+    DesignError,
+    HeddleError,
+    Role,
+    Verdict,
+    compress,
+    expand,
+    find_losses,
+    lacks_manager,
+    percent,
+    plural,
+)
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -30,7 +43,7 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
             return (Cure("floor.feeds.count", 2),)
         known = {**catalog.switches, **catalog.nodes}
         models = sorted({device.model for device in cluster.layout.devices})
-        stop = [model for model in models if model in known and known[model].runs_on_one_feed is False]
+        stop = [model for model in models if model in known and known[model].runs_on_one_feed == "no"]
         words = f"instead of {', '.join(stop)}, devices with two supplies that run on one feed"
         return (Cure("runs_on_one_feed", "yes", words),)
     if kind == "rack":
@@ -85,7 +98,7 @@ def _move(cluster: Cluster, loss: Loss) -> tuple[Cure, ...]:
     place = min((len(inside[rack]), abs(at - here), rack) for at, rack in enumerate(inside) if at != here)[2]
     fixed = [name for name, text in cluster.layout.floor.fixed.items() if text.startswith(loss.name)]
     for name in dict.fromkeys([*fixed, *inside[loss.name]]):
-        moved, cures = _fix(cluster, name, place)
+        moved, cures = _fix(cluster, {name: place})
         with suppress(DesignError):
             worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
             if worst is not None and worst.survived:
@@ -96,24 +109,32 @@ def _move(cluster: Cluster, loss: Loss) -> tuple[Cure, ...]:
 def fewer_racks(cluster: Cluster, losses: Losses) -> str:
     """Return which racks hold a single switch, and keys that save such a rack; empty where there is none.
 
-    The switch is fixed in each other rack with switches in turn: the floor is planned again, and must have fewer racks,
-    of which none takes more than the worst takes now.
+    The switch is fixed in each other rack with switches in turn, alone or with one of its kind that moves to a third:
+    the floor is planned again, and must have fewer racks, of which none takes more than the worst takes now.
     """
     layout = cluster.layout
     if layout is None or layout.floor.switches == "servers" or layout.floor.stand_ins == "together":
         return ""
     inside, found = _switches_of_racks(cluster, layout), []
     alone = [rack for rack, held in zip(inside, layout.inside, strict=True) if len(inside[rack]) == len(held) == 1]
+    others = [rack for rack in inside if rack not in alone and inside[rack]]
     now = losses.worst_of("rack")
-    for rack, other in ((rack, other) for rack in alone for other in inside if other not in alone and inside[other]):
-        moved, cures = _fix(cluster, inside[rack][0], other)
-        with suppress(DesignError):
-            if moved.layout is not None and moved.layout.n_racks < layout.n_racks:
-                worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
-                if now is not None and worst is not None and worst.beyond <= now.beyond:
-                    found.append(f"one fewer with {' and '.join(map(str, cures))}")
-                    break
-    why = f"; a single switch is in {', '.join(alone)}, since a rack has at most half of those that do the same work"
+    for rack in alone:
+        (name,) = inside[rack]
+        kind = name.rstrip("0123456789")
+        moves = [{name: other} for other in others]
+        moves += [{name: other, second: third} for other in others for second in inside[other]
+                  if second.rstrip("0123456789") == kind for third in others if third != other]  # fmt: skip
+        for move in moves:
+            moved, cures = _fix(cluster, move)
+            with suppress(DesignError):
+                if moved.layout is not None and moved.layout.n_racks < layout.n_racks:
+                    worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
+                    if now is not None and worst is not None and worst.beyond <= now.beyond:
+                        found.append(f"one fewer with {' and '.join(map(str, cures))}")
+                        break
+    single = ", ".join(f"{inside[rack][0]} alone is in {rack}" for rack in alone)
+    why = f"; {single}: each other rack with switches has no room for it, or half of those that are redundant with it"
     return "; ".join([why, *found]) if alone else ""
 
 
@@ -126,14 +147,24 @@ def _switches_of_racks(cluster: Cluster, layout: Layout) -> dict[str, list[str]]
     }
 
 
-def _fix(cluster: Cluster, name: str, rack: str) -> tuple[Cluster, tuple[Cure, ...]]:
-    """Return a cluster with a device fixed in a rack, and the keys that do it: places are counted in rows as long."""
+def _fix(cluster: Cluster, places: dict[str, str]) -> tuple[Cluster, tuple[Cure, ...]]:
+    """Return a cluster with devices fixed in racks, and the keys that do it: places are counted in rows as long."""
     assert cluster.layout is not None
-    floor, row = cluster.layout.floor, cluster.layout.pinned.racks_per_row
-    pinned = floor.model_copy(update={"racks_per_row": row, "fixed": {**floor.fixed, name: rack}})
-    cure = Cure(f"floor.fixed.{name}", rack)
-    cures = (cure,) if floor.racks_per_row else (Cure("floor.racks_per_row", row), cure)
-    return Cluster(cluster.spec.model_copy(update={"floor": pinned}), cluster.catalog), cures
+    cures = [Cure(f"floor.fixed.{name}", rack) for name, rack in places.items()]
+    if not cluster.layout.floor.racks_per_row:
+        cures.insert(0, Cure("floor.racks_per_row", cluster.layout.pinned.racks_per_row))
+    moved = _with(cluster, {cure.key: cure.value for cure in cures})
+    vars(moved)["fabrics"] = cluster.fabrics  # a place changes none of them
+    return moved, tuple(cures)
+
+
+def _with(cluster: Cluster, values: Mapping[str, object]) -> Cluster:
+    """Return the cluster of a spec with other values at some keys; ValueError for what no spec can be."""
+    document = cluster.spec.model_dump(mode="json", exclude_unset=True)
+    for key, value in values.items():
+        *above, last = key.split(".")
+        reduce(lambda at, name: at.setdefault(name, {}), above, document)[last] = value
+    return Cluster(type(cluster.spec).model_validate(document), cluster.catalog)
 
 
 def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check) -> Check:
@@ -147,16 +178,14 @@ def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check
 
 def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
     """Return a cure with what the cluster costs more with it: the bill of the changed spec or catalog less its own."""
-    document, catalog = cluster.spec.model_dump(mode="json", exclude_unset=True), cluster.catalog
-    *above, last = one.key.split(".")
     try:
-        if last in ("adapters", "storage_adapters") and not above:
-            catalog = _with_adapters(cluster, last, cast(int, one.value))
-        elif above[:1] not in (["network"], ["networks"], ["floor"]) or one.text:
+        if one.key in ("adapters", "storage_adapters"):
+            changed = replace(cluster, catalog=_with_adapters(cluster, one.key, cast(int, one.value)))
+        elif not one.key.startswith(("network.", "networks.", "floor.")) or one.text:
             return one
         else:
-            reduce(lambda at, key: at.setdefault(key, {}), above, document)[last] = one.value
-        bought = costmodel.bill(Cluster(type(cluster.spec).model_validate(document), catalog))
+            changed = _with(cluster, {one.key: one.value})
+        bought = costmodel.bill(changed)
     except (HeddleError, ValueError):
         return one
     unit = quote.cost.unit
@@ -187,8 +216,7 @@ def more_spines(cluster: Cluster, loss: Loss) -> str:
     if loss.kind != "spine" or not loss.bandwidth:
         return ""
     keys, shape = _network(cluster, loss.network)
-    keys, tree = _tree(keys, shape), getattr(shape, "tree", shape)
-    document = cluster.spec.model_dump(mode="json", exclude_unset=True)
+    key, tree = ".".join(_tree(keys, shape)), getattr(shape, "tree", shape)
     (fabric,) = (fabric for fabric in cluster.fabrics if fabric.name == loss.network)
     leaves = np.flatnonzero(fabric.role == Role.LEAF)
     around = fabric.peer_node[fabric.ports_of(int(leaves[0]))] if hasattr(tree, "spines") else leaves[:0]
@@ -197,10 +225,9 @@ def more_spines(cluster: Cluster, loss: Loss) -> str:
     for spines in range(now + 1, 2 * now + 1 if parallel > 1 else 0):
         if tree.parallel and now * parallel % spines:
             continue
-        fewer = {"parallel": now * parallel // spines} if tree.parallel else {}
-        reduce(getitem, keys, document).update({"spines": spines, **fewer})
+        fewer = {f"{key}.parallel": now * parallel // spines} if tree.parallel else {}
         try:
-            changed = Cluster(type(cluster.spec).model_validate(document), cluster.catalog).fabrics
+            changed = _with(cluster, {f"{key}.spines": spines, **fewer}).fabrics
         except DesignError:
             continue
         (built,) = (fabric for fabric in changed if fabric.name == loss.network)
@@ -209,8 +236,30 @@ def more_spines(cluster: Cluster, loss: Loss) -> str:
             least = max((one.bandwidth for one in found if one.kind == "spine"), default=0.0)
             if least < loss.bandwidth:
                 also = "".join(f" and `parallel: {number}`" for number in fewer.values())
-                return f"; {percent(least)} with `{'.'.join(keys)}.spines: {spines}` (now {now}){also}"
+                return f"; {percent(least)} with `{key}.spines: {spines}` (now {now}){also}"
     return ""
+
+
+def no_manager(cluster: Cluster) -> dict[str, str]:
+    """Return which subnets have no host but compute servers for OpenSM, why, and what gives them one.
+
+    Subnets for the same reason are one row. Where a leaf of rails has no port left, units are built with one more.
+    """
+    subnets: dict[str, list[str]] = {}
+    for fabric in cluster.subnets:
+        if why := lacks_manager(fabric):
+            subnets.setdefault(why, []).append(fabric.name)
+    shape, found = cast(Any, cluster.spec.network), {}
+    nodes = sum(group.count for group in cluster.spec.nodes.values()
+                if (group.role or cluster.catalog.node(group.model).role) is Role.COMPUTE)  # fmt: skip
+    for why, names in subnets.items():
+        cured = "let a group of management servers hang in it"
+        full = why.endswith("no port of a leaf is free") and _network(cluster, names[0])[0] == ["network"]
+        if full and hasattr(shape, "unit_nodes"):
+            unit = -(-nodes // (-(-nodes // shape.unit_nodes) + 1))
+            cured += f": `network.unit_nodes: {unit}` leaves ports for them"
+        found[compress(names)] = f"no host but compute servers can run it: {why}; {cured}"
+    return found
 
 
 def fewer_switches(cluster: Cluster) -> str:
@@ -227,13 +276,12 @@ def fewer_switches(cluster: Cluster) -> str:
     units, adapters = -(-count // shape.unit_nodes), catalog.node(nodes[0].model).adapters // shape.planes
     rails, found = shape.rails or adapters, []
     for key, values in (
-        ("unit_nodes", [-(-count // fewer) for fewer in range(1, units)]),
+        ("unit_nodes", [-(-count // fewer) for fewer in range(1, units + 1)]),
         ("rails", [less for less in range(2, rails) if adapters % less == 0 and rails % less == 0]),
     ):
         for value in values:
             with suppress(DesignError):
-                changed = spec.model_copy(update={"network": shape.model_copy(update={key: value})})
-                switches = Cluster(changed, catalog).counts.switches
+                switches = _with(cluster, {f"network.{key}": value}).counts.switches
                 if switches < now:
                     found.append(f"{switches:,} with `network.{key}: {value}`")
                     break
@@ -244,11 +292,12 @@ def fewer_switches(cluster: Cluster) -> str:
 def _network(cluster: Cluster, name: str) -> tuple[list[str], Any]:
     """Return the keys of the network whose fabric has this name, and its shape."""
     spec = cluster.spec
-    of = max((one for one in spec.networks if name.startswith(f"{cluster.name}-{one}")), key=len, default=None)
-    if of is not None:
+    names = [*spec.networks, *filter(None, [spec.network_name])]
+    of = max((one for one in names if name.startswith(f"{cluster.name}-{one}")), key=len, default=None)
+    if of in spec.networks:
         return ["networks", of, "network"], spec.networks[of].network
     storage = getattr(spec.network, "storage", None)
-    beside = storage is not None and name == f"{cluster.name}-storage"
+    beside = storage is not None and name.endswith("-storage")
     return (["network", "storage"], storage) if beside else (["network"], spec.network)
 
 

@@ -20,6 +20,7 @@ Fabrics
     ``Role``  what a node is for: compute, storage, leaf, spine, ...
     ``count``  how many of everything several subnets have together
     ``Counts``  that, with one list of keys for every command
+    ``lacks_manager``  why no server but those that compute can run OpenSM
     ``count_ports``  how the ports of switches are used, how many are free, and how far a tree tapers
     ``PortUse``  what `count_ports` returns
     ``slow_cables``  which cables run at other speeds than those beside them
@@ -52,6 +53,7 @@ Fabrics
     ``Cabling``  which cable each link of a subnet takes
     ``Panel``  the cages of a subnet, and what is printed at each port
     ``panels``  the panels of all subnets of a cluster
+    ``server_ports``  what is printed at the ports of a model of server
     ``backplane``  which links of a subnet need no cable
     ``hop_latencies``  how long a header takes over each link, from the catalog and the lengths of cables
     ``draw``  a picture of a fabric, or of all subnets of a cluster

@@ -73,6 +73,7 @@ from .failures.parts import (
 from .ports import (
     PortUse as PortUse,
     count_ports as count_ports,
+    lacks_manager as lacks_manager,
     slow_cables as slow_cables,
     uneven_links as uneven_links,
 )
@@ -84,7 +85,7 @@ from .dumps.roles import (
     read_role_rules as read_role_rules,
 )
 from .floor.cables import Cabling as Cabling, Trays as Trays, backplane as backplane, fill_trays as fill_trays
-from .floor.panels import Panel as Panel, panels as panels
+from .floor.panels import Panel as Panel, panels as panels, server_ports as server_ports
 from .floor.racks import Layout as Layout
 from .spec.base import SpecModel as SpecModel, TrafficClass as TrafficClass
 from .cluster_spec import ClusterSpec as ClusterSpec

@@ -10,7 +10,7 @@ from hashlib import blake2b
 import numpy as np
 
 from topo.errors import DesignError
-from topo.fabric import GUID_PREFIX, Fabric, Kind, Role
+from topo.fabric import GUID_PREFIX, MANAGEMENT_PORT, Fabric, Kind, Role
 from topo.speeds import LinkSpeed
 
 MAX_END_PORTS = 300_000
@@ -117,6 +117,18 @@ class FabricBuilder:
         name = f"{host} {device}"
         guid = stable_guid(f"{self.name}/{name}")
         return self._add(name, Kind.HCA, role, 0, zone, model, self._hosts[host], guid, ports)
+
+    def device(self, name: str, *, model: str, zone: int = -1) -> int:
+        """Add the management port, of a ``model``, of a device that is no host; return its key for `link`.
+
+        Raises
+        ------
+        DesignError
+            As `switch` does.
+        """
+        name += MANAGEMENT_PORT
+        guid = stable_guid(f"{self.name}/{name}")
+        return self._add(name, Kind.DEVICE, Role.MANAGEMENT, 0, zone, model, -1, guid, 1)
 
     def zone_of(self, key: int) -> int:
         """Return the zone of a node that was added."""

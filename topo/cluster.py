@@ -7,6 +7,7 @@ compiles, places and cables itself on the first question for it.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ import numpy as np
 
 from topo.budget import YAML_BYTES
 from topo.builder import distinct_names
+from topo.catalog.devices import list_frames
 from topo.catalog.load import Catalog, load_catalog
 from topo.cluster_spec import ClusterSpec, as_bought
 from topo.counts import Counts, count
@@ -32,6 +34,9 @@ from topo.shapes.rail import Rail
 from topo.spec.validation import validate
 from topo.speeds import SPEEDS
 from topo.table import Shown, Table
+
+MOST_ROUNDS = 8
+"""How often racks are counted anew with the switches that their power distribution units need: rarely more than two."""
 
 PROTOCOLS = {"infiniband": "InfiniBand", "ethernet": "Ethernet"}
 """Names of the protocols of switches."""
@@ -83,27 +88,69 @@ class Cluster(Shown):
         DesignError
             When the design cannot be built; the message holds the arithmetic.
         """
+        name, floor = (
+            next((name for name, one in self.spec.networks.items() if "pdus" in one.manage), ""),
+            self.spec.floor,
+        )
+        pdus: tuple[str, ...] = ()
         with self._placed():
-            spec, groups = self.spec, resolve_groups(self.spec, self.catalog)
-            if not any(group.count for group in groups):
-                raise DesignError(f"{self.name} has no nodes: give at least one group under `nodes` a count", "nodes")
-            first, *others = _hung(spec, groups, self.catalog)
-            findings, fabrics = Findings(), list[Fabric]()
-            with findings.under("network"):
-                compiled = _of_one_protocol(spec.network.compile(first, self.catalog, self.name), self.catalog)
-                asked = spec.routing
-                purpose: Purpose = next((one for one in get_args(Purpose) if one == asked.purpose), "any")
-                fabrics += [replace(fabric, engine=asked.engine, lmc=asked.lmc, purpose=purpose) for fabric in compiled]
-            for (name, network), hung in zip(spec.networks.items(), others, strict=True):
-                with findings.under("networks", name), _of_network(name):
-                    compiled = network.network.compile(hung, self.catalog, f"{self.name}-{name}")
-                    fabrics += _of_one_protocol(compiled, self.catalog)
-            if findings.found:  # findings about the floor belong to the same error
-                self._find_misfits(findings)
-            findings.refuse()
-            fabrics.sort(key=lambda fabric: _is_ethernet(fabric, self.catalog))
-            named = distinct_names(fabrics, self.name, spec.nodes)
-            return tuple(replace(fabric, traffic=spec.traffic) for fabric in named)
+            if name and floor is None:
+                raise DesignError("the PDUs are those of racks: give a `floor`", "networks", name, "manage")
+            for _ in range(MOST_ROUNDS):
+                fabrics, placed = self._compile(pdus), pdus
+                if name and floor is not None:
+                    with self._placed("floor"):
+                        pdus = place_devices(fabrics, self.catalog, floor).pdu_names
+                if pdus == placed:
+                    return fabrics
+            raise DesignError(
+                f"with the ports of {len(placed)} PDUs there are {len(pdus)}, and so on in a circle: leave ports of "
+                "its switches free (`leaves`)", "networks", name, "manage",
+            )  # fmt: skip
+
+    def _compile(self, pdus: Sequence[str]) -> tuple[Fabric, ...]:
+        """Compile the networks, the one that manages devices last, with these power distribution units."""
+        spec, groups = self.spec, resolve_groups(self.spec, self.catalog)
+        if not any(group.count for group in groups):
+            raise DesignError(f"{self.name} has no nodes: give at least one group under `nodes` a count", "nodes")
+        first, *others = _hung(spec, groups, self.catalog)
+        findings, fabrics = Findings(), list[Fabric]()
+        with findings.under("network"):
+            if spec.network_name in spec.networks:
+                raise DesignError(f"`network_name` is {spec.network_name}, as an entry of `networks`: take another")
+            own = f"{self.name}-{spec.network_name}" if spec.network_name else self.name
+            compiled = _of_one_protocol(spec.network.compile(first, self.catalog, own), self.catalog)
+            asked = spec.routing
+            purpose: Purpose = next((one for one in get_args(Purpose) if one == asked.purpose), "any")
+            fabrics += [replace(fabric, engine=asked.engine, lmc=asked.lmc, purpose=purpose) for fabric in compiled]
+        networks = zip(spec.networks.items(), others, strict=True)
+        for (name, network), hung in sorted(networks, key=lambda item: bool(item[0][1].manage)):
+            with findings.under("networks", name), _of_network(name):
+                devices = dict.fromkeys(network.manage, tuple(pdus))
+                if "switches" in devices:
+                    devices["switches"] = self._switch_names(fabrics)
+                hung += [_ports_of_devices(what, names, self.catalog) for what, names in devices.items() if names]
+                compiled = network.network.compile(hung, self.catalog, f"{self.name}-{name}")
+                fabrics += _of_one_protocol(compiled, self.catalog)
+        if findings.found:  # findings about the floor belong to the same error
+            self._find_misfits(findings)
+        findings.refuse()
+        return tuple(replace(fabric, traffic=spec.traffic) for fabric in self._named(fabrics))
+
+    def _named(self, fabrics: Sequence[Fabric]) -> tuple[Fabric, ...]:
+        """Return fabrics, those with a subnet manager first, with unique names of switches."""
+        ordered = sorted(fabrics, key=lambda fabric: _is_ethernet(fabric, self.catalog))
+        return distinct_names(ordered, self.name, self.spec.nodes)
+
+    def _switch_names(self, fabrics: Sequence[Fabric]) -> tuple[str, ...]:
+        """Return the names of the switches and frames of some networks that have a port for management."""
+        names: dict[str, None] = {}
+        for subnet, fabric in enumerate(self._named(fabrics)):
+            frames = list_frames(fabric, subnet, self.catalog)
+            own = (node for node in range(fabric.n_switches)
+                   if self.catalog.switch(fabric.model_of(node)).managed is not False)  # fmt: skip
+            names |= dict.fromkeys(frames.get(node) or fabric.label(node) for node in own)
+        return tuple(names)
 
     @cached_property
     def subnets(self) -> tuple[Fabric, ...]:
@@ -426,25 +473,33 @@ def _is_ethernet(fabric: Fabric, catalog: Catalog) -> bool:
 
 
 def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> list[list[HostGroup]]:
-    """Return what hangs in `network`, then in each of `networks`; adapters of a server are numbered in this order."""
+    """Return what hangs in `network`, then in each of `networks`; adapters are numbered in this order, by kind."""
     elsewhere = {name for network in spec.networks.values() for name in network.adapters}
     first = [group for group in groups if group.role == Role.COMPUTE or group.name not in elsewhere]
     if not first:
         raise DesignError(f"`network` of {spec.name} has no nodes: all groups are in `networks` only")
-    used = {group.name: group.adapters + _for_storage(spec.network, group, catalog) for group in first}
+    used = Counter(
+        {(one.name, one.device_name): one.adapters + _for_storage(spec.network, one, catalog) for one in first}
+    )
     hung = [first]
     for network in spec.networks.values():
         hung.append([])
         for group in groups:
             if group.name not in network.adapters:
                 continue
-            model, device = catalog.node(group.model), used.get(group.name, 0)
+            model = catalog.node(group.model)
             further = group.role == Role.COMPUTE and model.storage_adapter_model
             adapter = catalog.hca(network.adapter or further or model.adapter_model)
-            count = network.adapters[group.name]
-            hung[-1].append(group.with_adapters(adapter, count, device))
-            used[group.name] = device + count + _for_storage(network.network, group, catalog)
+            kind, count = (group.name, adapter.device), network.adapters[group.name]
+            hung[-1].append(group.with_adapters(adapter, count, used[kind]))
+            used[kind] += count + _for_storage(network.network, group, catalog)
     return hung
+
+
+def _ports_of_devices(what: str, names: tuple[str, ...], catalog: Catalog) -> HostGroup:
+    """Return the management ports of devices that are no servers, one each."""
+    port = catalog.hca("BMC-1GE")
+    return HostGroup(what, len(names), "", Role.MANAGEMENT, 1, port.name, port.speed, devices=names)
 
 
 def _for_storage(shape: ShapeModel, group: HostGroup, catalog: Catalog) -> int:

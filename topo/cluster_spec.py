@@ -46,6 +46,9 @@ class NodeGroup(SpecModel):
     """Role of the servers, if it differs from that of the model."""
 
 
+Managed = Literal["switches", "pdus"]
+
+
 class Network(SpecModel):
     """A network beside the first one: a fabric of its own, such as that of the storage or of the management."""
 
@@ -55,6 +58,9 @@ class Network(SpecModel):
     """Adapters of each server in it, by group of servers."""
     adapter: AdapterName | None = None
     """Model of these adapters; when left out, that of a server's storage adapters where it computes, else its own."""
+    manage: Annotated[tuple[Managed, ...], Field(max_length=2, strict=False)] = ()
+    """Devices whose management port hangs in it: the ``switches`` of all other networks, but those that have none, such
+    as QM9790, and the ``pdus``, the power distribution units of all racks. At most one network has this key."""
 
 
 class Routing(SpecModel):
@@ -188,6 +194,8 @@ class ClusterSpec(SpecModel):
     """Groups of servers; a server has the name of its group and a number: ``gpu0042``."""
     network: Shape
     """Shape of the network between the adapters of the servers."""
+    network_name: Name | None = None
+    """Name of `network` in rows and files: ``compute`` makes it ``hall-compute``; that of the cluster when left out."""
     networks: Annotated[dict[Name, Network], Field(max_length=16)] = Field(default_factory=dict)
     """Further networks. A group that does not compute and is in one of these is in `network` no more."""
     floor: FloorPlan | None = None
@@ -208,6 +216,14 @@ class ClusterSpec(SpecModel):
     """Switches, cables and transceivers that must not be used."""
     owning: Owning | None = None
     """Years of use and price of energy, for the cost of ownership."""
+
+    @field_validator("networks")
+    @classmethod
+    def _managed_once(cls, networks: dict[str, Network]) -> dict[str, Network]:
+        managing = [name for name, network in networks.items() if network.manage]
+        if len(managing) > 1:
+            raise mismatch("`manage` in one network: a device has one management port", f"it in {', '.join(managing)}")
+        return networks
 
     @field_validator("traffic")
     @classmethod

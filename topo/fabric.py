@@ -40,6 +40,9 @@ MAX_LMC = 7
 """Highest LID mask control (likewise, volume 1, 4.1.3): 128 LIDs a port."""
 
 
+MANAGEMENT_PORT = " mgmt"
+"""What follows the name of a device in that of its management port."""
+
 Purpose = Literal["any", "jobs", "permutations", "all-pairs"]
 """Traffic that tables are made for."""
 
@@ -53,6 +56,8 @@ class Kind(IntEnum):
     AGGREGATION = 2
     """A SHARP aggregation node: the channel adapter inside a switch."""
     ROUTER = 3
+    DEVICE = 4
+    """The management port of what is no host: of a switch, or of a power distribution unit."""
 
 
 class Role(IntEnum):
@@ -447,7 +452,9 @@ class Fabric(Shown):
         return self.models[self.model[node]] if self.model[node] >= 0 else ""
 
     def server_of(self, node: int) -> str:
-        """Name of the server that an adapter sits in; that of the node itself where it sits in none."""
+        """Name of the server that an adapter sits in, of the device of a management port, else of the node itself."""
+        if self.kind[node] == Kind.DEVICE:
+            return self.label(node).removesuffix(MANAGEMENT_PORT)
         return self.hosts[self.host[node]] if self.host[node] >= 0 else self.label(node)
 
     def server_model_of(self, node: int) -> str:

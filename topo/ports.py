@@ -114,6 +114,26 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
     return PortUse(tuple(classes))
 
 
+def lacks_manager(fabric: Fabric) -> str:
+    """Return why no server but those that compute can run OpenSM, in words; empty where another has a port.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.lacks_manager(topo.preset("lab-20").fabric)
+    ''
+    >>> topo.lacks_manager(topo.preset("deepseek-v3-planes").fabrics[0])
+    'all 2,048 host ports are of compute servers, and no port of a leaf is free'
+    """
+    ends = fabric.ends()
+    if len(fabric.ends(Role.COMPUTE)) < len(ends):
+        return ""
+    leaves = np.unique(fabric.end_switch[ends])
+    free = int(np.count_nonzero(np.isin(fabric.port_node, leaves) & (fabric.peer < 0)))
+    left = f"{free:,} ports of leaves are" if free > 1 else f"{'one' if free else 'no'} port of a leaf is"
+    return f"all {len(ends):,} host ports are of compute servers, and {left} free"
+
+
 MOST_NAMED = 3
 """Cables, switches or bundles that a sentence names."""
 

@@ -29,6 +29,8 @@ class Plug:
 
     row: Row
     label: str
+    optic: str
+    """Transceiver that it goes into; those of several ports in one cage are one."""
     ports: list[str]
     far: list[str]
     """Device and port of the other end of each link in it."""
@@ -63,7 +65,9 @@ def format_cable_book(
             place = str(row[f"{near}_rack"]) or device
             rack = racks.setdefault(place, Rack(place))
             plugs = rack.devices.setdefault((int(row[f"{near}_u"] or 0), device), {})
-            plug = plugs.setdefault(cable, Plug(row, str(row[f"label_{near}"]), [], []))
+            plug = plugs.setdefault(
+                cable, Plug(row, str(row[f"label_{near}"]), str(row[f"{near}_transceiver"]), [], [])
+            )
             plug.ports.append(str(row[f"{near}_port"]))
             plug.far.append(f"{row[f'{far}_device']} {row[f'{far}_port']}")
     for rack in racks.values():

@@ -33,7 +33,7 @@ class End(NamedTuple):
     """Adapter of a server, empty at a switch."""
     number: int
     port: str
-    """The port as it is printed on the device: ``21``, ``11/1``, or ``mlx5_0:1`` at a server."""
+    """The port as it is printed on the device: ``21``, ``11/1``, ``bmc``."""
     optic: str
     """Transceiver in its cage, empty where there is none."""
     guid: str
@@ -44,8 +44,8 @@ class End(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Rack, unit and port; the device where there is no floor plan."""
-        return f"{self.rack_name}-{self.unit:02d}:{self.port}" if self.rack_name else f"{self.device}:{self.port}"
+        """Rack, unit and port; the device where it is at no unit."""
+        return f"{self.rack_name}-{self.unit:02d}:{self.port}" if self.unit else f"{self.device}:{self.port}"
 
 
 def cable_rows(
@@ -92,7 +92,8 @@ def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | 
     rack, unit, name = -1, 0, ""
     if layout is not None:
         device = int(layout.node_device[subnet][node])
-        rack, unit = int(layout.rack[device]), int(layout.unit[device])
+        rack = int(layout.rack[device])
+        unit = int(layout.unit[device]) if layout.devices[device].rack_units else 0  # a PDU is at none
         name = layout.rack_name(rack)
     return End(
         device=fabric.server_of(node),

@@ -13,9 +13,22 @@ import re
 from collections.abc import Sequence
 
 from plan.export.base import Export
-from plan.export.names import adapter_parts, host_devices, system_name, system_type, yaml_text
+from plan.export.names import host_devices, system_name, system_type, yaml_text
 from plan.pipeline import COMPILE, PLACE
-from topo import SPEEDS, Cabling, Catalog, Fabric, Kind, Layout, Panel, Role, backplane, format_csv, panels
+from topo import (
+    SPEEDS,
+    Cabling,
+    Catalog,
+    Fabric,
+    Kind,
+    Layout,
+    Panel,
+    Role,
+    backplane,
+    format_csv,
+    panels,
+    server_ports,
+)
 
 README = """\
 Import these files into NetBox 4.7 in this order: manufacturers/, device-types/, roles/, sites.csv,
@@ -53,8 +66,8 @@ def netbox_files(
 ) -> dict[str, str]:
     """Return the files by name. Without a floor plan devices have no rack and cables no length."""
     devices = [host_devices(fabric) for fabric in fabrics]
-    adapters = _adapters(fabrics)
     fronts = panels(fabrics, catalog)
+    adapters = _adapters(fabrics, fronts)
     files = {
         "README.md": README,
         **{
@@ -68,7 +81,9 @@ def netbox_files(
     rows: dict[str, tuple[str, ...]] = {}
     for subnet, fabric in enumerate(fabrics):
         for node in range(fabric.n_nodes):
-            if fabric.kind[node] not in (Kind.SWITCH, Kind.HCA):
+            if fabric.kind[node] == Kind.DEVICE and _item(system_name(fabric, node)) in rows:
+                continue  # the port of a switch
+            if fabric.kind[node] not in (Kind.SWITCH, Kind.HCA, Kind.DEVICE):
                 continue
             role = Role(fabric.role[node])
             roles[role] = None
@@ -111,22 +126,25 @@ def _type(fabric: Fabric, node: int, devices: dict[str, list[str]], catalog: Cat
         model = catalog.switches.get(fabric.model_of(node))
         ports = len(fabric.ports_of(node))
         return kind if model is None or ports == model.chip_ports else f"{kind} as {ports} ports"
-    return fabric.server_model_of(node) or "server"
+    return "pdu" if fabric.kind[node] == Kind.DEVICE else fabric.server_model_of(node) or "server"
 
 
 Adapters = dict[str, dict[str, tuple[str, str]]]
 """By model of server and device: model of the adapter, and the generation of its link."""
 
 
-def _adapters(fabrics: Sequence[Fabric]) -> Adapters:
-    """List the adapters that servers of each model have, over all of them and all subnets."""
+def _adapters(fabrics: Sequence[Fabric], fronts: Sequence[Panel]) -> Adapters:
+    """List the ports that servers of each model have, over all of them and all subnets."""
     found: Adapters = {}
-    for fabric in fabrics:
+    for fabric, front in zip(fabrics, fronts, strict=True):
         for node in range(fabric.n_switches, fabric.n_nodes):
-            if fabric.kind[node] == Kind.HCA:
-                server = fabric.server_model_of(node) or "server"
-                device, generation = adapter_parts(fabric, node)[1], SPEEDS[fabric.speed[fabric.port_offset[node]]]
-                found.setdefault(server, {})[_item(device)] = fabric.model_of(node), generation
+            if fabric.kind[node] in (Kind.HCA, Kind.DEVICE):
+                server = "pdu" if fabric.kind[node] == Kind.DEVICE else fabric.server_model_of(node) or "server"
+                port = int(fabric.port_offset[node])
+                found.setdefault(server, {})[_item(front.labels[port])] = (
+                    fabric.model_of(node),
+                    SPEEDS[fabric.speed[port]],
+                )
     return found
 
 
@@ -159,18 +177,17 @@ def _device_type(fabric: Fabric, node: int, kind: str, front: Panel, adapters: A
         seen = [f"infiniband-{SPEEDS[fabric.speed[port]].lower()}" for port in ports]
         shapes = _switch_types(switch.name, len(ports), catalog) if switch else seen
         interfaces = list(zip((front.labels[port] for port in ports), shapes, strict=True))
+        interfaces += [("mgmt", "1000base-t")] if switch and switch.managed is not False else []
     else:
         maker = SERVERS
         found = dict(adapters.get(kind, {}))
         if server is not None:
-            own = [server.adapter_model] * server.adapters
-            own += [server.storage_adapter_model or server.adapter_model] * server.storage_adapters
-            found |= {f"{catalog.hca(name).device}_{number}": (name, "") for number, name in enumerate(own)}
+            found |= {label: (adapter.name, "") for label, adapter in server_ports(server, catalog).items()}
         interfaces = [
             (device, _adapter_type(name, generation, catalog)) for device, (name, generation) in sorted(found.items())
         ]
     height = 1 if hardware is None or hardware.rack_units is None else hardware.rack_units
-    height = 0 if switch and switch.chips > 1 else height
+    height = 0 if kind == "pdu" or (switch and switch.chips > 1) else height
     lines = [f"manufacturer: {yaml_text(maker)}", f"model: {yaml_text(kind)}", f"slug: {yaml_text(_slug(kind))}"]
     lines += [f"part_number: {yaml_text(hardware.part_number)}"] if hardware and hardware.part_number else []
     lines += [f"u_height: {height}", "is_full_depth: true", "interfaces:"]
@@ -218,10 +235,7 @@ def _cables(
 def _side(fabric: Fabric, ports: Sequence[int], front: Panel) -> tuple[str, str, str]:
     """Return the device, or a list of one for each port, the type of ports, and their names."""
     nodes = fabric.port_node[list(ports)].tolist()
-    names = [
-        front.labels[port] if fabric.kind[node] == Kind.SWITCH else _item(adapter_parts(fabric, node)[1])
-        for port, node in zip(ports, nodes, strict=True)
-    ]
+    names = [_item(front.labels[port]) for port in ports]
     devices = [_item(system_name(fabric, node)) for node in nodes]
     return ",".join(devices if len(set(devices)) > 1 else devices[:1]), "dcim.interface", ",".join(names)
 

@@ -73,7 +73,8 @@ def _rows(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None) ->
     """Rows of cables with a host, and of those without, each sorted by name and port."""
     rows: tuple[list[SheetRow], list[SheetRow]] = ([], [])
     for subnet, (fabric, front) in enumerate(zip(fabrics, panels(fabrics, catalog), strict=True)):
-        for link in fabric.links[~backplane(fabric, catalog)].tolist():
+        devices = (fabric.kind[fabric.port_node[fabric.links]] == Kind.DEVICE).any(axis=1)  # UFM knows no such ports
+        for link in fabric.links[~backplane(fabric, catalog) & ~devices].tolist():
             near, far = sorted(link, key=lambda port: bool(fabric.port_node[port] < fabric.n_switches))  # hosts first
             ends = (_end(fabric, subnet, port, front, layout) for port in (near, far))
             rows[int(fabric.port_node[near] < fabric.n_switches)].append((*next(ends), *next(ends)))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from plan.cures import cure
+from plan.cures import cure, no_manager
 from topo import Verdict
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def verdict_line(plan: Plan) -> str:
     text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}{doubt}{beside}{why and f': {why}'}"
     failure = one_failure(plan, told=why)
     but = plan.verdict.holds and failure.startswith("one ")
-    return text if not failure else f"{text}{', but' if but else ';'} {failure}"
+    text += f"{', but' if but else ';'} {failure}" if failure else ""
+    managed = no_manager(plan.cluster) if plan.cluster else ()
+    return text + (f"; only compute servers can run the subnet manager of {', '.join(managed)}" if managed else "")
 
 
 def caveat(plan: Plan) -> str:
@@ -42,7 +44,7 @@ def one_failure(plan: Plan, told: str = "") -> str:
         return ""
     taken = list(dict.fromkeys(_taken(plan)))
     most = max(plan.losses.worst, key=lambda loss: (loss.off, loss.kind != "rack"), default=None)
-    off = [f"one {most.kind} leaves {most.networks}"] if most and most.off else []
+    off = [f"one {most.kind} takes {most.networks}"] if most and most.off else []
     if taken:
         return "; ".join(text for text in [*taken, *off] if text not in told)
     kinds = ["switch", "link", *dict.fromkeys(one.kind for one in plan.losses.worst if one.kind in ("rack", "feed"))]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from plan.cures import fewer_racks, fewer_switches, more_spines
+from plan.cures import fewer_racks, fewer_switches, more_spines, no_manager
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from routing.quality import Quality
     from routing.studies import Bounds, FailureStudy
     from topo import Check, Counts, Fabric, Layout, PortUse
+
+
+ENDS = {"hca": "host ports", "adapters": "adapters", "all": "end ports"}
+"""What pairs are of, by the set of ends that a proof takes."""
+LARGEST = " (largest by what servers lose: one another, then a network, then bandwidth)"
+"""The rule by which a failure is the largest, as `topo.Loss.weight` has it."""
 
 
 def show_plan(plan: Plan) -> None:
@@ -77,13 +83,15 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         worst, of_all = plan.losses.worst, plan.losses.largest
         for loss in sorted(worst, key=lambda loss: loss is not of_all):
             name = "largest failure" if loss is of_all else f"failure of a {loss.kind}"
-            yield name, f"{loss}{more_spines(plan.planned, loss)}"
+            yield name, f"{loss}{more_spines(plan.planned, loss)}{LARGEST * (loss is of_all)}"
     unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
     unknown += plan.losses.unknown if plan.losses is not None else ()
     if unknown:
         yield "unknown", "; ".join(unknown)
     yield from _jobs(plan)
     yield from _counted(plan.counts, fewer_switches(plan.cluster) if plan.cluster else "")
+    for subnet, why in (no_manager(plan.cluster) if plan.cluster else {}).items():
+        yield "subnet manager", f"{subnet}: {why}" if len(plan.fabrics) > 1 else why
     if plan.cluster is not None and (slowed := slowed_adapters(plan.fabrics, plan.cluster.catalog)):
         yield "slower than the adapter", "; ".join(slowed)
     if len(plan.fabrics) > 1:
@@ -158,7 +166,10 @@ def _racks(plan: Plan, layout: Layout) -> str:
         return f"{layout.n_racks:,}{fewer_racks(plan.planned, plan.losses) if plan.losses else ''}"
     models = Counter(layout.devices[device].model for device in alone)
     said = ", ".join(f"{number:,} x {model}" for model, number in models.items())
-    return f"at most {layout.n_racks:,}: power of {said} is unknown, so each has a rack of its own"
+    return (
+        f"at most {layout.n_racks:,}: power of {said} is unknown, so each has a rack of its own; places and lengths of "
+        "cables hold when the `catalog` has it"
+    )
 
 
 def _networks(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -267,7 +278,7 @@ def _proof_figures(proof: Proof) -> str:
     lanes = "with all traffic on one lane" if proof.lanes == 1 else f"on {plural(proof.lanes, 'lane')}"
     further = f" and {proof.undelivered_loops:,} more by undelivered packets" if proof.undelivered_loops else ""
     return (
-        f"{plural(proof.pairs, 'pair')} ({proof.endpoints}), {proof.missing:,} missing{apart}, "
+        f"{plural(proof.pairs, 'pair')} of {ENDS[proof.endpoints]}, {proof.missing:,} missing{apart}, "
         f"{plural(proof.credit_loops, 'channel')} in credit loops {lanes}{further}"
     )
 

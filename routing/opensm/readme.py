@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from routing.routed import Routed
+from topo.ports import lacks_manager
 
 PLANNED = """\
 The GUIDs in these files are **planned ones**, which no hardware has. When the cables are installed, make the files
@@ -27,6 +28,11 @@ nothing to install here: the files show what a subnet manager would be given.
 DISCOVERED = """\
 The tables use the GUIDs of the real fabric. If you replace a switch, the new one has another GUID and gets no routes
 from these files.
+"""
+
+NO_HOST = """
+No host but compute servers can run OpenSM here: {why}. A server that runs a job and the subnet manager does both worse.
+Give a management server a port in this network, or reserve a compute server for OpenSM.
 """
 
 INSTALL = """
@@ -110,6 +116,8 @@ def format_readme(routed: Routed, directory: str, cache: str, path_lanes: int = 
     fabric = routed.fabric
     planned = PLANNED + (ROUTE.format(caveat=routed.caveat) if routed.caveat else ADOPT)
     guids = planned if fabric.is_planned else DISCOVERED
+    why = lacks_manager(fabric) if fabric.is_planned else ""  # a dump does not say what its hosts are for
+    guids += NO_HOST.format(why=why) if why else ""
     parts = (FILES,) if routed.caveat else (INSTALL, FILES, KEEP)
     text = f"# OpenSM's files for {fabric.name}\n\n{guids}{''.join(parts).format(directory=directory, cache=cache)}"
     rows = ""

@@ -57,6 +57,9 @@ network:
 name: rails
 nodes: {gpu: {model: dgx-h100, count: 6}, st: {model: storage-ndr, count: 2}}
 network: {shape: rail, unit_nodes: 3, rails: 8, tree: {switch: QM9700}, storage: {switch: QM9700, leaves: 2, spines: 1}}
+network_name: gpus
+networks:
+  oob: {network: {shape: fat-tree, switch: SN2201}, adapters: {gpu: 1, st: 1}, adapter: BMC-1GE, manage: [switches]}
 ---
 name: joined
 nodes: {gpu: {model: pcie-a100, count: 60}, st: {model: storage-3fs, count: 4}}

@@ -34,15 +34,16 @@ def ends(rows: Iterable[dict[str, str]]) -> list[tuple[str, str, dict[str, str],
     return [(row[f"{side}_device"], row[f"{side}_port"], row, side) for row in rows for side in "ab"]
 
 
-def cage(model: str, port: str) -> str:
-    """Name of the cage of a port by what is printed: 11 of 11/2, sw3 of sw3p1, 3 of both mlx5_6 and mlx5_7."""
-    shared = max(PORTS[model] // CAGES.get(model, PORTS[model]), 1)
-    if adapter := re.fullmatch(r"[a-z0-9]+_(\d+):(\d+)", port):
-        number = int(adapter[1])
-        return f"cage {number // shared}" if number < PORTS[model] and shared > 1 else port
+def cage(port: str) -> str:
+    """Name of the cage of a port by what is printed: 11 of 11/2, sw3 of sw3p1."""
     if xdr := re.fullmatch(r"(sw\d+)p\d+(s\d)?", port):
         return xdr[1]
     return port.split("/")[0]
+
+
+def named(port: str) -> bool:
+    """Whether a port is called by its device, which has a cage of its own."""
+    return bool(re.fullmatch(r"mlx5_\d+|bmc|mgmt", port))
 
 
 def parts(rows: list[dict[str, str]], models: dict[str, str]) -> Counter[str]:
@@ -53,8 +54,7 @@ def parts(rows: list[dict[str, str]], models: dict[str, str]) -> Counter[str]:
         count[item] += 1
     caged: dict[tuple[str, str], set[str]] = {}
     for device, port, row, side in ends(rows):
-        name = "transceiver"
-        caged.setdefault((device, cage(models[device], port)), set()).add(row[f"{side}_{name}"])
+        caged.setdefault((device, cage(port)), set()).add(row[f"{side}_transceiver"])
     for held in caged.values():
         (optic,) = held  # one in each cage, the same for all its ports, or none
         if optic:
@@ -69,13 +69,13 @@ def faults(rows: list[dict[str, str]], models: dict[str, str]) -> list[str]:
     wrong += [f"two cables in {device} {port}" for device, port in twice]
     for device, port, row, side in ends(rows):
         model = models[device]
-        number = re.search(r"\d+", cage(model, port))
-        assert number
-        if ":" not in port and not 1 <= int(number[0]) <= CAGES[model] + UPLINKS.get(model, 0):
-            wrong.append(f"{device} ({model}) has no cage {number[0]}")
+        if not named(port):
+            number = int(re.search(r"\d+", cage(port))[0])
+            if not 1 <= number <= CAGES[model] + UPLINKS.get(model, 0):
+                wrong.append(f"{device} ({model}) has no cage {number}")
         optic = row[f"{side}_transceiver"]
-        shared = max(PORTS[model] // CAGES.get(model, PORTS[model]), 1)
-        if optic and OPTIC_PORTS.get(optic, 1) != (1 if ":" in port and "cage" not in cage(model, port) else shared):
+        shared = 1 if named(port) else max(PORTS[model] // CAGES.get(model, PORTS[model]), 1)
+        if optic and OPTIC_PORTS.get(optic, 1) != shared:
             wrong.append(f"a transceiver of {OPTIC_PORTS.get(optic, 1)} ports in {device} {port}")
         if (row["type"].startswith("fibre")) != bool(optic):
             wrong.append(f"{row['type']} in {device} {port}, and the transceiver {optic or 'none'}")

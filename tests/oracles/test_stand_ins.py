@@ -11,7 +11,7 @@ import topo
 from helpers.strategies import nightly, slow_but
 from plan.render.verdict import verdict_line
 from topo.fabric import Kind
-from topo.floor.racks import Layout
+from topo.floor.racks import FloorPlan, Layout
 
 
 def random_cluster(rng: np.random.Generator) -> topo.Cluster:
@@ -104,7 +104,7 @@ def test_a_room_too_small_for_them_is_refused_and_together_they_fit_and_the_verd
         _ = topo.parse(spec | {"floor": floor}).layout
     for more, racks, line in (
         ({"stand_ins": "together"}, 3, "one rack separates 28 pairs of other servers (`floor.stand_ins: apart`)"),
-        ({"racks_per_row": 4}, 4, "any one switch, link, rack or feed may fail"),
+        ({"racks_per_row": 4}, 4, "any one switch, link or rack may fail"),
     ):
         found = plan.check(topo.parse(spec | {"floor": floor | more}))
         assert found.layout is not None
@@ -128,3 +128,64 @@ def test_rows_fill_evenly(seed: int) -> None:
     each = np.bincount(layout.row)
     long = -(-layout.n_racks // rows)
     assert each.tolist() == [long] * (layout.n_racks // long) + [layout.n_racks % long] * (layout.n_racks % long > 0)
+
+
+def served(seed: int) -> topo.Cluster:
+    """Rails with storage, heads and a management network in which every server has one port."""
+    rng = np.random.default_rng(seed)
+    nodes = {
+        "gpu": {"model": "dgx-h100", "count": int(rng.integers(16, 49))},
+        "st": {"model": "storage-ndr", "count": int(rng.integers(2, 9))},
+        "head": {"model": "management-ndr", "count": int(rng.integers(2, 5))},
+    }
+    tree = {"shape": "fat-tree", "switch": "QM9700", "leaves": 4, "spines": 2}
+    mgmt = {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C", "leaves": 2}
+    networks = {
+        "storage": {"network": tree, "adapters": {"gpu": 2, "st": 2, "head": 2}},
+        "mgmt": {"network": mgmt, "adapters": dict.fromkeys(nodes, 1), "adapter": "BMC-1GE"},
+    }
+    floor = {
+        "rack_units": int(rng.integers(36, 53)),
+        "switches": str(rng.choice(["servers", "middle", "end"])),
+        "rows": int(rng.integers(1, 4)),
+    }
+    network = {"shape": "rail", "unit_nodes": 32, "tree": {"switch": "QM9700"}}
+    return topo.parse({"name": "x", "nodes": nodes, "network": network, "networks": networks, "floor": floor})
+
+
+@pytest.mark.parametrize("seed", [*slow_but(range(8), 0, 1, 2), *(nightly(seed) for seed in range(8, 60))])
+def test_what_no_other_replaces_is_spread_where_that_takes_no_rack(seed: int, monkeypatch) -> None:
+    """Recounted by rack; with as many racks as without the wish, and never more beyond half of a group."""
+
+    def most(cluster: topo.Cluster) -> tuple[int, int]:
+        layout = cluster.layout
+        assert layout is not None
+        racks: dict[str, list[int]] = {"st": [], "head": [], "mgmt-leaf": []}
+        for device, rack in zip(layout.devices, layout.rack.tolist(), strict=True):
+            if (stem := device.name.rstrip("0123456789")) in racks:
+                racks[stem].append(rack)
+        return layout.n_racks, sum(max(max(map(one.count, one)) - -(-len(one) // 2), 0) for one in racks.values())
+
+    racks, over = most(spread := served(seed))
+    monkeypatch.setattr("topo.floor.racks._wishes", lambda *given: [])
+    before, crowded = most(gathered := served(seed))
+    assert racks == before
+    assert over <= crowded
+    assert spread.layout is not None and gathered.layout is not None
+    for device, now, then in zip(spread.layout.devices, spread.layout.rack, gathered.layout.rack, strict=True):
+        assert now == then or device.name.rstrip("0123456789") in ("st", "head", "mgmt-leaf"), "no other device moves"
+    units: set[tuple[int, int]] = set()
+    for device, rack, unit in zip(spread.layout.devices, spread.layout.rack, spread.layout.unit, strict=True):
+        mine = {(int(rack), int(unit) + height) for height in range(device.rack_units)}
+        assert not mine & units
+        units |= mine
+
+
+def test_both_leaves_of_a_management_network_stand_apart_in_the_hall() -> None:
+    """64 DGX H100 in two rows: half of the servers of a group at most, and half of the ports for management."""
+    cluster = served(0)
+    floor = FloorPlan(rows=2, rack_units=48, switches="middle")
+    wide = topo.Cluster(cluster.spec.model_copy(update={"floor": floor}), cluster.catalog)
+    losses = topo.find_losses(wide.fabrics, wide.catalog, wide.layout)
+    servers = len(topo.Reach(wide.fabrics).names)
+    assert max(loss.off for loss in losses.worst if loss.kind == "rack") <= -(-servers // 2)

@@ -4,13 +4,16 @@ import re
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import plan
 import topo
 from helpers.strategies import examples
-from plan.cures import fewer_switches, more_spines
+from plan.cures import fewer_switches, more_spines, no_manager
+from plan.render.verdict import verdict_line
+from plan.render.views import LARGEST, facts
 
 
 def taken_by_a_spine(fabric: topo.Fabric) -> float:
@@ -172,3 +175,40 @@ def test_a_server_is_not_told_to_have_two_ports_for_management(heads: int, count
     both = plan.check(topo.parse({**spec, "networks": {"mgmt": management, "storage": storage}}))
     (check,) = both.budget
     assert check.verdict is topo.Verdict.HOLDS
+
+
+HALL = {
+    "name": "hall", "nodes": {"gpu": {"model": "dgx-h100", "count": 64}},
+    "network": {"shape": "rail", "unit_nodes": 32, "tree": {"switch": "QM9700"}},
+}  # fmt: skip
+
+
+def test_a_network_of_gpu_servers_alone_says_what_gives_its_manager_a_host() -> None:
+    """Full leaves name the unit that leaves ports; with it and a group of management servers, nothing is said."""
+    cluster = topo.parse(HALL)
+    ((name, why),) = no_manager(cluster).items()
+    assert name == "hall" and "all 512 host ports are of compute servers, and no port of a leaf is free" in why
+    unit = int(re.search(r"`network\.unit_nodes: (\d+)` leaves ports", why)[1])
+    network = HALL["network"] | {"unit_nodes": unit}
+    nodes = HALL["nodes"] | {"ufm": {"model": "ufm-appliance", "count": 2}}
+    with pytest.raises(topo.DesignError, match="short of 4"):
+        _ = topo.parse(HALL | {"nodes": nodes}).fabrics
+    assert not no_manager(topo.parse(HALL | {"nodes": nodes, "network": network}))
+    found = plan.check(cluster)
+    assert verdict_line(found).endswith("only compute servers can run the subnet manager of hall")
+    assert dict(facts(found))["subnet manager"] == why
+
+
+def test_the_largest_failure_is_what_servers_lose_and_says_so() -> None:
+    """A leaf that takes servers off a network comes before one that takes a half, and that before an eighth."""
+    nodes = HALL["nodes"] | {"st": {"model": "storage-ndr", "count": 4}}
+    storage = {"network": {"shape": "fat-tree", "switch": "QM9700", "spines": 4}, "adapters": dict.fromkeys(nodes, 2)}
+    mgmt = {"network": {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C"},
+            "adapters": {"gpu": 1}, "adapter": "BMC-1GE"}  # fmt: skip
+    networks: dict[str, object] = {}
+    for name, network in (("leaf", None), ("storage-leaf", storage), ("mgmt-leaf", mgmt)):
+        if network is not None:
+            networks[name.partition("-")[0]] = network
+        given = HALL | {"nodes": nodes if networks else HALL["nodes"], "networks": networks}
+        row = dict(facts(plan.check(topo.parse(given))))["largest failure"]
+        assert row.startswith(f"leaf {name}") and row.endswith(LARGEST)

@@ -16,6 +16,7 @@ from costmodel.bills import bill
 from helpers import recount
 from helpers.strategies import examples
 from plan.cli import run
+from plan.cures import _network
 from plan.export.registry import EXPORTS
 from plan.pipeline import DESIGN, Plan, run_passes
 
@@ -122,7 +123,7 @@ OUT_OF_BAND = {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C
 )  # fmt: skip
 def test_out_of_band_networks_plug_nodes_into_copper_and_uplinks_into_the_other_ports(heads, more, size, floor):
     nodes = {"head": {"model": "management-ndr", "count": heads, "role": "compute"},
-             "pdu": {"model": "managed-device", "count": more}}  # fmt: skip
+             "pdu": {"model": "management-ndr", "count": more}}  # fmt: skip
     spec = {
         "name": "pod", "nodes": nodes, "network": TREE,
         "networks": {"oob": {"network": OUT_OF_BAND | size, "adapters": dict.fromkeys(nodes, 1), "adapter": "BMC-1GE"}},
@@ -161,7 +162,7 @@ def test_out_of_band_networks_plug_nodes_into_copper_and_uplinks_into_the_other_
 
 
 def test_a_switch_of_two_kinds_of_ports_is_a_leaf() -> None:
-    nodes = {"pdu": {"model": "managed-device", "count": 60}}
+    nodes = {"pdu": {"model": "management-ndr", "count": 60}}
 
     def of(**network: object) -> topo.Cluster:
         return topo.parse({"name": "x", "nodes": nodes, "network": {"shape": "fat-tree", "switch": "SN2201"} | network})
@@ -176,7 +177,7 @@ def test_a_switch_of_two_kinds_of_ports_is_a_leaf() -> None:
 
 
 def test_a_leaf_of_two_kinds_of_ports_is_grafted_on_a_fast_tree() -> None:
-    nodes = {"st": {"model": "storage-ndr", "count": 40}, "pdu": {"model": "managed-device", "count": 90}}
+    nodes = {"st": {"model": "storage-ndr", "count": 40}, "pdu": {"model": "management-ndr", "count": 90}}
     graft = {"nodes": ["pdu"], "switch": "SN2201", "uplinks": 2}
     network = {"shape": "fat-tree", "switch": "SN4600C", "levels": 2, "leaves": 3, "grafts": [graft]}
     fabric = topo.parse({"name": "x", "nodes": nodes, "network": network}).fabric
@@ -205,7 +206,7 @@ def test_switches_of_two_protocols_are_not_linked() -> None:
 
 
 def test_gigabit_ports_are_not_linked_to_infiniband() -> None:
-    with pytest.raises(topo.DesignError, match=r"bmc_8:1 is gigabit Ethernet.*pod-oob are of InfiniBand"):
+    with pytest.raises(topo.DesignError, match=r"bmc:1 is gigabit Ethernet.*pod-oob are of InfiniBand"):
         _ = cluster({"oob": {"network": TREE, "adapters": {"gpu": 1}, "adapter": "BMC-1GE"}}).fabrics
 
 
@@ -222,3 +223,17 @@ def test_a_twin_of_the_first_network_is_the_same_network() -> None:
     alone = cluster({}, nodes={"gpu": NODES["gpu"]}).fabrics[0]
     beside = cluster({"storage": {"network": TREE, "adapters": {"gpu": 2, "st": 2, "head": 1}}}).fabrics[0]
     assert np.array_equal(alone.peer, beside.peer) and alone.names == beside.names
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+def test_the_first_network_has_the_name_that_the_spec_gives_it_and_differs_in_nothing_else(planes: int) -> None:
+    network = {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9790"}, "planes": planes}
+    storage = {"storage": {"network": TREE, "adapters": {"gpu": 2, "st": 2, "head": 1}}}
+    plain, named = (cluster(storage, network=network, **more) for more in ({}, {"network_name": "compute"}))
+    for before, after in zip(plain.fabrics, named.fabrics, strict=True):
+        assert after.name == before.name.replace("pod", "pod-compute", "storage" not in before.name)
+        assert after.is_copy_of(before) and after.names == before.names
+    with pytest.raises(topo.DesignError, match="as an entry of `networks`"):
+        _ = cluster(storage, network_name="storage").fabrics
+    loss = next(one for one in topo.find_losses(named.fabrics, named.catalog).worst if "compute" in one.network)
+    assert _network(named, loss.network)[0] == ["network"]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import topo
+from helpers.clusters import clusters
 from helpers.strategies import examples, slow_but
 from helpers.trees import grow_tree
 from topo.catalog.load import load_catalog
@@ -211,3 +212,18 @@ def test_uplinks_by_need_are_no_more_and_taper_as_asked_on_any_levels(ports: int
             far = fabric.peer_node[fabric.ports_of(leaf)]
             down, up = int((far >= fabric.n_switches).sum()), int(((far >= 0) & (far < fabric.n_switches)).sum())
             assert down <= up * taper + 1e-9
+
+
+@given(clusters())
+def test_who_can_run_the_subnet_manager_is_told(cluster: topo.Cluster) -> None:
+    """By names of hosts and cables, one by one."""
+    for fabric in cluster.fabrics:
+        hung = {fabric.names[node] for node in range(fabric.n_switches, fabric.n_nodes)}
+        others = {name for name in hung if not name.startswith("gpu")}
+        leaves = {int(fabric.peer_node[fabric.port_offset[node]]) for node in range(fabric.n_switches, fabric.n_nodes)}
+        free = sum(int(fabric.peer[port]) < 0 for leaf in leaves for port in fabric.ports_of(leaf))
+        said = topo.lacks_manager(fabric)
+        assert bool(said) == (not others)
+        if said:
+            assert said.startswith(f"all {len(hung)} host ports")
+            assert ("no port of a leaf" in said) == (free == 0) and (free < 2 or f" {free:,} ports" in said)

@@ -104,7 +104,7 @@ def test_dgx_b300_in_two_planes(nodes: int, leaves: int, spines: int) -> None:
 
 
 def out_of_band(nodes: int, others: int, **tree: object) -> topo.Cluster:
-    groups = {"gpu": {"model": "dgx-h100", "count": nodes}, "port": {"model": "managed-device", "count": others}}
+    groups = {"gpu": {"model": "dgx-h100", "count": nodes}, "port": {"model": "management-ndr", "count": others}}
     fabric = {"shape": "fat-tree", "switch": "SN2201"} | tree
     network = {"network": fabric, "adapters": {"gpu": 1, "port": 1}, "adapter": "BMC-1GE"}
     compute = {"shape": "rail", "unit_nodes": 32, "tree": {"switch": "QM9700"}}

@@ -137,8 +137,9 @@ class PoweredModel(HardwareModel):
     power_max_w: Number | None = None
     """Of a switch with a full panel of optics."""
 
-    runs_on_one_feed: YesNo | None = None
-    """Whether it goes on at full power when one of the two feeds that its power supplies hang on fails."""
+    runs_on_one_feed: Literal["yes", "reduced", "no"] | None = None
+    """Whether it goes on when one of the two feeds that its power supplies hang on fails: at full performance (``yes``)
+    or at ``reduced`` performance, such as a lower clock."""
 
     @property
     def planned_w(self) -> float | None:

@@ -192,7 +192,8 @@ class _Matcher:
                 if other >= 0 and owner[other] != owner[port]:
                     ends[owner[port]][number[port]] = owner[other], number[other]
             self.ends[fabric] = ends
-        self.kind = {fabric: fabric.kind.tolist() for fabric in (plan, found)}
+        of_wire = {Kind.DEVICE: Kind.HCA}  # its neighbours see an end, as they see a host
+        self.kind = {fabric: [of_wire.get(kind, kind) for kind in fabric.kind.tolist()] for fabric in (plan, found)}
 
     def cables(self, fabric: Fabric, node: int) -> int:
         """Count the cables of a node."""

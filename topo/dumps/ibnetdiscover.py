@@ -26,7 +26,7 @@ from topo.speeds import speed_name
 MAX_DESCRIPTION = 63
 """Characters that a NodeDescription can hold (64 bytes, of which infiniband-diags and ibsim keep one for a zero)."""
 
-PREFIX = {Kind.SWITCH: "S", Kind.HCA: "H", Kind.AGGREGATION: "H", Kind.ROUTER: "R"}
+PREFIX = {Kind.SWITCH: "S", Kind.HCA: "H", Kind.AGGREGATION: "H", Kind.ROUTER: "R", Kind.DEVICE: "H"}
 
 
 def clean_description(name: str) -> str:

@@ -66,13 +66,16 @@ class Loss(Record):
     bandwidth: float
     """Largest share of their bandwidth to other switches that the servers on one remaining switch lose: of the smaller
     of what they send and of what its links to other switches carry."""
+    reduced: int
+    """Servers that go on at reduced performance, on the feeds that are left."""
     apart: tuple[str, ...]
     """Pairs of groups of other servers that lost contact, as host lists."""
 
     @property
     def weight(self) -> tuple[float, ...]:
-        """Sort key of failures: the largest is the worst."""
-        return (self.beyond, self.pairs, self.zones or 0.0, self.servers, self.gbps, self.bandwidth)
+        """Sort key of failures: the largest is the worst, by what servers lose."""
+        return (self.beyond, self.pairs, self.zones or 0.0, self.servers, self.off, self.share, self.bandwidth,
+                self.gbps)  # fmt: skip
 
     @property
     def weighed(self) -> tuple[object, ...]:
@@ -110,11 +113,13 @@ class Loss(Record):
         if self.zones:
             lost.append(f"{percent(self.zones)} of the bandwidth between zones lost")
         if self.bandwidth:
-            lost.append(f"{percent(self.bandwidth)} of a switch's bandwidth to the others lost")
+            lost.append(f"a switch loses {percent(self.bandwidth)} of its bandwidth to the others")
         if self.ports:
             of = f", {percent(self.share)} of a server's bandwidth in its network" if self.share else ""
             lost.append(f"{plural(self.ports, 'adapter port')} without a link{of}")
-        return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'no pair of servers lost'}"
+        if self.reduced:
+            lost.append(f"{plural(self.reduced, 'server')} at reduced performance")
+        return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'nothing lost'}"
 
 
 @dataclass(frozen=True)
@@ -236,7 +241,9 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     if layout is not None:
         try:
             feeds = list_parts("feed", reach, catalog=catalog, layout=layout)
-            worst += [lose(reach, failed, "feed", name) for name, failed in feeds.items()]
+            slow = [one.name for one in layout.devices if one.name in reach.servers
+                    and catalog.node(one.model).runs_on_one_feed == "reduced"]  # fmt: skip
+            worst += [replace(lose(reach, failed, "feed", name), reduced=len(slow)) for name, failed in feeds.items()]
         except HeddleError as why:
             unknown.append(str(why))
     return Losses(tuple(worst), tuple(unknown))
@@ -282,10 +289,11 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         pairs=reach.whole.pairs - left.pairs,
         beyond=(reach.between(stopped) if kind == "rack" else reach.whole.pairs) - left.pairs,
         together=0,
+        reduced=0,
         apart=tuple(reach.parted(left)) if parted else (),
         off=int(off.max(initial=0)),
         networks=", ".join(
-            f"{lost:,} of {plural(int(of), 'server')} without {network}"
+            f"{lost:,} of {plural(int(of), 'server')} off {network}"
             for network, lost, of in zip(reach.networks, off.tolist(), (had > 0).sum(axis=0), strict=True)
             if lost
         ),

@@ -19,7 +19,7 @@ from topo.errors import HeddleError
 from topo.fabric import Fabric
 from topo.failures.reach import Failed, Reach
 from topo.floor.cables import Cabling
-from topo.floor.racks import Layout
+from topo.floor.racks import PDU, Layout
 
 PartKind = Literal["link", "adapter", "switch", "card", "frame", "server", "rack", "feed", "bundle", "batch"]
 PART_KINDS: tuple[PartKind, ...] = get_args(PartKind)
@@ -93,18 +93,22 @@ def list_parts(
                 for rack in range(layout.n_racks)}  # fmt: skip
     if kind == "feed":
         assert layout is not None and catalog is not None
-        if layout.floor.feeds and not layout.floor.feeds.spare:
+        if layout.floor.feeds is None:
+            raise HeddleError("feed: `floor.feeds` is not stated, so what one of them supplies is unknown")
+        if not layout.floor.feeds.spare:
             if layout.floor.feeds.count == 1:
                 return {"the only one": devices_down(reach, layout, range(len(layout.devices)))}
             raise HeddleError("feed: none is spare, so whether the others carry its load is unknown")
         known = {**catalog.switches, **catalog.nodes}
-        runs = [model and model.runs_on_one_feed for model in (known.get(device.model) for device in layout.devices)]
+        devices = [device for device in layout.devices if device.model != PDU]  # these come last
+        runs = [model and model.runs_on_one_feed for model in (known.get(device.model) for device in devices)]
         if None in runs:
-            silent = sorted({device.model for device, one in zip(layout.devices, runs, strict=True) if one is None})
+            silent = sorted({device.model for device, one in zip(devices, runs, strict=True) if one is None})
             tables = {f"{'switches' if model in catalog.switches else 'nodes'}.csv" for model in silent}
             why = f"can run on one of two feeds is unknown (`runs_on_one_feed` in {' and '.join(sorted(tables))})"
             raise HeddleError(f"feed: whether {listed(silent)} {why}")
-        return {"one of two": devices_down(reach, layout, np.flatnonzero(~np.array(runs, bool)).tolist())}
+        down = (at for at, one in enumerate(runs) if one == "no")
+        return {f"one of {layout.floor.feeds.count}": devices_down(reach, layout, down)}
     if kind == "batch":
         assert cablings is not None and batch is not None
         return _batches(reach.fabrics, cablings, batch)

@@ -1,9 +1,10 @@
 """Panels: the cage of each port, the plugs that a cage takes, and the printed label of each port.
 
 A cage takes one transceiver or one end of a copper cable. That of a Quantum-2 switch holds two ports (cage 11 is ports
-``11/1`` and ``11/2``), and a transceiver in it takes two fibres, one a port; that of a DGX H100 holds two adapters. A
-port that is split in two has a number behind its own: ``7/1`` and ``7/2`` of an HDR switch. Quantum-X800 prints
-``sw11p1``, as its operating system NVOS calls its ports (NVIDIA's manuals of QM97X0, Q3400 and DGX H100).
+``11/1`` and ``11/2``), and a transceiver in it takes two fibres, one a port; that of a DGX H100 holds two adapters,
+which are its plugs ``1/1`` to ``4/2``. A port that is split in two has a number behind its own: ``7/1`` and ``7/2`` of
+an HDR switch. Quantum-X800 prints ``sw11p1``, as its operating system NVOS calls its ports (NVIDIA's manuals of QM97X0,
+Q3400 and DGX H100).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.catalog.load import Catalog
-from topo.catalog.models import SwitchModel
+from topo.catalog.models import HcaModel, NodeModel, SwitchModel
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, freeze_arrays
 from topo.hostlist import device_number
@@ -42,7 +43,8 @@ class Panel(Brief):
     connector: tuple[str, ...]
     """(P,) connector of the cage, such as ``OSFP``; empty if unknown."""
     labels: tuple[str, ...]
-    """(P,) label of the port as printed on a switch, ``21``, ``11/1`` or ``sw11p1``, and ``mlx5_0:1`` in a server."""
+    """(P,) label of the port as printed on a switch, ``21``, ``11/1`` or ``sw11p1``; in a server cage and plug where
+    adapters share cages, ``4/2``, else the device, ``mlx5_8`` or ``bmc``."""
 
     def _brief(self) -> str:
         return (
@@ -72,7 +74,7 @@ def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
     for fabric in fabrics:
         numbers = np.full((4, fabric.n_ports), -1, np.int32)  # as the first four fields of a panel
         connector, labels = [""] * fabric.n_ports, [""] * fabric.n_ports
-        for node in np.flatnonzero((fabric.kind == Kind.SWITCH) | (fabric.kind == Kind.HCA)).tolist():
+        for node in np.flatnonzero(np.isin(fabric.kind, (Kind.SWITCH, Kind.HCA, Kind.DEVICE))).tolist():
             first, end = int(fabric.port_offset[node]), int(fabric.port_offset[node + 1])
             model = fabric.model_of(node)
             if fabric.kind[node] == Kind.SWITCH:
@@ -82,8 +84,10 @@ def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
                 connector[first:end] = _connectors(catalog.switches.get(model), end - first)
                 continue
             host, device = fabric.server_of(node), device_number(fabric.names[node]) or 0
-            adapters = _adapters_in_cage(fabric, node, device, catalog)
             adapter = catalog.hcas.get(model)
+            server = catalog.nodes.get(fabric.server_model_of(node))
+            adapters = _adapters_in_cage(server, device, adapter, catalog)
+            label = _printed(fabric.names[node].partition(" ")[2] or "mlx5_0", device, adapters)
             for port in range(first, end):
                 key = (host, device // adapters) if adapters > 1 else (f"{fabric.names[node]}:{port}", -1)
                 if key not in of_server:
@@ -91,7 +95,7 @@ def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
                 numbers[:, port] = of_server[key], plugs, adapters, adapters
                 plugs += 1
                 connector[port] = (adapter and adapter.connector) or ""
-                labels[port] = f"{fabric.names[node].partition(' ')[2] or 'mlx5_0'}:{port - first + 1}"
+                labels[port] = label if end - first == 1 else f"{label}:{port - first + 1}"
         cage, plug, held, taken = numbers
         result.append(Panel(cage, plug, held, taken, tuple(connector), tuple(labels)))
     return tuple(result)
@@ -144,9 +148,33 @@ def _plugs(speed: LinkSpeed) -> int:
     return max(speed.width // PLUG_LANES, 1)
 
 
-def _adapters_in_cage(fabric: Fabric, node: int, device: int, catalog: Catalog) -> int:
-    """Return the number of adapters that share a cage with this one, itself included."""
-    server = catalog.nodes.get(fabric.server_model_of(node))
+def server_ports(server: NodeModel, catalog: Catalog) -> dict[str, HcaModel]:
+    """Return the labels of the ports of a server's own adapters, each with its adapter.
+
+    Examples
+    --------
+    >>> import topo
+    >>> catalog = topo.load_catalog()
+    >>> list(topo.server_ports(catalog.node("dgx-h100"), catalog))[6:]
+    ['4/1', '4/2', 'mlx5_8', 'mlx5_9']
+    """
+    own = [server.adapter_model] * server.adapters
+    own += [server.storage_adapter_model or server.adapter_model] * server.storage_adapters
+    ports = {}
+    for number, adapter in enumerate(map(catalog.hca, own)):
+        in_cage = _adapters_in_cage(server, number, adapter, catalog)
+        ports[_printed(f"{adapter.device}_{number}", number, in_cage)] = adapter
+    return ports
+
+
+def _adapters_in_cage(server: NodeModel | None, device: int, adapter: HcaModel | None, catalog: Catalog) -> int:
+    """Return the number of adapters that share a cage with the ``device``-th of a server, itself included."""
     if server is None or not server.cages or device >= server.adapters:
         return 1
-    return max(server.adapters // server.cages, 1)
+    own = adapter is not None and adapter.device == catalog.hca(server.adapter_model).device
+    return max(server.adapters // server.cages, 1) if own else 1
+
+
+def _printed(word: str, device: int, in_cage: int) -> str:
+    """Return the label of an adapter's port: cage and plug in it where adapters share one, else the device."""
+    return f"{device // in_cage + 1}/{device % in_cage + 1}" if in_cage > 1 else word

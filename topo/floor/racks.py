@@ -3,7 +3,8 @@
 Devices are sorted so that neighbours in the network are close on the floor: servers by leaf, each switch at the median
 of its neighbours, as in Sugiyama's layered drawings. The sequence is divided into racks, which fill row by row, every
 other row in reverse, so that consecutive racks are adjacent. Of switches that stand in for one another at most half,
-rounded up, stand in one rack: the next ones take the rack beside it.
+rounded up, stand in one rack: the next ones take the rack beside it. Leaves of servers with one adapter, and servers
+of a group that serves the others, are spread alike over racks that have room.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ SIDE_M = 0.2
 
 
 LEADING_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
+
+PDU = "pdu"
+"""A power distribution unit in the bill: one for each feed of a rack, of no height, behind its devices."""
 
 RackPosition = Annotated[
     str, *spelled(r"R[0-9]{2,4}-[0-9]{2,4}( U[0-9]{1,3})?", "a rack, and a unit, such as R01-03 U40")
@@ -87,6 +91,11 @@ class FloorPlan(SpecModel):
     """Spare length at each end of a cable that leaves its rack."""
     rack_slack: Metres = 0.0
     """Spare length at each end of a cable within a rack."""
+
+    @property
+    def pdus(self) -> int:
+        """Power distribution units of a rack: one a feed, two where the feeds are not stated."""
+        return self.feeds.count if self.feeds else 2
 
     @property
     def most_power(self) -> float | None:
@@ -163,12 +172,19 @@ class Layout(Shown):
         stated = self.floor.racks_per_row or _per_row(self.n_racks, self.floor)
         per_row = max(stated, int(self.column.max(initial=0)) + 1)
         places = zip(self.devices, self.rack.tolist(), self.unit.tolist(), strict=True)
-        fixed = {device.name: f"{self.rack_name(rack)} U{unit}" for device, rack, unit in places}
+        stand = (place for place in places if place[0].model != PDU)
+        fixed = {device.name: f"{self.rack_name(rack)} U{unit}" for device, rack, unit in stand}
         return self.floor.model_copy(update={"racks_per_row": per_row, "fixed": fixed})
 
     def rack_name(self, rack: int) -> str:
         """Name of a rack by row and place: ``R02-11``, both from 1."""
         return rack_name(self.row[rack], self.column[rack])
+
+    @property
+    def pdu_names(self) -> tuple[str, ...]:
+        """Names of the power distribution units of all racks: ``R02-11-pdu1`` is the first of rack ``R02-11``."""
+        racks = map(self.rack_name, range(self.n_racks))
+        return tuple(f"{rack}-{PDU}{number}" for rack in racks for number in range(1, self.floor.pdus + 1))
 
     def power_by_rack(self) -> list[Sum]:
         """Return the maximum power of each rack in W; a device of unknown maximum counts its typical power at least."""
@@ -241,8 +257,13 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
     devices, node_device = _devices(fabrics, catalog, floor)
     order = _order(fabrics, devices, node_device)
     stand_ins = _stand_ins(fabrics, node_device) if floor.stand_ins == "apart" else []
-    place, unit = _fill(devices, order, _switches(fabrics, node_device, len(devices)), floor, stand_ins)
-    used, rack = np.unique(place, return_inverse=True)
+    switch = _switches(fabrics, node_device, len(devices))
+    filling = _fill(devices, order, switch, floor, stand_ins)
+    for wish in _wishes(fabrics, node_device) if floor.stand_ins == "apart" else []:
+        filling.spread(wish, switch)
+    place, unit = filling.place, filling.unit
+    used, filled = np.unique(place[: len(order)], return_inverse=True)
+    rack = np.concatenate([filled, np.zeros(len(devices) - len(order), filled.dtype)])
     racks = int(used.max(initial=-1)) + 1
     per_row = _per_row(racks, floor)
     if floor.rows is not None and racks > floor.rows * per_row:
@@ -252,6 +273,9 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
             f"{'`stand_ins: together`, ' if stand_ins else ''}or a larger room, such as `rows: {-(-racks // per_row)}`"
         )
     row, column = _position(used, per_row)
+    number = {rack_name(row[at], column[at]): at for at in range(len(used))}
+    for index, device in enumerate(devices[len(order) :], len(order)):  # the lowest unit: no cable is too short
+        rack[index], unit[index] = number.get(device.name.rpartition("-")[0], 0), 1
     return Layout(
         floor, tuple(devices), tuple(map(frozen, node_device)), frozen(rack.astype(np.int32)), frozen(unit), row, column
     )
@@ -276,7 +300,10 @@ def route_lengths(fabric: Fabric, subnet: int, layout: Layout) -> NDArray[np.flo
 def _devices(
     fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan
 ) -> tuple[list[Device], list[NDArray[np.int32]]]:
-    """List the devices, servers and then switches by subnet, and the device of each node; a frame is one device."""
+    """List the devices, servers and then switches by subnet, PDUs last, and the device of each node.
+
+    A frame is one device; the management port of a switch is at the switch.
+    """
     devices: list[Device] = []
     index: dict[tuple[object, ...], int] = {}
     node_device: list[NDArray[np.int32]] = []
@@ -286,6 +313,8 @@ def _devices(
         for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
             model = fabric.model_of(node)
             key: tuple[object, ...]
+            if fabric.kind[node] == Kind.DEVICE:
+                continue
             if fabric.host[node] >= 0:
                 model, name = fabric.server_model_of(node), fabric.server_of(node)
                 key = ("server", name)
@@ -308,6 +337,13 @@ def _devices(
             mine[node] = index[key]
         node_device.append(mine)
     findings.refuse()
+    number = {device.name: at for at, device in enumerate(devices)}
+    for fabric, mine in zip(fabrics, node_device, strict=True):
+        for node in np.flatnonzero(fabric.kind == Kind.DEVICE).tolist():
+            name = fabric.server_of(node)
+            if number.setdefault(name, len(devices)) == len(devices):
+                devices.append(Device(name, PDU, 0, 0.0, 0.0))
+            mine[node] = number[name]
     return devices, node_device
 
 
@@ -348,13 +384,16 @@ def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> De
 def _order(
     fabrics: Sequence[Fabric], devices: Sequence[Device], node_device: Sequence[NDArray[np.int32]]
 ) -> NDArray[np.int64]:
-    """Return (D,) the devices in the order of their positions."""
+    """Return the devices but PDUs in the order of their positions; ports for management move none."""
     position = np.full(len(devices), np.nan)
     servers = _servers_in_order(fabrics, node_device)
     heights = np.array([devices[server].rack_units for server in servers], np.float64)
     position[servers] = np.cumsum(heights) - heights / 2
-    ends = [mine[fabric.port_node[fabric.links]] for fabric, mine in zip(fabrics, node_device, strict=True)]
-    links = np.concatenate([*ends, np.empty((0, 2), np.int32)])
+    ends = [np.empty((0, 2), np.int32)]
+    for fabric, mine in zip(fabrics, node_device, strict=True):
+        nodes = fabric.port_node[fabric.links]
+        ends.append(mine[nodes[(fabric.kind[nodes] != Kind.DEVICE).all(axis=1)]])
+    links = np.concatenate(ends)
     links = np.concatenate([links, links[:, ::-1]])
     while True:  # breadth first from the servers
         known = np.isnan(position[links[:, 0]]) & ~np.isnan(position[links[:, 1]])
@@ -364,7 +403,8 @@ def _order(
         by_place = np.lexsort((position[neighbour], device))
         reached, first, count = np.unique(device[by_place], return_index=True, return_counts=True)
         position[reached] = position[neighbour[by_place[first + count // 2]]]
-    return np.argsort(position, kind="stable")  # devices without links come last
+    stands = [at for at, device in enumerate(devices) if device.model != PDU]
+    return np.argsort(position[stands], kind="stable")  # devices without links come last
 
 
 def _servers_in_order(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]]) -> list[int]:
@@ -422,14 +462,33 @@ def _stand_ins(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32
     return sorted({tuple(sorted(ends)) for ends in led.values() if len(ends) > 1})
 
 
+def _wishes(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]]) -> list[tuple[int, ...]]:
+    """List sets of devices of which half should be left when a rack fails, where that takes no further rack.
+
+    They are the leaves of a network in which servers have one adapter, and the servers of a group that do not compute.
+    """
+    groups: dict[tuple[str, str], set[int]] = {}
+    for fabric, mine in zip(fabrics, node_device, strict=True):
+        own: dict[int, set[int]] = {}
+        for node, leaf in zip(fabric.end_node[fabric.ends()].tolist(), fabric.end_switch[fabric.ends()].tolist(),
+                              strict=True):  # fmt: skip
+            own.setdefault(int(mine[node]), set()).add(int(mine[leaf]))
+            if fabric.role[node] != Role.COMPUTE:
+                group = fabric.server_of(node).rstrip("0123456789")
+                groups.setdefault(("servers", group), set()).add(int(mine[node]))
+        leaves = [one for ends in own.values() if len(ends) == 1 for one in ends]
+        groups[("leaves", fabric.name)] = set(leaves)
+    return [tuple(sorted(devices)) for _, devices in sorted(groups.items()) if len(devices) > 1]
+
+
 def _fill(
     devices: Sequence[Device],
     order: NDArray[np.int64],
     switch: NDArray[np.bool_],
     floor: FloorPlan,
     stand_ins: Sequence[tuple[int, ...]],
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Divide the order into racks by height and power; return (D,) the rack and (D,) the lowest unit of each device.
+) -> _Filling:
+    """Divide the order into racks by height and power.
 
     Racks are numbered in the order in which they fill, see `_position`. They fill from the last one where that takes
     fewer of them. A single rack may hold all ``stand_ins``: it would take everything with it anyway.
@@ -446,7 +505,7 @@ def _fill(
             places = zip(groups, _places(needed, floor), strict=True)
             left = [filling.take(group[::turn], mine[::turn]) for group, mine in places]
             if not any(left):
-                return filling.place, filling.unit
+                return filling
         needed = [count + filling.racks_for(rest) for count, rest in zip(needed, left, strict=True)]
 
 
@@ -460,7 +519,7 @@ class _Filling:
         fixed: dict[int, tuple[int, int | None]],
         stand_ins: Sequence[tuple[int, ...]],
     ) -> None:
-        self.devices, self.floor = devices, floor
+        self.devices, self.floor, self.fixed = devices, floor, fixed
         self.sets: dict[int, list[tuple[int, ...]]] = {}
         """By switch, the sets of stand-ins that it is in."""
         self.inside: Counter[tuple[int, tuple[int, ...]]] = Counter()
@@ -502,7 +561,7 @@ class _Filling:
         for place in places:
             waiting, above = [], 1
             for number, index in enumerate(left):
-                if any(self.inside[place, stands] >= -(-len(stands) // 2) for stands in self.sets.get(index, ())):
+                if self.has_half(index, place):
                     waiting.append(index)
                     continue
                 unit = self.lowest(index, place, above)
@@ -513,6 +572,35 @@ class _Filling:
                 above = unit + self.devices[index].rack_units
             left = waiting
         return left
+
+    def has_half(self, index: int, place: int) -> bool:
+        """Whether half of some stand-ins of a device are in a rack already."""
+        return any(self.inside[place, stands] >= -(-len(stands) // 2) for stands in self.sets.get(index, ()))
+
+    def spread(self, wish: Sequence[int], switch: NDArray[np.bool_]) -> None:
+        """Move what is more than half of a set in a rack to the nearest racks with room; no other device moves.
+
+        Where switches have racks of their own, a device stays among its kind.
+        """
+        half, own = -(-len(wish) // 2), self.floor.switches != "servers"
+        used = sorted({place for place, taken in self.taken.items() for other in taken.values()
+                       if not own or switch[other] == switch[wish[0]]})  # fmt: skip
+        for index in reversed([index for index in wish if index not in self.fixed]):
+            here = int(self.place[index])
+            if np.count_nonzero(self.place[list(wish)] == here) <= half:
+                continue
+            for place in sorted(used, key=lambda other: abs(other - here)):
+                unit = self.lowest(index, place, 1)
+                room = np.count_nonzero(self.place[list(wish)] == place) < half and not self.has_half(index, place)
+                if room and unit is not None and self.can_power(index, place):
+                    for at in [at for at, other in self.taken[here].items() if other == index]:
+                        del self.taken[here][at]
+                    self.inside.subtract((here, stands) for stands in self.sets.get(index, ()))
+                    self.drawn[here] = [
+                        old - less for old, less in zip(self.drawn[here], self.draws(index), strict=True)
+                    ]
+                    self.put(index, place, unit)
+                    break
 
     def racks_for(self, group: Sequence[int]) -> int:
         """Return a lower bound on the number of empty racks that some devices need."""

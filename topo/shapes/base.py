@@ -46,12 +46,21 @@ class HostGroup:
     """Number of the first server, where this is a part of a larger group."""
     total: int = 0
     """Servers in the whole group; 0 where this is the whole group."""
+    devices: tuple[str, ...] = ()
+    """Names of devices, where these are no servers: each has a port for management."""
 
     @property
     def hosts(self) -> list[str]:
         """Names of the servers, numbered from 0 with as many digits as the whole group needs: ``gpu0000``."""
+        if self.devices:
+            return list(self.devices[self.first : self.first + self.count])
         digits = len(str(max((self.total or self.count) - 1, 0)))
         return [f"{self.name}{number:0{digits}d}" for number in range(self.first, self.first + self.count)]
+
+    @property
+    def port_name(self) -> str:
+        """Name of the adapter that is placed: ``mlx5_0``; ``bmc`` where a server has one of its kind."""
+        return f"{self.device_name}_{self.device}" if self.device or self.device_name == "mlx5" else self.device_name
 
     def with_adapters(self, adapter: HcaModel, count: int, device: int) -> HostGroup:
         """Return the group with so many adapters of a model, numbered from ``device`` on."""
@@ -338,14 +347,13 @@ def attach_hosts(
     for group, on in zip(groups, places, strict=True):
         link_speed = slower(group.speed, speed)
         for name, leaf in zip(group.hosts, on.tolist(), strict=True):
-            key = builder.adapter(
-                name,
-                f"{group.device_name}_{group.device}",
-                model=group.adapter_model,
-                host_model=group.model,
-                role=group.role,
-                zone=builder.zone_of(leaves[leaf]),
-            )
+            zone = builder.zone_of(leaves[leaf])
+            key = (
+                builder.device(name, model=group.adapter_model, zone=zone)
+                if group.devices
+                else builder.adapter(name, group.port_name, model=group.adapter_model, host_model=group.model,
+                                     role=group.role, zone=zone)
+            )  # fmt: skip
             builder.link(key, 1, leaves[leaf], int(next_port[leaf]), link_speed)
             next_port[leaf] += 1
 

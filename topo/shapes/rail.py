@@ -191,12 +191,15 @@ class Rail(ShapeModel):
         wanted, count = sum(group.count for group in beside), sum(group.count for group in nodes)
         rooms = {unit: rails * (-(-count // unit) * size.down - count * each) for unit in range(self.unit_nodes, 0, -1)}
         fits = next((unit for unit, ports in rooms.items() if ports >= wanted), 1)
+        evenly = -(-count // -(-count // fits))  # as many units as then, but alike: fewer uplinks and spines
+        names = list(dict.fromkeys(f"`{group.name}`" for group in beside))
         require_ports(
             wanted,
             left_over,
             ports_wanted(beside),
             f"the {n_leaves} leaves have {left_over} left",
-            f"Take units of {fits} nodes, with more leaves, or give the storage a network of its own (`networks`)",
+            f"Take `unit_nodes: {evenly}`, with {rails * -(-count // fits)} leaves, or list {' and '.join(names)} in "
+            "the `adapters` of an entry of `networks`",
             "more ports",
         )
         placed += place_beside(beside, free)

@@ -51,7 +51,7 @@ def test_terms_change_each_price_as_the_formula_says(discount, own, support, yea
         terms["discounts"] = {"SN2201": own}
     spec = {
         "name": "x",
-        "nodes": {"port": {"model": "managed-device", "count": 40}, "gpu": {"model": "dgx-h100", "count": 2}},
+        "nodes": {"port": {"model": "management-ndr", "count": 40}, "gpu": {"model": "dgx-h100", "count": 2}},
         "network": {"shape": "rail", "unit_nodes": 2, "tree": {"switch": "QM9700"}},
         "networks": {
             "oob": {

@@ -77,7 +77,7 @@ def expected(rows: list[dict[str, str]]) -> Counter[tuple[str, str, str]]:
 
 
 def test_every_rack_has_its_ends_and_every_bundle_its_cables() -> None:
-    read, rows, layout = book(tree(60))
+    read, rows, layout = book(tree(160, switch="QM9700"))
     assert layout is not None
     assert ends(read) == expected(rows)
     racks = dict(read.sections[1:-1])
@@ -88,6 +88,20 @@ def test_every_rack_has_its_ends_and_every_bundle_its_cables() -> None:
     assert stand == Counter(
         (device.name, str(unit)) for device, unit in zip(layout.devices, layout.unit.tolist(), strict=True)
     )
+    parts = Counter(
+        (name, port, row[2])
+        for name, listed in read.sections[1:-1]
+        for row in listed
+        if len(row) == 8
+        for port in row[0].split(", ")
+    )
+    assert {part: count for part, count in parts.items() if part[2] != "part"} == Counter(
+        (row[f"{side}_rack"], row[f"{side}_port"], row["part_number"] + (f" in {optic}" if optic else ""))
+        for row in rows
+        for side in "ab"
+        for optic in [row[f"{side}_transceiver"]]
+    )
+    assert any(" in " in part for _, _, part in parts), "transceivers are told"
     listed = [row for row in read.sections[-1][1] if row]
     assert sorted((row[0], row[1]) for row in listed) == sorted(
         (row["cable_id"], row["label_a"]) for row in rows if row["bundle"]

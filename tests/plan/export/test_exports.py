@@ -107,7 +107,7 @@ def test_p2p_sheet_calls_ports_for_out_of_band_management_by_name():
     fabrics = topo.parse({"name": "x", "nodes": nodes, "network": network, "networks": {"oob": oob}}).fabrics
     book = openpyxl.load_workbook(io.BytesIO(format_p2p_xlsx("small", fabrics, CATALOG)))
 
-    assert [row[3] for row in book["hosts to switches"].iter_rows(min_row=2, values_only=True)] == ["bmc_1", 1] * 2
+    assert [row[3] for row in book["hosts to switches"].iter_rows(min_row=2, values_only=True)] == ["bmc", 1] * 2
     assert format_hca_mapping(fabrics) == "port,hca-name\n1,mlx5_0\n"
 
 

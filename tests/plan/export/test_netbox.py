@@ -180,20 +180,29 @@ def test_the_backplane_of_a_frame_is_no_cable_and_the_legs_of_a_splitter_have_a_
 def test_servers_of_one_model_have_the_adapters_of_all_of_them_and_ethernet_its_types() -> None:
     nodes = {name: {"model": "pcie-a100", "count": 3} for name in ("a", "b")}
     oob = {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C"}
-    spec = {"name": "x", "nodes": nodes | {"pdu": {"model": "managed-device", "count": 2}},
-            "network": {"shape": "fat-tree", "switch": "QM8700"}, "floor": {},
-            "networks": {"oob": {"network": oob, "adapters": {"b": 1, "pdu": 1}, "adapter": "BMC-1GE"}}}  # fmt: skip
+    spec = {"name": "x", "nodes": nodes, "network": {"shape": "fat-tree", "switch": "QM8700"}, "floor": {},
+            "networks": {"oob": {"network": oob, "adapters": {"b": 1}, "adapter": "BMC-1GE",
+                                 "manage": ["switches", "pdus"]}}}  # fmt: skip
     cluster = topo.parse(spec)
     files = netbox_files(cluster.fabrics, cluster.catalog, "x", cluster.layout, cluster.cablings)
     types = {
         kind["model"]: {port["name"]: port["type"] for port in kind["interfaces"]}
         for kind in (YAML(typ="safe").load(text) for name, text in files.items() if name.startswith("device-types/"))
     }
-    assert types["pcie-a100"] == {"mlx5_0": "infiniband-hdr", "bmc_1": "1000base-t"}
-    assert types["managed-device"] == {"bmc_0": "1000base-t"}
-    assert Counter(types["MSN2201"].values()) == {"1000base-t": 48, "100gbase-x-qsfp28": 4}
-    assert set(types["MSN4600C"].values()) == {"100gbase-x-qsfp28"}
+    assert types["pcie-a100"] == {"mlx5_0": "infiniband-hdr", "bmc": "1000base-t"}
+    assert types["pdu"] == {"mgmt": "1000base-t"}
+    assert types["MQM8700"].pop("mgmt") == "1000base-t" and set(types["MQM8700"].values()) == {"infiniband-hdr"}
+    assert Counter(types["MSN2201"].values()) == {"1000base-t": 49, "100gbase-x-qsfp28": 4}, "one for its management"
     rows = list(csv.DictReader(io.StringIO(files["devices.csv"])))
-    assert {row["position"] for row in rows if row["device_type"] == "managed-device"} == {""}, "of no height"
+    assert {row["position"] for row in rows if row["device_type"] == "pdu"} == {""}, "of no height"
     cables = csv.DictReader(io.StringIO(files["cables.csv"]))
-    assert [row["type"] for row in cables if "bmc_1" in (row["side_a_name"], row["side_b_name"])] == ["cat6"] * 3
+    assert [row["type"] for row in cables if "bmc" in (row["side_a_name"], row["side_b_name"])] == ["cat6"] * 3
+    ports = {
+        (row[f"side_{side}_device"], row[f"side_{side}_name"])
+        for row in csv.DictReader(io.StringIO(files["cables.csv"]))
+        for side in "ab"
+    }
+    of_type = {row["name"]: row["device_type"] for row in rows}
+    assert {(name, port) for name, port in ports if port == "mgmt"} == {
+        (name, "mgmt") for name, kind in of_type.items() if kind in ("pdu", "MQM8700")
+    }, "each device has a port for it"

@@ -49,7 +49,7 @@ def test_the_cure_cures() -> None:
     one = verdict_line(checked(network=tree, adapters={"gpu": 2, "storage": 2}))
     assert "one leaf cuts off 4 servers (`networks.storage.network.leaves: 2`)" in one
     two = verdict_line(checked(network=tree | {"leaves": 2}, adapters={"gpu": 2, "storage": 2}))
-    assert two == "x holds; any one switch or link may fail: all servers left reach one another"
+    assert two.startswith("x holds; any one switch or link may fail: all servers left reach one another")
 
 
 @examples(6)
@@ -75,21 +75,23 @@ def test_another_adapter_cures_in_the_only_network(model: str, count: int, leave
     one = line(1)
     assert "networks" not in one
     (more,) = set(re.findall(r"a model with `adapters: (\d+)` in the catalog", one))
-    assert line(int(more)) == "x holds; any one switch or link may fail: all servers left reach one another"
+    assert line(int(more)).startswith("x holds; any one switch or link may fail: all servers left reach one another")
 
 
 @pytest.mark.parametrize(("stops", "holds"), [("dgx-h100", False), ("QM9700", False), ("", True)])
 def test_a_feed_that_takes_devices_is_no_feed_that_may_fail(stops: str, holds: bool) -> None:
     catalog = topo.load_catalog()
     known = {
-        kind: {name: replace(model, runs_on_one_feed=name != stops) for name, model in models.items()}
+        kind: {
+            name: replace(model, runs_on_one_feed="no" if name == stops else "yes") for name, model in models.items()
+        }
         for kind, models in (("switches", catalog.switches), ("nodes", catalog.nodes))
     }
     spec = {
         "name": "x",
         "nodes": {"gpu": {"model": "dgx-h100", "count": 16}},
         "network": {"shape": "rail", "unit_nodes": 16, "tree": {"switch": "QM9700"}},
-        "floor": {"rack_units": 48},
+        "floor": {"rack_units": 48, "feeds": {"power": "60 kW"}},
         "survives": ["feed"],
     }
     found = plan.check(topo.Cluster(topo.parse(spec).spec, replace(catalog, **known)))
@@ -111,7 +113,7 @@ def test_without_a_spare_no_feed_may_fail(count: int, status: topo.Verdict) -> N
         "floor": {"feeds": {"count": count, "spare": 0, "power": "60 kW"}},
         "survives": ["feed"],
     }
-    known = {name: replace(model, runs_on_one_feed=True) for name, model in catalog.nodes.items()}
+    known = {name: replace(model, runs_on_one_feed="yes") for name, model in catalog.nodes.items()}
     found = plan.check(topo.Cluster(topo.parse(spec).spec, replace(catalog, nodes=known)))
     assert found.verdict is status
     assert "feed may fail" not in verdict_line(found)

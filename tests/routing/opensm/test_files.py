@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import routing
+import topo
 from helpers.node_names import parse_node_name_map
 from helpers.strategies import Case, cases, examples, past_switch_0_on_lane_5, ring, tree
 from helpers.trees import grow_tree
@@ -231,3 +233,12 @@ def test_too_many_rules_are_refused(monkeypatch) -> None:
     case = past_switch_0_on_lane_5(ring())
     with pytest.raises(RoutingError, match="2 rules would be needed"):
         opensm_files(Routed(case.fabric, case.tables))
+
+
+def test_the_readme_says_where_only_compute_servers_could_run_opensm() -> None:
+    nodes = {"gpu": {"model": "dgx-h100", "count": 4}}
+    network = {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9700"}}
+    for more, said in (({}, True), ({"ufm": {"model": "ufm-appliance", "count": 1}}, False)):
+        fabric = topo.parse({"name": "x", "nodes": nodes | more, "network": network}).fabric
+        readme = opensm_files(routing.route(fabric, "fat-tree"))["README.md"].decode()
+        assert ("No host but compute servers can run OpenSM" in readme) == said

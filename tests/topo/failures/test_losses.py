@@ -21,6 +21,7 @@ from topo.fabric import Fabric, Kind, Role
 from topo.failures.losses import Loss, _switches, find_losses, find_parting_switch, lose
 from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
+from topo.floor.racks import Feeds
 
 
 def connected(fabrics: Sequence[Fabric], failed: Failed) -> set[frozenset[str]]:
@@ -238,19 +239,27 @@ def test_a_feed_that_takes_a_server_is_not_survived(cluster: Cluster, random) ->
     """One model after the other runs on one feed, or not, by chance."""
     if cluster.layout is None:
         return
-    runs = {device.model: random.random() < 0.5 for device in cluster.layout.devices}
+    runs = {device.model: ("yes", "reduced", "no")[int(3 * random.random())] for device in cluster.layout.devices}
     catalog = replace(
         cluster.catalog,
         **{kind: {model: replace(known, runs_on_one_feed=runs.get(model)) for model, known in models.items()}
            for kind, models in (("switches", cluster.catalog.switches), ("nodes", cluster.catalog.nodes))},
     )  # fmt: skip
-    down = {device.name for device in cluster.layout.devices if not runs[device.model]}
+    down = {device.name for device in cluster.layout.devices if runs[device.model] == "no"}
     names = Reach(cluster.fabrics).names
     failed = Failed({subnet: [node for node in range(fabric.n_switches) if fabric.label(node) in down]
                      for subnet, fabric in enumerate(cluster.fabrics)}, servers=frozenset(down & {*names}))  # fmt: skip
     holds = not down & {*names} and connected(cluster.fabrics, failed) == connected(cluster.fabrics, Failed())
-    (check,) = find_losses(cluster.fabrics, catalog, cluster.layout).survived(["feed"])
+    unstated = replace(cluster.layout, floor=cluster.layout.floor.model_copy(update={"feeds": None}))
+    (check,) = find_losses(cluster.fabrics, catalog, unstated).survived(["feed"])
+    assert check.verdict == Verdict.CANNOT_TELL and "`floor.feeds` is not stated" in check.text
+    fed = cluster.layout.floor.model_copy(update={"feeds": Feeds(power=1e9)})
+    losses = find_losses(cluster.fabrics, catalog, replace(cluster.layout, floor=fed))
+    (check,) = losses.survived(["feed"])
     assert check.verdict == (Verdict.HOLDS if holds else Verdict.EXCEEDED)
+    slow = sum(runs[device.model] == "reduced" for device in cluster.layout.devices if device.name in names)
+    assert losses.worst_of("feed").reduced == slow
+    assert (f"{slow} server" in str(losses.worst_of("feed"))) == (slow > 0)
 
 
 def test_half_the_uplinks_are_told_by_what_a_spine_takes() -> None:

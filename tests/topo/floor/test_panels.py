@@ -81,7 +81,7 @@ def test_adapters_of_a_server_share_cages_even_in_different_subnets() -> None:
         for port in range(fabric.first_adapter_port, fabric.n_ports)
     )
     assert sorted(of_server.values()) == [2] * 12, "three servers with four cages of two adapters"
-    assert found[0].labels[-1] == "mlx5_0:1" and found[7].labels[-1] == "mlx5_7:1"
+    assert found[0].labels[-1] == "1/1" and found[7].labels[-1] == "4/2"
 
 
 def test_no_cage_is_in_two_boxes() -> None:

@@ -1,6 +1,7 @@
 """Every family: published counts, closed forms, and refusals with their arithmetic."""
 
 import re
+from contextlib import suppress
 
 import networkx as nx
 import numpy as np
@@ -347,16 +348,19 @@ def test_no_leaf_of_rails_holds_two_adapters_of_a_storage_server(servers: int, a
     assert np.unique(pairs, axis=1).shape[1] == servers * adapters
 
 
-def test_a_unit_of_rails_that_fits_is_named() -> None:
-    """31 nodes a unit leave 64 ports for 160; with the number of the message there is room, with one more none."""
+@pytest.mark.parametrize(("count", "stores", "asked"), [(24, 80, 31), (64, 4, 32), (62, 20, 31), (96, 8, 32)])
+def test_the_unit_of_rails_that_takes_fewest_switches_is_named(count: int, stores: int, asked: int) -> None:
+    """Of all units that leave ports for the others, by brute force; and the group without ports is named."""
 
     def unit(size: int) -> Fabric:
         shape = Rail(shape="rail", unit_nodes=size, tree=FatTree(shape="fat-tree", switch="QM9700"))
-        return build(shape, nodes(24), storage(80))[0]
+        return build(shape, nodes(count), storage(stores))[0]
 
-    with pytest.raises(DesignError, match="short of 96") as refused:
-        unit(31)
-    fits = int(re.search(r"units of (\d+) nodes", str(refused.value))[1])
-    assert len(unit(fits).ends(role="storage")) == 160
-    with pytest.raises(DesignError):
-        unit(fits + 1)
+    with pytest.raises(DesignError, match=r"short of \d+.*list `storage` in the `adapters`") as refused:
+        unit(asked)
+    switches = {}
+    for size in range(1, asked):
+        with suppress(DesignError):
+            switches[size] = unit(size).n_switches
+    named = int(re.search(r"`unit_nodes: (\d+)`, with", str(refused.value))[1])
+    assert switches[named] == min(switches.values())
