@@ -179,6 +179,9 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
             silent = [part for part in power.of(most=what == "power").missing if part not in power.by_typical]
             note = f" {basis}{f'; unknown: {listed(silent)}' if silent else ''}"
             doubt, ask = power.recalled(typical=what != "power"), power.asked(typical=what != "power")
+            sure = power.cautious_w
+            if what == "typical_power" and not sure.missing and sure.known is not None and sure.known.high <= limit:
+                doubt = ""  # a part draws no more in the mean than at most
             key, watts = f"budget.{what}", watts * 1e-3
             found.append(
                 Check.of(what, watts, limit / 1e3, key, unit="kW", decimals=1, note=note, ask=ask, doubt=doubt)

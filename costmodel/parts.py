@@ -90,9 +90,14 @@ def asked(what: Mapping[PartKind, tuple[str, str]], lines: Iterable[Line]) -> st
     return f"`catalog` with {' and '.join(each)}" if each else ""
 
 
+def is_recalled(source: str) -> bool:
+    """Return whether a source, as `cite` writes it, is a recollection that no text confirms."""
+    return ", R]" in source
+
+
 def recalled(what: str, cited: Iterable[tuple[Line, str]]) -> str:
     """Say of which lines, each with the source of a figure, no text confirms the figure; empty for none."""
-    items = dict.fromkeys(line.item for line, source in cited if ", R]" in source)
+    items = dict.fromkeys(line.item for line, source in cited if is_recalled(source))
     return f"{what} recalled, confirmed in no text: {listed(list(items))}" if items else ""
 
 

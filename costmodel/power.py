@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from costmodel.parts import LINE_COLUMNS, NETWORK, SERVERS, Line, PartKind, add_up, asked, cite, recalled
+from costmodel.parts import LINE_COLUMNS, NETWORK, SERVERS, Line, PartKind, add_up, asked, cite, is_recalled, recalled
 from topo.amounts import Range, Sum, listed, sums_to_dict
 from topo.catalog.load import Catalog
 from topo.catalog.models import Source
@@ -111,6 +111,15 @@ class Power(Shown):
         mean = [row.typical_w is not None if typical else row.most_w is None for row in rows]
         sources = [row.typical_source if its else row.max_source for row, its in zip(rows, mean, strict=True)]
         return recalled("power", zip([row.line for row in rows], sources, strict=True))
+
+    @property
+    def cautious_w(self) -> Sum:
+        """Typical power of all parts, of those where it is recalled the maximum: unknown where that is recalled too."""
+        return add_up(
+            (row.line, _all(None if is_recalled(row.max_source) else row.most_w, row.line)
+             if is_recalled(row.typical_source) else _bounds(row))
+            for row in self.lines
+        )  # fmt: skip
 
     def asked(self, *, typical: bool) -> str:
         """Return which figures would make the typical power known, or the maximum, by table and column."""

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -130,9 +131,16 @@ def test_a_recalled_figure_is_marked_where_it_decides() -> None:
     """The typical power of QM8700 is recalled, its maximum is not: a limit that holds, or does not, by it says so."""
     nodes = {"gpu": {"model": "dgx-a100", "count": 4}}
     network = {"shape": "fat-tree", "switch": "QM8700"}
-    spec = {"name": "x", "nodes": nodes, "network": network, "budget": {"power": "60 kW", "typical_power": "60 kW"}}
+    spec: dict[str, Any] = {
+        "name": "x",
+        "nodes": nodes,
+        "network": network,
+        "budget": {"power": "60 kW", "typical_power": "17.3 kW"},
+    }
     most, usual = costmodel.quote(topo.parse(spec)).checks
     assert "power recalled, confirmed in no text: QM8700" in usual.text and "recalled" not in most.text
+    spec["budget"]["typical_power"] = "18 kW"  # above what it is with the maximum of QM8700
+    assert "recalled" not in costmodel.quote(topo.parse(spec)).checks[1].text
 
 
 @pytest.mark.parametrize(("stock", "late"), [(0, True), (1, True), (3, True), (4, True), (50, True), (0, False)])

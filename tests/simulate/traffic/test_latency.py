@@ -228,7 +228,8 @@ def test_caveats_are_part_of_every_form_of_a_result(engine: str) -> None:
             found = play(network, traffic, engine=engine)
             outcome = getattr(found, "outcome", found)
             assert any(said in caveat for caveat in outcome.caveats)
-            assert found.to_dict()["caveats"] == list(outcome.caveats)
-            assert all(caveat.partition(":")[0] in repr(found) for caveat in outcome.caveats)
+            assert {*outcome.caveats} <= {*found.caveats}
+            assert found.to_dict()["caveats"] == list(found.caveats)
+            assert all(caveat.partition(":")[0] in repr(found) for caveat in found.caveats)
             for form in (unescape(found._repr_html_()), json.dumps(found.to_dict(), ensure_ascii=False)):
-                assert all(caveat in form for caveat in outcome.caveats)
+                assert all(caveat in form for caveat in found.caveats)

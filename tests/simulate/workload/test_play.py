@@ -142,7 +142,7 @@ def test_a_simulation_shows_itself() -> None:
     job = {"name": "sum", "kind": "collective", "collective": "allreduce", "size": "10 MB", "ranks": 4}
     simulation = play(NETWORK, parse_workload({"jobs": [job]}, FABRIC))
     headings = [column.heading for column in simulation.table.columns]
-    assert headings == ["job", "what", "ranks", "each", "time", "algbw (GB/s)", "busbw (GB/s)"]
+    assert headings == ["job", "what", "ranks", "each", "servers", "time", "algbw (GB/s)", "busbw (GB/s)"]
     assert next(simulation.table.rows())[:3] == ("sum", "allreduce by ring", 4)
     assert next(simulation.flow_table.rows())[:2] == ("sum", 24)
     assert "busbw (GB/s)" in simulation._repr_html_()

@@ -95,7 +95,7 @@ WRONG = {
     "more": ([], "lacks, or has too much of, more"),
     "name": (None, "something else in `name`; expected text"),
     "engine": (3, "something else in `engine`; expected text"),
-    "kind": ([9] * N, "`kind`; expected whole numbers from 0 to 3"),
+    "kind": ([9] * N, "`kind`; expected whole numbers from 0 to 4"),
     "role": ([0.5] * N, "`role`; expected whole numbers from 0 to 8"),
     "level": (["1"] * N, "`level`; expected whole numbers"),
     "zone": ([[1]] * N, "`zone`; expected whole numbers"),
