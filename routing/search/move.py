@@ -146,7 +146,9 @@ class State(NamedTuple):
     slope: Floats
     """(C, U) what the next flow would cost, were it infinitely small: between the two."""
     way: Floats
-    """(S, U) sum of `slope` on the path of each switch, without what flows to the same destination add to it."""
+    """(S, U) sum of `slope` on the path of each switch, without what flows to the same destination add to it, where
+    `summed` says that it is known."""
+    summed: Bools
     offer: Int32s
     """(W,) channels that may gain, and `gain`, how much: at most, and exactly where `sure`."""
     gain: Floats
@@ -183,6 +185,7 @@ def new_state(samples: Samples, count: int, channels: int, widest: int) -> State
         takes=np.empty((channels, len(samples.source))),
         slope=np.empty((channels, len(samples.source))),
         way=np.zeros((n, len(samples.source))),
+        summed=np.empty(n, np.bool_),
         offer=np.empty(widest, np.int32),
         gain=np.empty(widest),
         sure=np.empty(widest, np.bool_),
@@ -382,7 +385,9 @@ def move_flows(
         for i in range(count - 1, 0, -1):
             here = state.nearest[i]
             if moved:
-                _sum_ways(samples, turns, terms, state, count)
+                home = samples.switch[dest]
+                state.summed[:] = False
+                state.way[home], state.summed[home] = 0.0, True
                 moved = False
             size = _gather(samples, state, dest, here)
             if turns.order.indptr[here + 1] - turns.order.indptr[here] > 1:
@@ -464,17 +469,21 @@ def _weigh(samples: Samples, terms: Terms, state: State, channel: int) -> None:
 
 
 @inlined
-def _sum_ways(samples: Samples, turns: Turns, terms: Terms, state: State, count: int) -> None:
-    """Sum what flows of dense samples cost from each switch to the destination."""
-    receiver = turns.order.receiver
-    state.way[state.nearest[0]] = 0.0
-    for i in range(1, count):
-        here = state.nearest[i]
-        via = state.onward[here]
+def _sum_way(samples: Samples, turns: Turns, terms: Terms, state: State, here: int) -> None:
+    """Sum what flows of dense samples cost from a switch to the destination."""
+    receiver, length, at = turns.order.receiver, 0, here
+    while not state.summed[at]:
+        state.slot[length] = at
+        length += 1
+        at = receiver[state.onward[at]]
+    for i in range(length - 1, -1, -1):
+        at = state.slot[i]
+        via = state.onward[at]
         there = receiver[via]
         for u in range(len(samples.source)):
-            met = 2.0 * terms.square[u] * samples.slow[via] * state.own[here, u]
-            state.way[here, u] = state.way[there, u] + state.slope[via, u] - met
+            met = 2.0 * terms.square[u] * samples.slow[via] * state.own[at, u]
+            state.way[at, u] = state.way[there, u] + state.slope[via, u] - met
+        state.summed[at] = True
 
 
 @inlined
@@ -488,6 +497,7 @@ def _promises(
     """
     indptr, receiver, now, slow = turns.order.indptr, turns.order.receiver, state.onward[here], samples.slow
     dense, bound = 0, -terms.least
+    _sum_way(samples, turns, terms, state, receiver[now])
     while dense < size and state.items[dense] < len(samples.source):
         u = state.items[dense]
         met = 2.0 * terms.square[u] * slow[now] * state.own[here, u]
@@ -505,16 +515,13 @@ def _promises(
     offers = 0
     for channel in range(indptr[here], indptr[here + 1]):
         there, total = receiver[channel], 0.0
+        if channel == now or state.depth[there] < 0 or bounds.hops[home, there] + 1 - shortest > bounds.detour:
+            continue
+        _sum_way(samples, turns, terms, state, there)
         for j in range(dense):
             u = state.items[j]
             total += state.amount[j] * (state.adds[channel, u] + state.way[there, u])
-            if total >= bound:
-                break
-        if total >= bound or channel == now or state.depth[there] < 0:
-            continue
-        if bounds.hops[home, there] + 1 - shortest > bounds.detour:
-            continue
-        if not _is_barred(turns, bounds, state, here, home, channel):
+        if total < bound and not _is_barred(turns, bounds, state, here, home, channel):
             state.offer[offers], state.gain[offers], state.sure[offers] = channel, bound + terms.least - total, False
             offers += 1
     return offers

@@ -129,7 +129,7 @@ def test_what_auto_hands_out_is_worth_the_same_under_other_labels(name: str, tim
     40137, 40156,
 ))  # fmt: skip
 def test_tables_are_worth_the_same_where_jobs_number_the_same_hosts_alike(name: str | int) -> None:
-    """Whatever the order of switches, of their ports and of LIDs: by the score, and by the fullest link of all pairs."""
+    """Whatever the order of switches, of ports and of LIDs: by the score, and by the fullest link of all pairs."""
     fabric = find_levels(draw(name) if isinstance(name, int) else LAW[name]())
     worth = []
     for seed in range(3):
