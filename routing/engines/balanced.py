@@ -165,6 +165,7 @@ def _search(start: Start) -> Found:
     level = partial(pairs.improve, kept=kept, high=1.0)
     for begin in begins:
         end = search.improve(*begin[:2], turns=turns, detour=detour, kept=kept)
+        pairs.begin_with(search)
         # In a large tree, to try the turns of detours takes long, and few of them can be allowed.
         lower = (
             end

@@ -237,15 +237,9 @@ def recall(samples: Samples, turns: Turns, state: State, next_hop: NextHops, des
 
 
 @inlined
-def _sum_own(samples: Samples, turns: Turns, state: State, dest: int, count: int) -> None:
-    """Sum what each sample sends to a destination over each switch."""
-    receiver, own, dense = turns.order.receiver, state.own, len(samples.source)
-    home = samples.switch[dest]
-    for u in range(dense):
-        for i in range(count - 1, 0, -1):
-            here = state.nearest[i]
-            own[here, u] += samples.source[u, here] * samples.weight[u, dest]
-            own[receiver[state.onward[here]], u] += own[here, u]
+def _sum_listed(samples: Samples, turns: Turns, state: State, dest: int) -> None:
+    """Sum what each sample that lists its flows sends to a destination over each switch."""
+    receiver, own, home = turns.order.receiver, state.own, samples.switch[dest]
     for i in range(samples.indptr[dest], samples.indptr[dest + 1]):
         here = samples.sender[i]
         if state.depth[here] >= 0:
@@ -269,50 +263,55 @@ def _clear_own(samples: Samples, turns: Turns, state: State, dest: int, count: i
 
 
 @kernel
-def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, next_hop: NextHops) -> int:
-    """Sum the loads of tables anew.
+def add_up_loads(
+    samples: Samples, turns: Turns, used: Int32s, state: State, next_hop: NextHops, dests: Int64s, sign: int
+) -> int:
+    """Add the loads of tables to some destinations to those that there are, or take them away.
 
     Parameters
     ----------
-    used : (C, W) int32, out
-        Destinations whose tree takes each turn; 0 x 0 to leave them out.
+    used : (C, W) int32, in and out
+        Destinations whose tree takes each turn.
     next_hop : (T, S) uint8
         Index of the channel that each switch takes among its own, by LID.
+    dests : (n,) int64
+    sign : int
+        1, or -1 to take them away.
 
     Returns
     -------
     int
-        Pairs of a switch and a destination without a path.
+        Pairs of a switch and one of these destinations without a path.
     """
-    indptr, receiver = turns.order.indptr, turns.order.receiver
-    state.load[:], state.own[:], state.met[:], used[:] = 0.0, 0.0, 0.0, 0
+    indptr, receiver, own, load = turns.order.indptr, turns.order.receiver, state.own, state.load
     missing, dense = 0, len(samples.source)
-    for dest in range(len(samples.lid)):
+    for dest in dests:
         count = recall(samples, turns, state, next_hop, dest)
         missing += len(state.depth) - count
         home = samples.switch[dest]
-        for i in range(1, count):
-            channel = state.onward[state.nearest[i]]
+        for i in range(count - 1, 0, -1):
+            here = state.nearest[i]
+            channel = state.onward[here]
             there = receiver[channel]
-            if len(used) and there != home:
-                used[channel, state.onward[there] - indptr[there]] += 1
-        _sum_own(samples, turns, state, dest, count)
-        for u in range(dense):
-            for i in range(1, count):
-                here = state.nearest[i]
-                channel, flow = state.onward[here], state.own[here, u]
-                state.load[channel, u] += flow
-                state.met[u] += samples.slow[channel] * flow * flow
+            if there != home:
+                used[channel, state.onward[there] - indptr[there]] += sign
+            for u in range(dense):
+                own[here, u] += samples.source[u, here] * samples.weight[u, dest]
+                flow, own[here, u] = own[here, u], 0.0
+                own[there, u] += flow
+                load[channel, u] += sign * flow
+                state.met[u] += sign * samples.slow[channel] * flow * flow
+        own[home, :dense] = 0.0
+        _sum_listed(samples, turns, state, dest)
         for i in range(samples.indptr[dest], samples.indptr[dest + 1]):
             here, k = samples.sender[i], samples.sample[i]
             if state.depth[here] >= 0:
-                while here != home and state.own[here, k] > 0.0:
-                    channel, flow = state.onward[here], state.own[here, k]
-                    state.load[channel, k] += flow
-                    state.met[k] += samples.slow[channel] * flow * flow
-                    state.own[here, k] = 0.0
+                while here != home and own[here, k] > 0.0:
+                    channel, flow = state.onward[here], own[here, k]
+                    load[channel, k] += sign * flow
+                    state.met[k] += sign * samples.slow[channel] * flow * flow
+                    own[here, k] = 0.0
                     here = receiver[channel]
-        state.own[:, :dense] = 0.0
     return missing
 
 
@@ -407,8 +406,13 @@ def move_flows(
 @inlined
 def _begin(samples: Samples, turns: Turns, bounds: Allowed, state: State, dest: int, count: int) -> None:
     """Lay the flows to a destination on the switches that they begin at."""
-    _sum_own(samples, turns, state, dest, count)
     home, first = samples.switch[dest], samples.indptr[dest]
+    for i in range(count - 1, 0, -1):
+        here = state.nearest[i]
+        for u in range(len(samples.source)):
+            state.own[here, u] += samples.source[u, here] * samples.weight[u, dest]
+            state.own[turns.order.receiver[state.onward[here]], u] += state.own[here, u]
+    _sum_listed(samples, turns, state, dest)
     state.settled[:], state.head[:], state.child[:] = False, -1, -1
     for here in range(len(state.depth)):
         state.room[here] = bounds.hops[home, here] + bounds.detour - state.depth[here]
@@ -492,6 +496,7 @@ def _promises(
 ) -> int:
     """Note in ``state.offer`` the channels that may gain; return how many.
 
+    What listed samples save on each channel of the old path is noted in ``state.saved``, from 1 on.
     Dense samples save at most what `takes` says of the channel that is left and `slope` of the rest of both ways: what
     these share cancels out. The others save at most what they cost on the old path beyond an empty one.
     """
@@ -503,11 +508,13 @@ def _promises(
         met = 2.0 * terms.square[u] * slow[now] * state.own[here, u]
         bound += state.amount[dense] * (state.takes[now, u] - met + state.way[receiver[now], u])
         dense += 1
-    at = here
-    while at != home and dense < size:
+    length, at = 0, here
+    while at != home:
+        total = 0.0
         for j in range(dense, size):
-            bound += _saved(samples, terms, state, state.onward[at], at, j)
-        at = receiver[state.onward[at]]
+            total += _saved(samples, terms, state, state.onward[at], at, j)
+        state.saved[length + 1], bound = total, bound + total
+        length, at = length + 1, receiver[state.onward[at]]
     shortest = bounds.hops[home, here]
     for j in range(dense, size):
         k = state.items[j]
@@ -582,11 +589,13 @@ def _best(
     length, at = 0, here
     state.saved[0] = 0.0
     while at != home:
-        via, total = state.onward[at], 0.0
+        via, total = state.onward[at], state.saved[length] + state.saved[length + 1]
         state.position[at] = length
         for j in range(size):
+            if state.items[j] >= len(samples.source):
+                break
             total += _saved(samples, terms, state, via, at, j)
-        state.saved[length + 1] = state.saved[length] + total
+        state.saved[length + 1] = total
         length += 1
         at = receiver[via]
     state.position[home] = length

@@ -31,6 +31,7 @@ from routing.search.move import (
 )
 from routing.search.problem import pose
 from routing.search.search import TableSearch
+from routing.tables import NO_PATH
 from topo.fabric import Fabric
 
 SEEDS = [2, 3, 5, 11, *map(nightly, range(20, 60))]
@@ -78,8 +79,9 @@ def test_a_sweep(seed: int) -> None:
     begin = next(begins(start, search))
     samples, state = search.problem.samples, search.state
     next_hop, turns = begin.next_hop.copy(), search._turns(begin.order)
-    used, count = np.zeros(search.shape, np.int32), len(search.problem.weights)
-    search_sums = search._sum(turns, used, next_hop)
+    count = len(search.problem.weights)
+    search_sums = search._sum(turns, next_hop)
+    used = search.used.copy()
     assert search_sums.missing == 0
     assert np.allclose(state.load, plain_loads(search, start, next_hop), rtol=1e-5)
     allow_used(turns, used)
@@ -92,11 +94,12 @@ def test_a_sweep(seed: int) -> None:
     moves, gained = move_flows(samples, turns, bounds, terms, state, next_hop, search.turn)
     assert moves > 0
     kept, counted, met = state.load.copy(), used.copy(), state.met.copy()
-    again = search._sum(turns, used, next_hop)
+    search.summed = np.zeros((0, 0), np.uint8)  # so that all is summed anew
+    again = search._sum(turns, next_hop)
     assert again.missing == 0
     assert np.allclose(kept, state.load, rtol=1e-4, atol=1e-4), "kept as they are from scratch"
     assert np.allclose(met, state.met, rtol=1e-4), "so is what goes to one destination alone"
-    assert np.array_equal(counted, used), "turns are counted as they are taken"
+    assert np.array_equal(counted, search.used), "turns are counted as they are taken"
     assert (turns.state == ALLOWED)[used > 0].all()
     assert not (turns.state == ALLOWED)[used == 0].any(), "what no path takes is given up"
     sum_terms(samples, state, square, high)
@@ -246,3 +249,26 @@ def test_what_is_behind_a_settled_switch_is_behind_the_next_one_that_is_not(seed
     assert sorted(found) == sorted(behind[0])
     assert state.dense[:, 0].tolist() == dense[:, 0].tolist()
     assert state.room[0] == room[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_differs_from_the_last_tables_is_summed_as_all_is(seed: int) -> None:
+    """Tables of random destinations are exchanged for others; some have no path any more."""
+    start, search = begun(draw(seed))
+    begin, rng = next(begins(start, search)), np.random.default_rng(seed)
+    other = search.improve(*begin[:2]).next_hop.copy()
+    lids = search.problem.samples.lid
+    other[lids[rng.integers(len(lids))], rng.integers(other.shape[1])] = NO_PATH
+    for share in (0.0, 0.1, 0.4, 0.9):
+        tables = begin.next_hop.copy()
+        some = lids[rng.random(len(lids)) < share]
+        tables[some] = other[some]
+        found = search.weigh(begin.order, tables)
+        kept = search.state.load.copy(), search.used.copy(), search.state.met.copy()
+        anew = TableSearch(search.problem, start.order)
+        plain = anew.weigh(begin.order, tables)
+        assert found.missing == plain.missing
+        assert found.score == pytest.approx(plain.score, rel=1e-6)
+        for ours, theirs in zip(kept, (anew.state.load, anew.used, anew.state.met), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-3)
