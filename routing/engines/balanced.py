@@ -11,6 +11,8 @@
 6. In small fabrics, what was kept is searched after all, and zones whose shortest paths make a tree are searched as
    other zones, too.
 
+Searches take switches and ports in an order that no labels alter but ranks (`routing.order.structure`).
+
 Where the order bars shortest paths and more lanes are allowed, tables of the engine `shortest` are taken instead if
 their fullest link is less full.
 """

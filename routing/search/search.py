@@ -180,7 +180,7 @@ class TableSearch:
         allow_used(growing, used)
         keeps = np.zeros((0, 0), bool) if kept is None else kept
         bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
-        best = self._judged(order, next_hop.copy(), sums, high)
+        best = self._judged(order, self.summed, sums, high)
         crowd, left = np.empty(len(self.turn)), effort // max(len(order.sender), 1)
         hurried = left < len(self.turn) * SWEEPS
         least = max(least, NOTHING) if hurried else least
@@ -202,7 +202,7 @@ class TableSearch:
             moves, _ = move_flows(samples, growing, bounds, terms, self.state, next_hop, visited)
             self.summed, self.used = next_hop.copy(), used - (0 if held is None else held)
             sums = self._kept()
-            found = self._judged(with_ranks(order, frozen(growing.rank.copy())), next_hop.copy(), sums, high)
+            found = self._judged(with_ranks(order, frozen(growing.rank.copy())), self.summed, sums, high)
             gain = best.score - found.score
             best = found if gain > 0 else best
             if gain < ENOUGH or not moves:
