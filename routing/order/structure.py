@@ -1,10 +1,10 @@
 """Switches in an order that their wiring gives, whatever their names, GUIDs and numbers are.
 
 An engine that takes one destination, root or channel after the other makes other tables when these come in another
-order, which is chance. Here switches get colours, first by level and by what hangs on them, then by the colours of their neighbours, again and again (Weisfeiler
-and Leman, 1968). If some still look alike, one of them is told apart, and so on: the one after which all colours come
-to the least sum, as good as always one of several that are symmetric, so that it does not matter which. Twins, each
-linked to all switches of a colour or to none, are told apart at once.
+order, which is chance. Here switches get colours, first by level and by what hangs on them, then by the colours of
+their neighbours, again and again (Weisfeiler and Leman, 1968). If some still look alike, one of them is told apart, and
+so on: the one after which all colours come to the least sum, as good as always one of several that are symmetric, so
+that it does not matter which. Twins, each linked to all switches of a colour or to none, are told apart at once.
 
 Jobs number hosts by rank, so switches that look alike differ by what hangs on them: ranks decide between those. Closed
 forms follow ranks; for them, these are the first colours, and the first order.

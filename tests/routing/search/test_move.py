@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -14,6 +15,7 @@ from helpers.strategies import examples, fabrics, nightly
 from routing.engines import dfsssp
 from routing.engines.balanced import _closed, _open
 from routing.engines.start import Begin, Start, start_of
+from routing.machine_code import Kernel, _interpreter
 from routing.order.channel_order import port_numbers, taken_channels
 from routing.order.destinations import empty_tables, finish_tables
 from routing.order.legal import ChannelOrder
@@ -305,6 +307,11 @@ def plain_flows(search: TableSearch, order: ChannelOrder, next_hop: np.ndarray, 
     return flows
 
 
+def plainly(part: Kernel, *given: Any) -> Any:
+    """Interpret a part of a kernel, which is no kernel by itself, and all that it calls."""
+    return _interpreter.run(part.py_func, given)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("detour", [0, 2])
 @pytest.mark.parametrize("seed", [27, 79, *map(nightly, (2, 11, 20, 30, 53, 102, 114))])
@@ -325,18 +332,18 @@ def test_no_channel_gains_more_than_is_promised(seed: int, detour: int) -> None:
         return float(terms.square @ met + terms.high @ ((total * slow) ** np.exp2(samples.doublings)).sum(axis=0))
 
     for channel in range(len(order.sender)):
-        _weigh(samples, terms, state, channel)
+        plainly(_weigh, samples, terms, state, channel)
     rng = np.random.default_rng(seed)
     for dest in rng.permutation(len(samples.lid))[:4].tolist():
-        count, home = recall(samples, turns, state, next_hop, dest), samples.switch[dest]
-        _begin(samples, turns, bounds, state, dest, count)
+        count, home = plainly(recall, samples, turns, state, next_hop, dest), samples.switch[dest]
+        plainly(_begin, samples, turns, bounds, state, dest, count)
         state.summed[:] = False
         state.way[home], state.summed[home] = 0.0, True
         for here in state.nearest[count - 1 : 0 : -1].tolist():
-            size = _gather(samples, state, dest, here)
+            size = plainly(_gather, samples, state, dest, here)
             promised, kept = {}, {}
             for offers, least in ((promised, -1e3), (kept, 0.0)):
-                n = _promises(samples, turns, bounds, terms._replace(least=least), state, home, here, size)
+                n = plainly(_promises, samples, turns, bounds, terms._replace(least=least), state, home, here, size)
                 offers |= dict(zip(state.offer[:n].tolist(), state.gain[:n].tolist(), strict=True))
             total = to.sum(axis=0)
             before = lowered(total, to[dest])
@@ -352,6 +359,6 @@ def test_no_channel_gains_more_than_is_promised(seed: int, detour: int) -> None:
                 checked += 1
             for j in range(size):
                 state.place[state.items[j]] = -1
-            _hand_on(samples, turns, state, here)
-        _clear_own(samples, turns, state, dest, count)
+            plainly(_hand_on, samples, turns, state, here)
+        plainly(_clear_own, samples, turns, state, dest, count)
     assert checked > 30
