@@ -11,6 +11,8 @@
 6. In small fabrics, what was kept is searched after all, and zones whose shortest paths make a tree are searched as
    other zones, too.
 
+Searches take switches and ports in an order that no labels alter but ranks (`routing.order.structure`).
+
 Where the order bars shortest paths and more lanes are allowed, tables of the engine `shortest` are taken instead if
 their fullest link is less full.
 """
@@ -30,7 +32,7 @@ from routing.engines.start import Begin, Start, closed_in_a_row, start_of
 from routing.order.channel_order import port_numbers, taken_channels
 from routing.order.destinations import empty_tables, finish_tables
 from routing.order.legal import ChannelOrder
-from routing.order.structure import in_structure_order
+from routing.order.structure import Turned, in_structure_order
 from routing.order.turn_order import Wish, grow_channel_order, two_sided_order
 from routing.proof import prove
 from routing.quality.figures import congestion, shifts
@@ -85,19 +87,32 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
         return finish_tables(start.dests, lft, lids, "balanced")
     tables = _perfect(start)
     if tables is None:
-        kept = any(form.kept is not None for form in start.forms)
-        ends = [_search(start)] if start.tree or kept else []
-        if not ends or (start.forms and not kept and _few(start)):
-            # No closed form is kept, so the order of the fabric is worth nothing: one that labels do not alter will do.
-            turned = in_structure_order(fabric)
-            renumbered = np.concatenate([lids[turned.switch], lids[fabric.n_switches :]])
-            # Ranks follow the labels all the same: adapters keep their numbers.
-            other = start_of(turned.fabric, renumbered, lft.shape[::-1])
-            found = _search(other._replace(tree=False, ranks=start.ranks))
-            lft[turned.switch] = port_numbers(turned.channels(other.order), found.next_hop)
-            ends.append(found._replace(next_hop=taken_channels(start.order, lft)))
+        ranked = _turned(start, ranked=True)
+        tree, forms = ranked[1].tree, ranked[1].forms
+        kept = any(form.kept is not None for form in forms)
+        ends = [_searched(start, *ranked, lft)] if tree or kept else []
+        if not ends or (forms and not kept and _few(start)):
+            turned, other = _turned(start, ranked=False)
+            ends.append(_searched(start, turned, other._replace(tree=False), lft))
         tables = _finish(start, _best(ends).next_hop)
     return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
+
+
+def _turned(start: Start, *, ranked: bool) -> tuple[Turned, Start]:
+    """Return a fabric with its switches in an order that no labels alter but ranks, and what searches of it start from.
+
+    Closed forms need the order of ranks.
+    """
+    turned = in_structure_order(start.fabric, start.ranks, ranked=ranked)
+    lids = np.concatenate([start.lids[turned.switch], start.lids[start.fabric.n_switches :]])
+    return turned, start_of(turned.fabric, lids, start.closed.shape)._replace(ranks=start.ranks)
+
+
+def _searched(start: Start, turned: Turned, other: Start, lft: NDArray[np.uint8]) -> Found:
+    """Return what the search of a turned fabric ends with, as tables of the fabric itself."""
+    found = _search(other)
+    lft[turned.switch] = port_numbers(turned.channels(other.order), found.next_hop)
+    return found._replace(next_hop=taken_channels(start.order, lft))
 
 
 def _few(start: Start) -> bool:
@@ -152,6 +167,7 @@ def _search(start: Start) -> Found:
     level = partial(pairs.improve, kept=kept, high=1.0)
     for begin in begins:
         end = search.improve(*begin[:2], turns=turns, detour=detour, kept=kept)
+        pairs.begin_with(search)
         # In a large tree, to try the turns of detours takes long, and few of them can be allowed.
         lower = (
             end

@@ -146,7 +146,9 @@ class State(NamedTuple):
     slope: Floats
     """(C, U) what the next flow would cost, were it infinitely small: between the two."""
     way: Floats
-    """(S, U) sum of `slope` on the path of each switch, without what flows to the same destination add to it."""
+    """(S, U) sum of `slope` on the path of each switch, without what flows to the same destination add to it, where
+    `summed` says that it is known."""
+    summed: Bools
     offer: Int32s
     """(W,) channels that may gain, and `gain`, how much: at most, and exactly where `sure`."""
     gain: Floats
@@ -183,6 +185,7 @@ def new_state(samples: Samples, count: int, channels: int, widest: int) -> State
         takes=np.empty((channels, len(samples.source))),
         slope=np.empty((channels, len(samples.source))),
         way=np.zeros((n, len(samples.source))),
+        summed=np.empty(n, np.bool_),
         offer=np.empty(widest, np.int32),
         gain=np.empty(widest),
         sure=np.empty(widest, np.bool_),
@@ -234,15 +237,9 @@ def recall(samples: Samples, turns: Turns, state: State, next_hop: NextHops, des
 
 
 @inlined
-def _sum_own(samples: Samples, turns: Turns, state: State, dest: int, count: int) -> None:
-    """Sum what each sample sends to a destination over each switch."""
-    receiver, own, dense = turns.order.receiver, state.own, len(samples.source)
-    home = samples.switch[dest]
-    for u in range(dense):
-        for i in range(count - 1, 0, -1):
-            here = state.nearest[i]
-            own[here, u] += samples.source[u, here] * samples.weight[u, dest]
-            own[receiver[state.onward[here]], u] += own[here, u]
+def _sum_listed(samples: Samples, turns: Turns, state: State, dest: int) -> None:
+    """Sum what each sample that lists its flows sends to a destination over each switch."""
+    receiver, own, home = turns.order.receiver, state.own, samples.switch[dest]
     for i in range(samples.indptr[dest], samples.indptr[dest + 1]):
         here = samples.sender[i]
         if state.depth[here] >= 0:
@@ -266,50 +263,55 @@ def _clear_own(samples: Samples, turns: Turns, state: State, dest: int, count: i
 
 
 @kernel
-def add_up_loads(samples: Samples, turns: Turns, used: Int32s, state: State, next_hop: NextHops) -> int:
-    """Sum the loads of tables anew.
+def add_up_loads(
+    samples: Samples, turns: Turns, used: Int32s, state: State, next_hop: NextHops, dests: Int64s, sign: int
+) -> int:
+    """Add the loads of tables to some destinations to those that there are, or take them away.
 
     Parameters
     ----------
-    used : (C, W) int32, out
-        Destinations whose tree takes each turn; 0 x 0 to leave them out.
+    used : (C, W) int32, in and out
+        Destinations whose tree takes each turn.
     next_hop : (T, S) uint8
         Index of the channel that each switch takes among its own, by LID.
+    dests : (n,) int64
+    sign : int
+        1, or -1 to take them away.
 
     Returns
     -------
     int
-        Pairs of a switch and a destination without a path.
+        Pairs of a switch and one of these destinations without a path.
     """
-    indptr, receiver = turns.order.indptr, turns.order.receiver
-    state.load[:], state.own[:], state.met[:], used[:] = 0.0, 0.0, 0.0, 0
+    indptr, receiver, own, load = turns.order.indptr, turns.order.receiver, state.own, state.load
     missing, dense = 0, len(samples.source)
-    for dest in range(len(samples.lid)):
+    for dest in dests:
         count = recall(samples, turns, state, next_hop, dest)
         missing += len(state.depth) - count
         home = samples.switch[dest]
-        for i in range(1, count):
-            channel = state.onward[state.nearest[i]]
+        for i in range(count - 1, 0, -1):
+            here = state.nearest[i]
+            channel = state.onward[here]
             there = receiver[channel]
-            if len(used) and there != home:
-                used[channel, state.onward[there] - indptr[there]] += 1
-        _sum_own(samples, turns, state, dest, count)
-        for u in range(dense):
-            for i in range(1, count):
-                here = state.nearest[i]
-                channel, flow = state.onward[here], state.own[here, u]
-                state.load[channel, u] += flow
-                state.met[u] += samples.slow[channel] * flow * flow
+            if there != home:
+                used[channel, state.onward[there] - indptr[there]] += sign
+            for u in range(dense):
+                own[here, u] += samples.source[u, here] * samples.weight[u, dest]
+                flow, own[here, u] = own[here, u], 0.0
+                own[there, u] += flow
+                load[channel, u] += sign * flow
+                state.met[u] += sign * samples.slow[channel] * flow * flow
+        own[home, :dense] = 0.0
+        _sum_listed(samples, turns, state, dest)
         for i in range(samples.indptr[dest], samples.indptr[dest + 1]):
             here, k = samples.sender[i], samples.sample[i]
             if state.depth[here] >= 0:
-                while here != home and state.own[here, k] > 0.0:
-                    channel, flow = state.onward[here], state.own[here, k]
-                    state.load[channel, k] += flow
-                    state.met[k] += samples.slow[channel] * flow * flow
-                    state.own[here, k] = 0.0
+                while here != home and own[here, k] > 0.0:
+                    channel, flow = state.onward[here], own[here, k]
+                    load[channel, k] += sign * flow
+                    state.met[k] += sign * samples.slow[channel] * flow * flow
+                    own[here, k] = 0.0
                     here = receiver[channel]
-        state.own[:, :dense] = 0.0
     return missing
 
 
@@ -382,7 +384,9 @@ def move_flows(
         for i in range(count - 1, 0, -1):
             here = state.nearest[i]
             if moved:
-                _sum_ways(samples, turns, terms, state, count)
+                home = samples.switch[dest]
+                state.summed[:] = False
+                state.way[home], state.summed[home] = 0.0, True
                 moved = False
             size = _gather(samples, state, dest, here)
             if turns.order.indptr[here + 1] - turns.order.indptr[here] > 1:
@@ -402,8 +406,13 @@ def move_flows(
 @inlined
 def _begin(samples: Samples, turns: Turns, bounds: Allowed, state: State, dest: int, count: int) -> None:
     """Lay the flows to a destination on the switches that they begin at."""
-    _sum_own(samples, turns, state, dest, count)
     home, first = samples.switch[dest], samples.indptr[dest]
+    for i in range(count - 1, 0, -1):
+        here = state.nearest[i]
+        for u in range(len(samples.source)):
+            state.own[here, u] += samples.source[u, here] * samples.weight[u, dest]
+            state.own[turns.order.receiver[state.onward[here]], u] += state.own[here, u]
+    _sum_listed(samples, turns, state, dest)
     state.settled[:], state.head[:], state.child[:] = False, -1, -1
     for here in range(len(state.depth)):
         state.room[here] = bounds.hops[home, here] + bounds.detour - state.depth[here]
@@ -464,17 +473,21 @@ def _weigh(samples: Samples, terms: Terms, state: State, channel: int) -> None:
 
 
 @inlined
-def _sum_ways(samples: Samples, turns: Turns, terms: Terms, state: State, count: int) -> None:
-    """Sum what flows of dense samples cost from each switch to the destination."""
-    receiver = turns.order.receiver
-    state.way[state.nearest[0]] = 0.0
-    for i in range(1, count):
-        here = state.nearest[i]
-        via = state.onward[here]
+def _sum_way(samples: Samples, turns: Turns, terms: Terms, state: State, here: int) -> None:
+    """Sum what flows of dense samples cost from a switch to the destination."""
+    receiver, length, at = turns.order.receiver, 0, here
+    while not state.summed[at]:
+        state.slot[length] = at
+        length += 1
+        at = receiver[state.onward[at]]
+    for i in range(length - 1, -1, -1):
+        at = state.slot[i]
+        via = state.onward[at]
         there = receiver[via]
         for u in range(len(samples.source)):
-            met = 2.0 * terms.square[u] * samples.slow[via] * state.own[here, u]
-            state.way[here, u] = state.way[there, u] + state.slope[via, u] - met
+            met = 2.0 * terms.square[u] * samples.slow[via] * state.own[at, u]
+            state.way[at, u] = state.way[there, u] + state.slope[via, u] - met
+        state.summed[at] = True
 
 
 @inlined
@@ -483,21 +496,25 @@ def _promises(
 ) -> int:
     """Note in ``state.offer`` the channels that may gain; return how many.
 
+    What listed samples save on each channel of the old path is noted in ``state.saved``, from 1 on.
     Dense samples save at most what `takes` says of the channel that is left and `slope` of the rest of both ways: what
     these share cancels out. The others save at most what they cost on the old path beyond an empty one.
     """
     indptr, receiver, now, slow = turns.order.indptr, turns.order.receiver, state.onward[here], samples.slow
     dense, bound = 0, -terms.least
+    _sum_way(samples, turns, terms, state, receiver[now])
     while dense < size and state.items[dense] < len(samples.source):
         u = state.items[dense]
         met = 2.0 * terms.square[u] * slow[now] * state.own[here, u]
         bound += state.amount[dense] * (state.takes[now, u] - met + state.way[receiver[now], u])
         dense += 1
-    at = here
-    while at != home and dense < size:
+    length, at = 0, here
+    while at != home:
+        total = 0.0
         for j in range(dense, size):
-            bound += _saved(samples, terms, state, state.onward[at], at, j)
-        at = receiver[state.onward[at]]
+            total += _saved(samples, terms, state, state.onward[at], at, j)
+        state.saved[length + 1], bound = total, bound + total
+        length, at = length + 1, receiver[state.onward[at]]
     shortest = bounds.hops[home, here]
     for j in range(dense, size):
         k = state.items[j]
@@ -505,16 +522,13 @@ def _promises(
     offers = 0
     for channel in range(indptr[here], indptr[here + 1]):
         there, total = receiver[channel], 0.0
+        if channel == now or state.depth[there] < 0 or bounds.hops[home, there] + 1 - shortest > bounds.detour:
+            continue
+        _sum_way(samples, turns, terms, state, there)
         for j in range(dense):
             u = state.items[j]
             total += state.amount[j] * (state.adds[channel, u] + state.way[there, u])
-            if total >= bound:
-                break
-        if total >= bound or channel == now or state.depth[there] < 0:
-            continue
-        if bounds.hops[home, there] + 1 - shortest > bounds.detour:
-            continue
-        if not _is_barred(turns, bounds, state, here, home, channel):
+        if total < bound and not _is_barred(turns, bounds, state, here, home, channel):
             state.offer[offers], state.gain[offers], state.sure[offers] = channel, bound + terms.least - total, False
             offers += 1
     return offers
@@ -575,11 +589,13 @@ def _best(
     length, at = 0, here
     state.saved[0] = 0.0
     while at != home:
-        via, total = state.onward[at], 0.0
+        via, total = state.onward[at], state.saved[length] + state.saved[length + 1]
         state.position[at] = length
         for j in range(size):
+            if state.items[j] >= len(samples.source):
+                break
             total += _saved(samples, terms, state, via, at, j)
-        state.saved[length + 1] = state.saved[length] + total
+        state.saved[length + 1] = total
         length += 1
         at = receiver[via]
     state.position[home] = length

@@ -100,18 +100,23 @@ class TableSearch:
         self.power = np.exp2(problem.samples.doublings)
         widest = int(np.diff(order.indptr).max(initial=0))
         self.state: State = new_state(problem.samples, len(problem.weights), len(order.sender), widest)
-        self.shape = (len(order.sender), widest)
+        self.used = np.zeros((len(order.sender), widest), np.int32)
+        self.summed, self.missing = np.zeros((0, 0), np.uint8), 0  # tables whose loads there are
         count = len(problem.samples.lid)
         self.turn = np.argsort(np.arange(count) * GOLDEN % 1, kind="stable")
 
+    def begin_with(self, other: TableSearch) -> None:
+        """Take over the loads of all pairs, all that there is in this one, from a search that has more samples."""
+        self.state.load[:], self.state.met[:] = other.state.load[:, other.of_pairs], other.state.met[other.of_pairs]
+        self.used, self.summed, self.missing = other.used.copy(), other.summed, other.missing
+
     def weigh(self, order: ChannelOrder, next_hop: NDArray[np.uint8], high: float = HIGH) -> Found:
         """Return what tables are worth."""
-        turns = self._turns(order)
-        return self._judged(order, next_hop, self._sum(turns, np.zeros((0, 0), np.int32), next_hop), high)
+        return self._judged(order, next_hop, self._sum(self._turns(order), next_hop), high)
 
     def worth(self, next_hop: NDArray[np.uint8]) -> Worth:
         """Return what tables are worth, in parts."""
-        sums = self._sum(self._turns(self.order), np.zeros((0, 0), np.int32), next_hop)
+        sums = self._sum(self._turns(self.order), next_hop)
         terms, names = self.problem.weights * self._terms(sums, HIGH), np.array(self.problem.names)
         parts = {str(name): float(terms[names == name].sum()) for name in dict.fromkeys(self.problem.names)}
         return Worth(float(terms.sum()), parts, self._fullest())
@@ -125,7 +130,7 @@ class TableSearch:
         self, next_hop: NDArray[np.uint8]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Return the channels before and after each turn that pairs of hosts take, and how many take it."""
-        flows = np.zeros(self.shape)
+        flows = np.zeros(self.used.shape)
         self.state.own[:] = 0.0
         sum_turns(self.problem.samples, self._turns(self.order), self.state, next_hop, flows)
         first, index = np.nonzero(flows)
@@ -170,13 +175,12 @@ class TableSearch:
             1 for turns that stay allowed, though no path takes them.
         """
         samples, growing, next_hop = self.problem.samples, self._turns(order), next_hop.copy()
-        used = np.zeros(self.shape, np.int32)
-        sums = self._sum(growing, used, next_hop)
-        used += 0 if held is None else held
+        sums = self._sum(growing, next_hop)
+        used = self.used + (0 if held is None else held)
         allow_used(growing, used)
         keeps = np.zeros((0, 0), bool) if kept is None else kept
         bounds = Allowed(self.problem.hops, detour, used, keeps, turns)
-        best = self._judged(order, next_hop.copy(), sums, high)
+        best = self._judged(order, self.summed, sums, high)
         crowd, left = np.empty(len(self.turn)), effort // max(len(order.sender), 1)
         hurried = left < len(self.turn) * SWEEPS
         least = max(least, NOTHING) if hurried else least
@@ -196,8 +200,9 @@ class TableSearch:
             left -= len(visited)
             terms = self._lowered(sums, high, least)
             moves, _ = move_flows(samples, growing, bounds, terms, self.state, next_hop, visited)
-            sums = self._kept(sums.missing)
-            found = self._judged(with_ranks(order, frozen(growing.rank.copy())), next_hop.copy(), sums, high)
+            self.summed, self.used = next_hop.copy(), used - (0 if held is None else held)
+            sums = self._kept()
+            found = self._judged(with_ranks(order, frozen(growing.rank.copy())), self.summed, sums, high)
             gain = best.score - found.score
             best = found if gain > 0 else best
             if gain < ENOUGH or not moves:
@@ -219,17 +224,27 @@ class TableSearch:
         rank = np.argsort(np.argsort(order.rank, kind="stable"), kind="stable").astype(np.int32)
         return no_turns(order, rank)
 
-    def _sum(self, turns: Turns, used: NDArray[np.int32], next_hop: NDArray[np.uint8]) -> Sums:
-        """Sum loads anew, and count the turns that are taken."""
-        next_hop = next_hop.copy()  # which may be written to, as in `move_flows`: compiled once
-        return self._kept(add_up_loads(self.problem.samples, turns, used, self.state, next_hop))
+    def _sum(self, turns: Turns, next_hop: NDArray[np.uint8]) -> Sums:
+        """Sum loads, and count the turns that are taken: of all, or of what differs from the last tables."""
+        samples = self.problem.samples
+        changed = np.arange(len(samples.lid))
+        if len(self.summed):
+            changed = np.flatnonzero((next_hop[samples.lid] != self.summed[samples.lid]).any(axis=1))
+        if len(self.summed) and 2 * len(changed) <= len(samples.lid):
+            self.missing -= add_up_loads(samples, turns, self.used, self.state, self.summed, changed, -1)
+        else:
+            changed, self.missing = np.arange(len(samples.lid)), 0
+            self.state.load[:], self.state.met[:], self.used[:] = 0.0, 0.0, 0
+        self.summed = next_hop.copy()
+        self.missing += add_up_loads(samples, turns, self.used, self.state, self.summed, changed, 1)
+        return self._kept()
 
-    def _kept(self, missing: int) -> Sums:
+    def _kept(self) -> Sums:
         """Return what the loads come to that are kept."""
         square, high = np.empty(len(self.problem.weights)), np.empty(len(self.problem.weights))
         sum_terms(self.problem.samples, self.state, square, high)
         square = np.maximum(square, 0.0) + self.problem.flows
-        return Sums(np.maximum(square, NOTHING), np.maximum(high, NOTHING), missing)
+        return Sums(np.maximum(square, NOTHING), np.maximum(high, NOTHING), self.missing)
 
     def _judged(self, order: ChannelOrder, next_hop: NDArray[np.uint8], sums: Sums, high: float = HIGH) -> Found:
         """Return tables whose loads are summed, with what they are worth."""

@@ -24,13 +24,22 @@ class Relabelled:
     host: np.ndarray
 
 
-def relabelled(fabric: Fabric, rng: np.random.Generator, *, ports: bool = True) -> Relabelled:
-    """Shuffle all that a fabric numbers; switches stay before adapters, and ports in place where they are to."""
+def relabelled(fabric: Fabric, rng: np.random.Generator, *, ports: bool = True, same_ranks: bool = False) -> Relabelled:
+    """Shuffle all that a fabric numbers; switches stay before adapters, and ports in place where they are to.
+
+    Jobs number hosts leaf by leaf and there by port, which stays as it is where they are to have the ``same_ranks``.
+    """
     n = fabric.n_switches
     node = np.concatenate([rng.permutation(n), n + rng.permutation(fabric.n_nodes - n)]).astype(np.int64)
+    if same_ranks:
+        leaf = np.isin(node[:n], fabric.end_switch[fabric.ends()])
+        node[:n][leaf] = np.sort(node[:n][leaf])
     offset = fabric.port_offset
     groups = [np.arange(offset[old], offset[old + 1]) for old in node]
     port = np.concatenate([np.zeros(0, np.int64), *(rng.permutation(group) if ports else group for group in groups)])
+    if same_ranks:
+        hung = np.flatnonzero((fabric.port_node[port] < n) & (fabric.peer_node[port] >= n))
+        port[hung] = port[hung[np.lexsort((port[hung], inverse(node)[fabric.port_node[port[hung]]]))]]
     host = rng.permutation(len(fabric.hosts))
     model = rng.permutation(len(fabric.models))
     new_port, new_host, new_model = (inverse(order) for order in (port, host, model))

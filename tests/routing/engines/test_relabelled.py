@@ -18,12 +18,15 @@ from helpers.clusters import tree, zoned
 from helpers.presets import subnets
 from helpers.random_fabrics import draw
 from helpers.relabel import inverse, relabelled, renamed, shuffled_lines
-from helpers.strategies import examples, nightly
+from helpers.strategies import examples, nightly, slow_but
 from helpers.trees import damage, grow_tree
 from helpers.twins import twin
+from routing.engines import balanced
 from routing.engines.base import ENGINES
+from routing.order.channel_order import taken_channels
 from routing.proof import prove
 from routing.routed import Routed
+from routing.search.search import search_of
 from routing.tables import tree_order
 from topo.dumps.ibnetdiscover import format_ibnetdiscover, parse_ibnetdiscover
 from topo.dumps.levels import find_levels
@@ -119,6 +122,24 @@ def test_what_auto_hands_out_is_worth_the_same_under_other_labels(name: str, tim
         assert found == (
             0, 0, pytest.approx(fullest, rel=APART.get(name, 0.03)), pytest.approx(worth, rel=0.05)
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", slow_but(
+    ["three levels with dead links", "random fabric 2", "random fabric 9", 40137, 40156, 40154, 40150, 40163],
+    40137, 40156,
+))  # fmt: skip
+def test_tables_are_worth_the_same_where_jobs_number_the_same_hosts_alike(name: str | int) -> None:
+    """Whatever the order of switches, of ports and of LIDs: by the score, and by the fullest link of all pairs."""
+    fabric = find_levels(draw(name) if isinstance(name, int) else LAW[name]())
+    worth = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        mixed = renamed(relabelled(fabric, rng, same_ranks=True).fabric, rng) if seed else fabric
+        tables = balanced.route(mixed)
+        search, _ = search_of(mixed, tables.lid)
+        found = search.worth(taken_channels(search.order, tables.lft))
+        worth.append((found.score, found.fullest[search.of_pairs].max()))
+    assert worth[1:] == [pytest.approx(worth[0], rel=1e-5)] * 2
 
 
 @pytest.mark.slow

@@ -8,10 +8,11 @@ import pytest
 
 from helpers.presets import subnets
 from helpers.random_fabrics import draw
-from helpers.relabel import relabelled
+from helpers.relabel import inverse, relabelled
 from helpers.strategies import slow_but
 from routing.order.channel_order import order_channels, switch_levels
-from routing.order.structure import in_structure_order, structure_order
+from routing.order.structure import Turned, in_structure_order, structure_order
+from routing.tables import tree_order
 from topo.builder import FabricBuilder
 from topo.dumps.levels import find_levels
 from topo.fabric import Fabric, Role
@@ -33,23 +34,38 @@ def wiring(fabric: Fabric) -> list[np.ndarray]:
 @pytest.mark.parametrize("name", slow_but([0, 2, 5, 8, 9, 12, *WHOLE], 0, 2))
 def test_the_order_is_the_same_under_other_labels(name: int | str) -> None:
     fabric = find_levels(WHOLE[name]() if isinstance(name, str) else draw(name))
-    found = []
-    for number in range(3):
-        mixed = relabelled(fabric, np.random.default_rng(number)).fabric
-        order = structure_order(mixed)
-        assert sorted(order.tolist()) == list(range(fabric.n_switches))
-        found.append((mixed, in_structure_order(mixed)))
-    for mixed, turned in found:
-        assert turned.switch.tolist() == structure_order(mixed).tolist()
-        assert turned.fabric.counts() == mixed.counts()
-        for ours, first in zip(wiring(turned.fabric), wiring(found[0][1].fabric), strict=True):
-            np.testing.assert_array_equal(ours, first)
+    ranks = tree_order(fabric, fabric.ends())
+    for ranked in (False, True):
+        found = []
+        for number in range(3):
+            mixed = relabelled(fabric, np.random.default_rng(number))
+            same = inverse(mixed.end)[ranks]
+            order = structure_order(mixed.fabric, same, ranked=ranked)
+            assert sorted(order.tolist()) == list(range(fabric.n_switches))
+            turned = in_structure_order(mixed.fabric, same, ranked=ranked)
+            assert turned.switch.tolist() == order.tolist()
+            assert turned.fabric.counts() == mixed.fabric.counts()
+            found.append([*wiring(turned.fabric), hosts(turned.fabric, same, ranked=ranked)])
+        for each in found:
+            for ours, first in zip(each, found[0], strict=True):
+                np.testing.assert_array_equal(ours, first)
+
+
+def hosts(fabric: Fabric, ranks: np.ndarray, *, ranked: bool) -> np.ndarray:
+    """Where the hosts hang, in the order of ranks; if these lead, it is that of switches and ports as well."""
+    if ranked:
+        assert tree_order(fabric, fabric.ends()).tolist() == ranks.tolist()
+    return fabric.peer[fabric.port_of(ranks)]
+
+
+def in_order(fabric: Fabric) -> Turned:
+    return in_structure_order(fabric, tree_order(fabric, fabric.ends()))
 
 
 @pytest.mark.parametrize("name", [0, 3, 5, 9])
 def test_channels_come_back_to_the_ports_that_they_are_of(name: int) -> None:
     fabric = find_levels(draw(name))
-    turned = in_structure_order(fabric)
+    turned = in_order(fabric)
     order = order_channels(turned.fabric, switch_levels(turned.fabric))
     before = turned.channels(order)
     names = turned.fabric.names
@@ -64,18 +80,18 @@ def test_channels_come_back_to_the_ports_that_they_are_of(name: int) -> None:
 
 def test_zones_are_numbered_as_they_come() -> None:
     fabric = draw(3)
-    turned = in_structure_order(fabric).fabric
+    turned = in_order(fabric).fabric
     zone = turned.zone[: turned.n_switches]
     known, first = np.unique(zone[zone >= 0], return_index=True)
     assert known.tolist() == list(range(len(known))) and (np.diff(first) > 0).all()
-    zones = set(zip(fabric.zone[structure_order(fabric)].tolist(), zone.tolist(), strict=True))
+    zones = set(zip(fabric.zone[in_order(fabric).switch].tolist(), zone.tolist(), strict=True))
     assert len({old for old, _ in zones}) == len({new for _, new in zones}) == len(zones)
 
 
 def test_lids_that_a_subnet_gave_are_not_those_of_the_turned_fabric() -> None:
     fabric = draw(3)
     known = replace(fabric, discovered_lid=np.arange(1, fabric.n_end_ports + 1, dtype=np.uint16))
-    assert not len(in_structure_order(known).fabric.discovered_lid)
+    assert not len(in_order(known).fabric.discovered_lid)
 
 
 def test_a_switch_that_hangs_below_a_leaf_has_a_level_below_it_and_all_others_one_more() -> None:

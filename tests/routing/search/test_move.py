@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -14,8 +15,10 @@ from helpers.strategies import examples, fabrics, nightly
 from routing.engines import dfsssp
 from routing.engines.balanced import _closed, _open
 from routing.engines.start import Begin, Start, start_of
+from routing.machine_code import Kernel, _interpreter
 from routing.order.channel_order import port_numbers, taken_channels
 from routing.order.destinations import empty_tables, finish_tables
+from routing.order.legal import ChannelOrder
 from routing.order.turns import ALLOWED
 from routing.proof import prove
 from routing.routed import Routed
@@ -24,13 +27,20 @@ from routing.search.move import (
     ANY,
     AS_THEY_ARE,
     Allowed,
+    _begin,
+    _clear_own,
+    _gather,
     _hand_on,
+    _promises,
+    _weigh,
     allow_used,
     move_flows,
+    recall,
     sum_terms,
 )
 from routing.search.problem import pose
 from routing.search.search import TableSearch
+from routing.tables import NO_PATH
 from topo.fabric import Fabric
 
 SEEDS = [2, 3, 5, 11, *map(nightly, range(20, 60))]
@@ -78,8 +88,9 @@ def test_a_sweep(seed: int) -> None:
     begin = next(begins(start, search))
     samples, state = search.problem.samples, search.state
     next_hop, turns = begin.next_hop.copy(), search._turns(begin.order)
-    used, count = np.zeros(search.shape, np.int32), len(search.problem.weights)
-    search_sums = search._sum(turns, used, next_hop)
+    count = len(search.problem.weights)
+    search_sums = search._sum(turns, next_hop)
+    used = search.used.copy()
     assert search_sums.missing == 0
     assert np.allclose(state.load, plain_loads(search, start, next_hop), rtol=1e-5)
     allow_used(turns, used)
@@ -92,11 +103,12 @@ def test_a_sweep(seed: int) -> None:
     moves, gained = move_flows(samples, turns, bounds, terms, state, next_hop, search.turn)
     assert moves > 0
     kept, counted, met = state.load.copy(), used.copy(), state.met.copy()
-    again = search._sum(turns, used, next_hop)
+    search.summed = np.zeros((0, 0), np.uint8)  # so that all is summed anew
+    again = search._sum(turns, next_hop)
     assert again.missing == 0
     assert np.allclose(kept, state.load, rtol=1e-4, atol=1e-4), "kept as they are from scratch"
     assert np.allclose(met, state.met, rtol=1e-4), "so is what goes to one destination alone"
-    assert np.array_equal(counted, used), "turns are counted as they are taken"
+    assert np.array_equal(counted, search.used), "turns are counted as they are taken"
     assert (turns.state == ALLOWED)[used > 0].all()
     assert not (turns.state == ALLOWED)[used == 0].any(), "what no path takes is given up"
     sum_terms(samples, state, square, high)
@@ -126,8 +138,11 @@ def test_paths_are_bounded_by_the_shortest_or_by_what_they_were(seed: int, detou
 
 
 def hops(start: Start, next_hop: np.ndarray, lid: int, here: int, home: int) -> int:
+    """Links from a switch to another; -1 where tables lead round in a circle."""
     count = 0
     while here != home:
+        if count > len(start.level):
+            return -1
         here = start.order.receiver[start.order.indptr[here] + next_hop[lid, here]]
         count += 1
     return count
@@ -246,3 +261,104 @@ def test_what_is_behind_a_settled_switch_is_behind_the_next_one_that_is_not(seed
     assert sorted(found) == sorted(behind[0])
     assert state.dense[:, 0].tolist() == dense[:, 0].tolist()
     assert state.room[0] == room[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_differs_from_the_last_tables_is_summed_as_all_is(seed: int) -> None:
+    """Tables of random destinations are exchanged for others; some have no path any more."""
+    start, search = begun(draw(seed))
+    begin, rng = next(begins(start, search)), np.random.default_rng(seed)
+    other = search.improve(*begin[:2]).next_hop.copy()
+    lids = search.problem.samples.lid
+    other[lids[rng.integers(len(lids))], rng.integers(other.shape[1])] = NO_PATH
+    for share in (0.0, 0.1, 0.4, 0.9):
+        tables = begin.next_hop.copy()
+        some = lids[rng.random(len(lids)) < share]
+        tables[some] = other[some]
+        found = search.weigh(begin.order, tables)
+        kept = search.state.load.copy(), search.used.copy(), search.state.met.copy()
+        anew = TableSearch(search.problem, start.order)
+        plain = anew.weigh(begin.order, tables)
+        assert found.missing == plain.missing
+        assert found.score == pytest.approx(plain.score, rel=1e-6)
+        for ours, theirs in zip(kept, (anew.state.load, anew.used, anew.state.met), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-3)
+
+
+def plain_flows(search: TableSearch, order: ChannelOrder, next_hop: np.ndarray, dest: int) -> np.ndarray:
+    """Return (C, K) what goes to one destination over each channel, flow by flow."""
+    samples = search.problem.samples
+    flows = np.zeros((len(order.sender), len(search.problem.weights)))
+    every = [
+        (sender, u, samples.source[u, sender] * samples.weight[u, dest])
+        for u in range(len(samples.source))
+        for sender in range(samples.source.shape[1])
+    ]
+    listed = range(samples.indptr[dest], samples.indptr[dest + 1])
+    every += [(samples.sender[i], samples.sample[i], float(samples.flow[i])) for i in listed]
+    for here, k, flow in every:
+        for _ in range(samples.source.shape[1]):
+            if here == samples.switch[dest]:
+                break
+            channel = order.indptr[here] + next_hop[samples.lid[dest], here]
+            flows[channel, k] += flow
+            here = order.receiver[channel]
+    return flows
+
+
+def plainly(part: Kernel, *given: Any) -> Any:
+    """Interpret a part of a kernel, which is no kernel by itself, and all that it calls."""
+    return _interpreter.run(part.py_func, given)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("detour", [0, 2])
+@pytest.mark.parametrize("seed", [27, 79, *map(nightly, (2, 11, 20, 30, 53, 102, 114))])
+def test_no_channel_gains_more_than_is_promised(seed: int, detour: int) -> None:
+    """Of each move what it lowers is summed anew, flow by flow: those that are dismissed gain nothing."""
+    start, search = begun(draw(seed))
+    begin, checked = next(begins(start, search)), 0
+    order, samples, state = start.order, search.problem.samples, search.state
+    next_hop, turns = begin.next_hop.copy(), search._turns(begin.order)
+    terms = search._lowered(search._sum(turns, next_hop), 0.5, 0.0)
+    bounds = Allowed(search.problem.hops, detour, search.used, np.zeros((0, 0), bool), ANY)
+    to = np.array([plain_flows(search, order, next_hop, dest) for dest in range(len(samples.lid))])
+
+    def lowered(total: np.ndarray, own: np.ndarray) -> float:
+        """What a sweep lowers, but for destinations whose paths stay."""
+        slow = samples.slow[:, None]
+        met = (slow * (total**2 - own**2)).sum(axis=0)
+        return float(terms.square @ met + terms.high @ ((total * slow) ** np.exp2(samples.doublings)).sum(axis=0))
+
+    for channel in range(len(order.sender)):
+        plainly(_weigh, samples, terms, state, channel)
+    rng = np.random.default_rng(seed)
+    for dest in rng.permutation(len(samples.lid))[:4].tolist():
+        count, home = plainly(recall, samples, turns, state, next_hop, dest), samples.switch[dest]
+        plainly(_begin, samples, turns, bounds, state, dest, count)
+        state.summed[:] = False
+        state.way[home], state.summed[home] = 0.0, True
+        for here in state.nearest[count - 1 : 0 : -1].tolist():
+            size = plainly(_gather, samples, state, dest, here)
+            promised, kept = {}, {}
+            for offers, least in ((promised, -1e3), (kept, 0.0)):
+                n = plainly(_promises, samples, turns, bounds, terms._replace(least=least), state, home, here, size)
+                offers |= dict(zip(state.offer[:n].tolist(), state.gain[:n].tolist(), strict=True))
+            total = to.sum(axis=0)
+            before = lowered(total, to[dest])
+            for channel, promise in promised.items():
+                moved = next_hop.copy()
+                moved[samples.lid[dest], here] = channel - order.indptr[here]
+                if hops(start, moved, samples.lid[dest], here, home) < 0:
+                    continue
+                after = plain_flows(search, order, moved, dest)
+                gain = before - lowered(total - to[dest] + after, after)
+                assert gain <= promise + 1e-8
+                assert channel in kept or gain <= 1e-8
+                checked += 1
+            for j in range(size):
+                state.place[state.items[j]] = -1
+            plainly(_hand_on, samples, turns, state, here)
+        plainly(_clear_own, samples, turns, state, dest, count)
+    assert checked > 30
