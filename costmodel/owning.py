@@ -197,7 +197,7 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         wide, all_of = max(ranges, key=lambda pair: pair[1].high - pair[1].low, default=(None, None))
         if not ask and wide is not None:
             ask = f"a price in `catalog` for {wide.line.item}, of which all cost {all_of}"
-        doubt = recalled("price", ((row.line, row.source) for row in priced.lines))
+        doubt = recalled("price", ((row.line, row.amount, row.source) for row in priced.lines), currency)
         found.append(
             Check.of("price", priced.total, limit, "budget.price", unit=currency, note=gaps, ask=ask, doubt=doubt)
         )

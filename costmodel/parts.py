@@ -95,10 +95,19 @@ def is_recalled(source: str) -> bool:
     return ", R]" in source
 
 
-def recalled(what: str, cited: Iterable[tuple[Line, str]]) -> str:
-    """Say of which lines, each with the source of a figure, no text confirms the figure; empty for none."""
-    items = dict.fromkeys(line.item for line, source in cited if is_recalled(source))
-    return f"{what} recalled, confirmed in no text: {listed(list(items))}" if items else ""
+def recalled(what: str, cited: Iterable[tuple[Line, Range | None, str]], unit: str = "", scale: float = 1.0) -> str:
+    """Say of which lines, each with the amount and source of a figure, no text confirms it; empty for none.
+
+    What adds nothing is left out. With a ``unit`` it says how much of the sum these are, times ``scale``.
+    """
+    found = [
+        (line, amount) for line, amount, source in cited if is_recalled(source) and (amount is None or amount.high)
+    ]
+    if not found:
+        return ""
+    known = sum((amount for _, amount in found if amount is not None), Range(0.0, 0.0)) * scale
+    much = f"{known:,.{1 if scale < 1 else 0}f} {unit} of the " if unit else ""
+    return f"{much}{what} recalled, confirmed in no text: {listed(list(dict.fromkeys(line.item for line, _ in found)))}"
 
 
 def cite(source: Source, note: str = "") -> str:

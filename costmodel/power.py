@@ -106,11 +106,16 @@ class Power(Shown):
         return add_up((line, None) for line in unknown).missing
 
     def recalled(self, *kinds: PartKind, typical: bool) -> str:
-        """Say of which of these parts, of all when none is given, the figure that a limit counts is recalled."""
+        """Say of which of these parts, of all when none is given, the figure that a limit counts is recalled.
+
+        Of all parts it says how many kW these come to.
+        """
         rows = [row for row in self.lines if not kinds or row.line.kind in kinds]
         mean = [row.typical_w is not None if typical else row.most_w is None for row in rows]
-        sources = [row.typical_source if its else row.max_source for row, its in zip(rows, mean, strict=True)]
-        return recalled("power", zip([row.line for row in rows], sources, strict=True))
+        cited = ((row.line, _range(row.typical_w if its else row.most_w, row.line),
+                  row.typical_source if its else row.max_source)
+                 for row, its in zip(rows, mean, strict=True))  # fmt: skip
+        return recalled("power", cited, "" if kinds else "kW", 1e-3)
 
     @property
     def cautious_w(self) -> Sum:
@@ -173,6 +178,11 @@ def power_lines(lines: Sequence[Line], catalog: Catalog) -> tuple[PowerLine, ...
 
 def _all(watts: float | None, line: Line) -> float | None:
     return None if watts is None else watts * line.count
+
+
+def _range(watts: float | None, line: Line) -> Range | None:
+    """Return the power of all pieces of a line, None where it is unknown."""
+    return None if watts is None else Range(watts * line.count, watts * line.count)
 
 
 def _bounds(row: PowerLine) -> Range | float | None:

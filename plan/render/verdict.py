@@ -20,7 +20,8 @@ def verdict_line(plan: Plan) -> str:
     named = f"{plan.source}: " if plan.source and plan.source != plan.name else ""
     why = "; ".join(_reasons(plan))
     beside = f", {caveat(plan)} (caveat below)" if caveat(plan) else ""
-    doubts = "; ".join(dict.fromkeys(check.doubt for check in plan.budget if check.doubt))
+    said = dict.fromkeys(check.doubt for check in plan.budget if check.doubt)
+    doubts = "; ".join(one for one in said if not any(one in other for other in said if other != one))
     doubt = f" ({doubts})" if doubts and plan.verdict is Verdict.HOLDS else ""
     text = f"{named}{plan.name or 'the fabric'} {WORDS[plan.verdict]}{doubt}{beside}{why and f': {why}'}"
     failure = one_failure(plan, told=why)

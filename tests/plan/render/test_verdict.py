@@ -162,7 +162,8 @@ def test_a_recalled_figure_that_decides_a_limit_is_said_when_the_limit_holds(con
     }
     found = plan.check(topo.Cluster(topo.parse(document).spec, ours))
     line, rows = verdict_line(found), dict(facts(found))
-    doubt = f"{'price' if limit == 'price' else 'power'} recalled, confirmed in no text: dgx-h100"
+    much = {"power": "40.8 kW of the power", "price": "36 USD of the price"}.get(limit, "power")  # of four servers
+    doubt = f"{much} recalled, confirmed in no text: dgx-h100"
     assert found.verdict is topo.Verdict.HOLDS
     assert line.startswith(f"x holds ({doubt})") == (confidence == "R") == (f"({doubt})" in rows["limits"])
     assert line.count("recalled") == (confidence == "R")
