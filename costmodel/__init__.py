@@ -35,6 +35,7 @@ The cheapest design
     ``trade_off``  what each need costs, and price over bandwidth
     ``Tradeoffs``  what `trade_off` returns
     ``bisection``  share of its rate that every server of a bisected job gets, with the best routing
+    ``job_networks``  the networks over which jobs send, without those of storage and management
     ``Bisection``  what `bisection` returns: the share, whether it is exact or a bound, and the worst cut
     ``WorstCut``  switches whose links to the others allow no more
     ``Design``  a design of a search: its spec, and what it is worth

@@ -10,6 +10,7 @@ from .optimise.bisection import (
     Bisection as Bisection,
     WorstCut as WorstCut,
     bisection as bisection,
+    job_networks as job_networks,
     serving_gbps as serving_gbps,
     serving_share as serving_share,
 )

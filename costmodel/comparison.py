@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.bills import Bill, bill
-from costmodel.optimise.bisection import Bisection, bisection
+from costmodel.optimise.bisection import Bisection, bisection, job_networks
 from costmodel.parts import NETWORK, SERVERS
 from costmodel.power import Power
 from costmodel.price import SUMS, Cost
@@ -123,7 +123,7 @@ def compare(*clusters: Cluster, currency: str | None = None, job: int | None = N
 
 
 def _compared(cluster: Cluster, parts: Bill, currency: str, job: int | None) -> Compared:
-    losses = find_losses(cluster.fabrics, cluster.catalog, cluster.layout)
+    losses, networks = find_losses(cluster.fabrics, cluster.catalog, cluster.layout), job_networks(cluster.fabrics)
     return Compared(
         name=cluster.name,
         counts=cluster.counts,
@@ -131,9 +131,9 @@ def _compared(cluster: Cluster, parts: Bill, currency: str, job: int | None) -> 
         ports=count_ports(cluster.fabrics),
         cost=parts.price(currency),
         power=parts.power,
-        bisection=bisection(cluster.fabrics),
+        bisection=bisection(networks),
         losses=losses,
-        job=(job, bisection(cluster.fabrics, job)) if job else None,
+        job=(job, bisection(networks, job)) if job else None,
     )
 
 

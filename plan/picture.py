@@ -142,7 +142,7 @@ def draw(
 
 def _draw_cut(plan: Plan) -> Drawing:
     """Draw the subnets with the links of the worst cut marked, and the bisection in the title."""
-    found = plan.bisection or costmodel.bisection(plan.fabrics)
+    found = plan.bisection or costmodel.bisection(costmodel.job_networks(plan.fabrics))
     marks = [np.zeros(fabric.n_ports, np.int64) for fabric in plan.fabrics]
     cut = found.narrower.cut
     for fabric, mark in zip(plan.fabrics, marks, strict=True):

@@ -447,10 +447,11 @@ def fail_parts(plan: Plan, step: Progress) -> Plan:
 def bisect_servers(plan: Plan, step: Progress) -> Plan:
     """Find what every compute node gets when the worst half of them, or of each job, sends to the other."""
     step("looking for the worst cut")
-    whole = costmodel.bisection(plan.fabrics)
+    networks = costmodel.job_networks(plan.fabrics)
+    whole = costmodel.bisection(networks)
     # Where the worst cut of all servers takes long and is not found, that of their halves is not asked for so long.
     prove = plan.options.job is not None or whole.exact
-    job = costmodel.bisection(plan.fabrics, plan.job_size, prove=prove) if plan.job_size > 1 else None
+    job = costmodel.bisection(networks, plan.job_size, prove=prove) if plan.job_size > 1 else None
     # Jobs side by side never ask more of a cut than one job of all their servers.
     return replace(plan, bisection=whole, job=job and job.at_least(whole))
 

@@ -19,6 +19,7 @@ from topo.fabric import Fabric, Kind, Role
 from topo.figures import percent
 from topo.graphs import minimum_cut
 from topo.hostlist import compress, natural_order
+from topo.speeds import SPEEDS
 from topo.table import Brief, Record
 
 MOST_JOBS_NAMED = 2
@@ -267,6 +268,28 @@ def flow_gbps(fabric: Fabric, sources: Sides, sinks: Sides) -> float:
     links = fabric.port_node[fabric.links]
     out = np.bincount(links.ravel(), np.repeat(rate, 2), fabric.n_nodes).astype(np.float64)
     return minimum_cut(links, rate, out * sources, out * sinks)[0]
+
+
+def job_networks(fabrics: Sequence[Fabric]) -> list[Fabric]:
+    """Return the networks over which jobs send to one another, where compute servers have others beside them.
+
+    Those of storage servers are left out, and those of gigabit ports, which manage servers; all are returned where
+    some compute server hangs in these alone.
+
+    Examples
+    --------
+    >>> import costmodel, topo
+    >>> [fabric.name for fabric in costmodel.job_networks(topo.preset("dgx-h100-48").fabrics)]
+    ['dgx-h100-48']
+    """
+    slow, servers = SPEEDS.index("GE"), {*servers_of(fabrics, Role.COMPUTE)}
+    found = []
+    for fabric in fabrics:
+        ends = fabric.ends(role=Role.COMPUTE)
+        managed = len(ends) and bool((fabric.speed[fabric.port_of(ends)] == slow).all())
+        if not (managed or len(fabric.ends(role=Role.STORAGE))):
+            found.append(fabric)
+    return found if {*servers_of(found, Role.COMPUTE)} == servers else list(fabrics)
 
 
 def bisection(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+import costmodel
 from plan.cures import fewer_racks, fewer_switches, more_spines, no_manager
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
@@ -143,6 +144,7 @@ def _jobs(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.bisection is None or servers < 2:
         return
     smaller = {plan.job_size: plan.job} if plan.job is not None else {}
+    networks = [fabric.name for fabric in costmodel.job_networks(plan.fabrics)]
     for size, found in {servers: plan.bisection, **smaller}.items():
         several = servers // size
         rate = 2 * found.gbps / (several * size) / 8
@@ -151,6 +153,8 @@ def _jobs(plan: Plan) -> Iterator[tuple[str, str]]:
             text += f" over the rails, {between.written()} ({rate * between.share:,.4g} GB/s) between rails,"
         whose = f"each of {several:,} such jobs" if several > 1 else "the job"
         text += f" while the worst half of {whose} sends to the other"
+        if len(networks) < len(plan.fabrics):
+            text += f", over {compress(networks)}"
         yield f"job of {plural(size, 'server')}", f"{text}{found.reason and f'; {found.reason}'}"
 
 

@@ -30,7 +30,7 @@ MOST_PAIRS = 100_000_000
 
 BY_ROLE = ("from", "to", "pairs")
 """Columns of a table of pairs by role."""
-LOST_PAIRS = "pairs of end ports lost by the tables of today, each direction one"
+LOST_PAIRS = "pairs of end ports with a cable left that the tables of today lose, each direction one"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,12 @@ class LossStudy(Frozen, Shown):
     @property
     def theirs(self) -> int:
         """Lost pairs of end ports that have no cable left."""
-        return int(np.isin(self.lost, self.cut).any(axis=1).sum())
+        return len(self.lost) - len(self._of_others)
+
+    @property
+    def _of_others(self) -> NDArray[np.int32]:
+        """(m, 2) lost pairs of which both end ports have a cable left."""
+        return self.lost[~np.isin(self.lost, self.cut).any(axis=1)]
 
     @property
     def apart(self) -> int:
@@ -133,7 +138,7 @@ class LossStudy(Frozen, Shown):
         """What the part takes away: end ports, servers, and pairs of the others until they are rerouted and after."""
         (hit, off), others = self.servers, len(self.whole[0].ends)
         said = f"between {'the other ' * bool(len(self.cut))}{plural(others, 'end port')}, "
-        said += f"{plural(len(self.lost) - self.theirs, 'pair')} (each direction one) "
+        said += f"{plural(len(self._of_others), 'pair')} (each direction one) "
         said += f"are lost until they are rerouted, {self.apart:,} stay disconnected"
         if not len(self.cut):
             return said
@@ -152,13 +157,13 @@ class LossStudy(Frozen, Shown):
 
     @property
     def lost_table(self) -> Table:
-        """Pairs that are lost, by role."""
-        return Table.of_rows(LOST_PAIRS, BY_ROLE, _counts(self.fabric, self.lost))
+        """Lost pairs of end ports that keep a cable, by role."""
+        return Table.of_rows(LOST_PAIRS, BY_ROLE, _counts(self.fabric, self._of_others))
 
     @property
     def pair_table(self) -> Table:
-        """Every pair that is lost."""
-        return Table.of_rows(LOST_PAIRS, ("source", "destination"), _labels(self.fabric, self.lost))
+        """Every such pair."""
+        return Table.of_rows(LOST_PAIRS, ("source", "destination"), _labels(self.fabric, self._of_others))
 
     def _rows(self) -> list[dict[str, Any]]:
         names = ("as it is", "without it", f"without it, routed anew by {self.engine}")

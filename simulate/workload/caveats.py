@@ -47,7 +47,8 @@ MEASURED = (
 """On servers of that model: the tables of docs/validation/fire-flyer.md."""
 MEASURED_BYTES = 186 * 2**20
 CALIBRATE = (
-    "; calibrate with `chunk: 6 MiB` in the job, and pcie-a100,root_port_gbyte_per_s,33 in figures.csv of `catalog`"
+    "; calibrate with `chunk: 6 MiB` in the job, and in figures.csv of `catalog` the lines "
+    "`model,figure,value,source,date,confidence` and `pcie-a100,root_port_gbyte_per_s,33,calibrated,2024-08-31,own`"
 )
 """Fitted to two points of HFReduce: "Use the calibrated numbers" of that page. NCCL has no such numbers."""
 BETWEEN_ADAPTERS = (
@@ -94,10 +95,13 @@ def _limit(job: RunningJob, span: slice, outcome: Outcome) -> str:
 def measured_s(job: RunningJob, time_s: float) -> tuple[float, float] | None:
     """Return what an allreduce takes by what was measured, the least and the most; None where it was not.
 
-    It is the computed time by the cited ratio. Of an allreduce that the user has calibrated in part it is unknown.
+    It is the computed time by the cited ratio. Of an allreduce that the user has calibrated in part it is unknown, and
+    so is that of an algorithm which NCCL does not choose, or of more GPUs than were measured.
     """
     spec, found = job.spec, _deviation(job)
     if found is None or not isinstance(spec, GpuCollectiveJob) or spec.size != MEASURED_BYTES or _own(job):
+        return None
+    if job.n_ranks > found.gpus[1] or (found.system == "NCCL" and spec.algorithm != "auto"):
         return None
     return time_s * found.ratios[0], time_s * found.ratios[1]
 
@@ -128,4 +132,9 @@ def _deviation(job: RunningJob) -> Deviation | None:
 def _error(job: RunningJob) -> str:
     """Return how far what was measured is from what is computed, and how to calibrate that."""
     found = _deviation(job)
-    return "" if found is None else f"measured: {found}{CALIBRATE * found.system.startswith('HFReduce')}"
+    if found is not None:
+        beyond = f"; {job.n_ranks:,} GPUs are beyond these" if job.n_ranks > found.gpus[1] else ""
+        return f"measured: {found}{beyond}{CALIBRATE * found.system.startswith('HFReduce')}"
+    if isinstance(job.spec, GpuJob) and job.servers is not None and not _own(job):
+        return "from data sheets: how far times of GPUs are from measured ones stands in docs/validation/accuracy.md"
+    return ""

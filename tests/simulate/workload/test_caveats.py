@@ -88,7 +88,8 @@ def test_who_calibrates_both_numbers_is_told_nothing() -> None:
     [
         (gpus("hfreduce", size="186 MiB"), (1.151, 1.445)),
         (gpus("hfreduce", size="186 MiB", chunk="6 MiB"), None),  # the ratios are of neither number calibrated
-        (gpus("ring", size="186 MiB", ranks=8, repeat=2), (0.862, 1.276)),
+        (gpus("auto", size="186 MiB", ranks=8, repeat=2), (0.862, 1.276)),
+        (gpus("ring", size="186 MiB", ranks=8), None),  # measured was what NCCL chose
         (gpus("ring", size="2 MiB"), None),  # nobody measured that
         (gpus("auto", size="186 MiB", collective="all-gather"), None),
     ],
