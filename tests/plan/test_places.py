@@ -46,7 +46,7 @@ NAMES = {"workload", "queue", "traffic", "nodes"}
 """Options of text that names a file, too."""
 EMPTY = {"io_guids", "lids"}
 """Lists that may have nothing in them."""
-WRITTEN = {"output", "adopt", "trace", "goal", "load", "metrics"}
+WRITTEN = {"output", "adopt", "trace", "goal", "load", "metrics", "skeleton"}
 """Options that name what is written."""
 
 

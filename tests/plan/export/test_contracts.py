@@ -124,7 +124,7 @@ def cable_ends(built: Plan) -> Any:
         if node < fabric.n_switches:
             return fabric.label(node), str(number), guid
         host, device = fabric.names[node].split(" ")
-        return host, f"{device}:{number}", guid
+        return host, device, guid  # of one port, as lab-20's are
 
     return {frozenset(map(end, link)) for link in fabric.links.tolist()}
 
