@@ -70,4 +70,4 @@ def _taken(plan: Plan) -> Iterator[str]:
     for loss in sorted(plan.losses.worst, key=lambda loss: loss.weight, reverse=True):
         # What the worst switch takes is named with it, not with its rack.
         if loss.effect and (loss.kind != "rack" or loss.together or largest is None or loss.beyond > largest.beyond):
-            yield f"{loss.effect} ({' and '.join(map(str, cure(plan.planned, plan.losses, loss)))})"
+            yield f"{loss.effect} (cure: {' and '.join(map(str, cure(plan.planned, plan.losses, loss)))})"

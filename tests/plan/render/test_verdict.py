@@ -47,7 +47,7 @@ def test_the_cure_cures() -> None:
     """One switch holds both adapters of each storage server: with the key that the line names, it survives a leaf."""
     tree = {"shape": "fat-tree", "switch": "QM9700"}
     one = verdict_line(checked(network=tree, adapters={"gpu": 2, "storage": 2}))
-    assert "one leaf cuts off 4 servers (`networks.storage.network.leaves: 2`)" in one
+    assert "one leaf cuts off 4 servers (cure: `networks.storage.network.leaves: 2`)" in one
     two = verdict_line(checked(network=tree | {"leaves": 2}, adapters={"gpu": 2, "storage": 2}))
     assert two.startswith("x holds; any one switch or link may fail: all servers left reach one another")
 
