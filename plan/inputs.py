@@ -282,7 +282,8 @@ def read_routed_argument(
     fabric = give_roles(read_fabric_argument(path, given.subnet), given.roles)
     if tables is None and path.suffix not in SPEC_SUFFIXES:
         raise HeddleError(
-            f"{path}: a fabric without forwarding tables; name them with --tables LFTS, as `dump_fts` prints them"
+            f"{path}: a fabric without forwarding tables; name them with --tables LFTS, as `dump_fts` prints them; an "
+            "Ethernet has none: play it with --ecmp"
         )
     if tables is not None:
         step("reading the tables")
