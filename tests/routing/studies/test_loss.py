@@ -118,23 +118,27 @@ def test_parts_that_fail_together_lose_the_pairs_of_each_and_keep_those_that_cab
     assert {*map(tuple, both.lost.tolist())} == {pair for one in alone for pair in map(tuple, one.lost.tolist())}
     assert both.to_dict()["without"] == " and ".join(names)
 
-    group = {switch: {switch} for switch in range(fabric.n_switches) if switch not in parts}
-    for a, b in fabric.port_node[fabric.inner_links].tolist():
-        if a in group and b in group and group[a] is not group[b]:
-            group[a] |= group[b]
-            group |= dict.fromkeys(group[a], group[a])
+    def joined(switches: set[int]) -> dict[int, set[int]]:
+        group = {switch: {switch} for switch in switches}
+        for a, b in fabric.port_node[fabric.inner_links].tolist():
+            if a in group and b in group and group[a] is not group[b]:
+                group[a] |= group[b]
+                group |= dict.fromkeys(group[a], group[a])
+        return group
+
+    before, group = (joined({*range(fabric.n_switches)} - gone) for gone in (set(), set(parts)))
     at = fabric.end_switch[select_endpoints(fabric, case.tables)].tolist()
-    together = sum(a in group and b in group[a] for a in at for b in at) - sum(a in group for a in at)
-    kept = [a for a in at if a in group]
-    between = len(kept) * (len(kept) - 1) - together
-    assert (len(both.cut), both.apart) == (len(at) - len(kept), between)
-    assert both.lost_for_good == len(at) * (len(at) - 1) - together
+    others = [a for a in at if a not in parts]
+    between = sum(b in before.get(a, ()) and b not in group[a] for a in others for b in others)
+    assert (len(both.cut), both.apart) == (len(at) - len(others), between)
+    theirs = sum(fabric.end_switch[a] in parts or fabric.end_switch[b] in parts for a, b in both.lost.tolist())
+    assert both.lost_for_good == theirs + between
     # Server by server: which lose an adapter, and which have none with a cable left.
     servers = defaultdict(list)
     for end, switch in zip(select_endpoints(fabric, case.tables).tolist(), at, strict=True):
-        servers[fabric.server_of(fabric.end_node[end])].append(switch in group)
-    hit = [own for own in servers.values() if not all(own)]
-    assert both.servers == (len(hit), sum(not any(own) for own in hit))
+        servers[fabric.server_of(fabric.end_node[end])].append(switch)
+    hit = [own for own in servers.values() if any(switch in parts for switch in own)]
+    assert both.servers == (len(hit), sum(not any(switch in group for switch in own) for own in hit))
     lost = sum(fabric.end_switch[a] in group and fabric.end_switch[b] in group for a, b in both.lost.tolist())
     told = re.search(
         r"([\d,]+) pairs? \(each direction one\) are lost until they are rerouted, ([\d,]+) stay", both.text
