@@ -311,9 +311,11 @@ def test_tables_that_are_not_to_be_loaded_are_named_beside_the_verdict() -> None
     nodes = {"gpu": {"model": "dgx-b300", "count": 4}}
     for switch in ("Q3400", "QM9700"):
         network = {"shape": "rail", "unit_nodes": 2, "tree": {"switch": switch}}
-        built = plan.build(topo.parse({"name": "x", "nodes": nodes, "network": network}))
-        said = verdict_line(built)
-        assert said.startswith("x holds, but its tables are not to be loaded" if switch == "Q3400" else "x holds;")
+        cluster = topo.parse({"name": "x", "nodes": nodes, "network": network})
+        for found in (plan.check(cluster), plan.build(cluster)):
+            begins = "x holds, but its tables are not to be loaded" if switch == "Q3400" else "x holds;"
+            assert verdict_line(found).startswith(begins)
+            assert ("caveat" in dict(facts(found))) == (switch == "Q3400")
 
 
 @pytest.mark.parametrize(
