@@ -405,6 +405,24 @@ def test_limits_are_judged_by_the_bill_and_the_power_of_the_spec_that_is_written
         assert design.cost == quoted.cost.network
 
 
+@pytest.mark.parametrize(
+    ("more", "basis"),
+    [
+        ({"floor": FLOOR}, "cables at the price of their speed"),
+        ({"growth": 0.5}, "switches for all 18 servers"),
+        ({}, ""),
+    ],
+)
+def test_a_price_that_only_compared_prices_exceed_is_not_refuted(more: dict[str, object], basis: str) -> None:
+    """The limit is below the price of a switch; what is bought may be cheaper than what the search compares."""
+    quotes = {"QM8700": 20000, "4xHDR": 999}
+    limits = {"network_price": 5_000, "currency": "USD", "families": ["fat-tree"], "quotes": quotes}
+    found = optimise(needs(12, **limits, **more), CATALOG)
+    assert found.winner is None and found.tried[0].refused_by(PRICE_CHECKS)
+    assert found.verdict is (Verdict.CANNOT_TELL if basis else Verdict.EXCEEDED)
+    assert found.ended == (f"the limit of the price is reached with {basis}" if basis else "")
+
+
 @pytest.mark.slow
 def test_the_winner_is_a_spec_that_reads_back() -> None:
     winner = optimise(needs(), CATALOG).winner
