@@ -17,18 +17,7 @@ from plan.files import as_kind, write_file
 from plan.finalists import Finalist, finalists_table, judge_finalists, judge_tables
 from plan.inputs import tables_of
 from plan.pipeline import Progress, silent
-from topo import (
-    Cluster,
-    Column,
-    Finding,
-    Shown,
-    SpecError,
-    Table,
-    Verdict,
-    find_losses,
-    load_catalog,
-    percent,
-)
+from topo import Cluster, Column, Finding, Shown, SpecError, Table, Verdict, find_losses, load_catalog, percent
 
 if TYPE_CHECKING:
     from costmodel import Tradeoffs

@@ -96,9 +96,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "slower than the adapter", "; ".join(slowed)
     if len(plan.fabrics) > 1:
         yield from _networks(plan)
-    for fabric in plan.subnets:
-        if fabric.caveat:
-            yield f"caveat{f' of {fabric.name}' if len(plan.fabrics) > 1 else ''}", fabric.caveat
+    for fabric in plan.subnets[len(plan.routed) :]:
+        yield from _caveat(plan, fabric)
     subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)
     for routed, proof, quality, bounds, multipath in subnets:
         name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
@@ -108,6 +107,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"proof{name}",
             f"{verdict}: {_proof_figures(proof)}, at most {plural(proof.max_hops, 'switch', 'switches')} on a path",
         )
+        yield from _caveat(plan, routed.fabric)
         yield (
             f"load{name}",
             f"{plural(quality.max_load, 'pair')} over the fullest link, {quality.balance:.2f} times the mean of those "
@@ -212,6 +212,12 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
             for row in ports.classes
         ),
     )
+
+
+def _caveat(plan: Plan, fabric: Fabric) -> Iterator[tuple[str, str]]:
+    """Yield why tables of a subnet are not to be loaded, where they are not."""
+    if fabric.caveat:
+        yield f"caveat{f' of {fabric.name}' if len(plan.fabrics) > 1 else ''}", fabric.caveat
 
 
 def _in_zones(ports: Mapping[int, int]) -> Iterator[str]:
