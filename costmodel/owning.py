@@ -193,13 +193,11 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
         limit, currency = parse_money(budget.price)
         priced = bought.price(currency)
         gaps = f"; no price: {listed(priced.total.missing)}" if priced.total.missing else ""
-        ask, ranges = priced.asked, [(row, row.amount) for row in priced.lines if row.amount is not None]
-        wide, all_of = max(ranges, key=lambda pair: pair[1].high - pair[1].low, default=(None, None))
-        if not ask and wide is not None:
-            ask = f"a price in `catalog` for {wide.line.item}, of which all cost {all_of}"
         doubt = recalled("price", ((row.line, row.amount, row.source) for row in priced.lines), currency)
         found.append(
-            Check.of("price", priced.total, limit, "budget.price", unit=currency, note=gaps, ask=ask, doubt=doubt)
+            Check.of(
+                "price", priced.total, limit, "budget.price", unit=currency, note=gaps, ask=priced.asked, doubt=doubt
+            )
         )
     return tuple(found)
 

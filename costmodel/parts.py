@@ -75,8 +75,8 @@ def add_up(amounts: Iterable[tuple[Line, Range | float | None]]) -> Sum:
     return Sum(found.known, tuple(f"{n:,} x {item} ({kind})" for (kind, item), n in lacking.items()), mostly)
 
 
-def asked(what: Mapping[PartKind, tuple[str, str]], lines: Iterable[Line]) -> str:
-    """Say which figures of which parts to give in a catalog, by table and column; empty for none.
+def asked(what: Mapping[PartKind, tuple[str, str]], lines: Iterable[Line], *, named: bool = True) -> str:
+    """Say which figures to give in a catalog, by table and column, where ``named`` of which parts; empty for none.
 
     >>> asked({"node": ("power_max_w", "nodes.csv")}, [Line("node", "pcie-a100", 3, "compute")])
     '`catalog` with `power_max_w` of 3 x pcie-a100 (nodes.csv)'
@@ -85,8 +85,9 @@ def asked(what: Mapping[PartKind, tuple[str, str]], lines: Iterable[Line]) -> st
     for line in sorted(lines, key=lambda line: line.kind != "node"):  # servers are dearest, and draw most
         if line.kind in what:
             parts.setdefault(what[line.kind], Counter())[line.item] += line.count
-    each = [f"`{column}` of {listed([f'{number:,} x {item}' for item, number in found.items()])} ({table})"
-            for (column, table), found in parts.items()]  # fmt: skip
+    each = [f"`{column}` {f'of {of} ' if named else ''}({table})"
+            for (column, table), found in parts.items()
+            for of in [listed(f"{number:,} x {item}" for item, number in found.items())]]  # fmt: skip
     return f"`catalog` with {' and '.join(each)}" if each else ""
 
 

@@ -126,12 +126,13 @@ class Power(Shown):
             for row in self.lines
         )  # fmt: skip
 
-    def asked(self, *, typical: bool) -> str:
-        """Return which figures would make the typical power known, or the maximum, by table and column."""
+    def asked(self, *, typical: bool, named: bool = True) -> str:
+        """Return which figures (where ``named``, of which parts) would make the typical power known, or the maximum."""
         name = "power_typical_w" if typical else "power_max_w"
         end = ("power_end_w", "cables.csv")
         lines = (row.line for row in self.lines if (row.typical_w if typical else row.most_w) is None)
-        return asked({"switch": (name, "switches.csv"), "node": (name, "nodes.csv"), "cable": end, "optic": end}, lines)
+        return asked({"switch": (name, "switches.csv"), "node": (name, "nodes.csv"), "cable": end, "optic": end}, lines,
+                     named=named)  # fmt: skip
 
     @property
     def basis(self) -> str:

@@ -239,7 +239,10 @@ def grow(
     step("matching")
     pairs = list(zip(before.cabled, after.cabled, strict=False))
     growths = tuple(
-        plan_growth(*pair, (places(before, subnet), places(after, subnet))) for subnet, pair in enumerate(pairs)
+        plan_growth(
+            *pair, (places(before, subnet), places(after, subnet)), (parts(before, subnet), parts(after, subnet))
+        )
+        for subnet, pair in enumerate(pairs)
     )
     single = [fabric.name for fabric in (*before.fabrics[len(pairs) :], *after.fabrics[len(pairs) :])]
     step("counting")
@@ -374,6 +377,16 @@ def places(cluster: Cluster, subnet: int) -> list[str]:
         return []
     racks, units = layout.rack.tolist(), layout.unit.tolist()
     return [f"{layout.rack_name(racks[device])} U{units[device]}" for device in layout.node_device[subnet].tolist()]
+
+
+def parts(cluster: Cluster, subnet: int) -> list[tuple[str, str]]:
+    """Return the part number of the cable at each port of a subnet, and its transceiver; nothing without a floor."""
+    if cluster.cablings is None:
+        return []
+    cabling, fabric = cluster.cablings[subnet], cluster.fabrics[subnet]
+    items = np.full(fabric.n_ports, "", object)
+    items[fabric.links] = np.array([*(part.item for part in cabling.parts), ""], object)[cabling.part][:, None]
+    return [(item, cabling.optic_of(port)) for port, item in enumerate(items.tolist())]
 
 
 def list_moved(old: Cluster, target: Cluster, growths: Sequence[Growth]) -> Table:

@@ -17,11 +17,11 @@ from plan.files import as_kind, write_file
 from plan.finalists import Finalist, finalists_table, judge_finalists, judge_tables
 from plan.inputs import tables_of
 from plan.pipeline import Progress, silent
-from topo import Column, Finding, Shown, SpecError, Table, Verdict, percent
+from topo import Cluster, Column, Finding, Shown, SpecError, Table, Verdict, find_losses, load_catalog, percent
 
 if TYPE_CHECKING:
     from costmodel import Tradeoffs
-    from topo import Catalog
+    from topo import Catalog, ClusterSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,8 @@ class Optimum(Shown):
     trade_offs: Tradeoffs | None = None
     vendors: dict[str, Search] = field(default_factory=dict)
     """The search with the quotes of each vendor of the needs; `search` is the cheapest of them."""
+    unwritten: tuple[str, ...] = ()
+    """Of each stage without a file, why no spec describes it."""
     written: tuple[Path, ...] = ()
     """Files: the winner's spec, those of its stages, and drawings of the price over bandwidth."""
     networks: Networks | None = None
@@ -172,7 +174,7 @@ def optimise(
     step("routing the finalists")
     played = judge_finalists(best, asked)
     beside = costmodel.trade_off(found, search) if trade_offs else None
-    written = []
+    written, unwritten = [], []
     if networks is not None:
         winner, about = networks.spec, f"For {asked.name}: {networks.certificate}"
     else:
@@ -181,16 +183,20 @@ def optimise(
     if winner is not None and output is not None:
         catalog = None if asked.catalog is None else os.path.relpath(asked.catalog, output.parent)
         catalog = tables.name if tables is not None else catalog
-        for file, part, text in zip(
+        for file, share, part, text in zip(
             [*stages, output],
-            [*(found.stage_specs if stages else ()), winner],
-            [*(f"The stage of {percent(share)} of the servers of {output.name}" for share in asked.stages), about],
+            [*asked.stages, 1.0],
+            [*(found.stage_specs if stages else ()), _survives(asked, winner)],
+            [*(f"The stage of {percent(each)} of the servers of {output.name}" for each in asked.stages), about],
             strict=True,
         ):
-            if part is not None:
+            if not isinstance(part, str):
                 spec = part.model_copy(update={"catalog": catalog} if catalog else {})
                 write_file(file, spec.to_yaml(text), new=True)
                 written.append(file)
+            else:
+                on_its_own = f"the stage of {percent(share)} of the servers has no spec: built as a network of its own"
+                unwritten.append(f"{on_its_own}, {part}")
         if tables is not None:
             tables.mkdir()
             for name, text in own_tables(asked, day).items():
@@ -199,7 +205,14 @@ def optimise(
         for file in charts:
             write_file(file, as_kind(beside.drawing.svg, file.suffix), new=True)
             written.append(file)
-    return Optimum(found, tuple(played), beside, offers, tuple(written), networks)
+    return Optimum(found, tuple(played), beside, offers, tuple(unwritten), tuple(written), networks)
+
+
+def _survives(needs: Needs, spec: ClusterSpec) -> ClusterSpec:
+    """Return a spec with the limit that a switch may fail, if the needs do and the servers on it live on too."""
+    cluster = Cluster(spec, load_catalog([Path(needs.catalog)] if needs.catalog else []))
+    held = needs.survives_a_switch and find_losses(cluster.fabrics, cluster.catalog).survived(["switch"])
+    return spec.model_copy(update={"survives": ("switch",)}) if held and held[0].verdict.holds else spec
 
 
 def _rank(found: Search) -> tuple[bool, bool, float]:

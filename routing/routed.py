@@ -12,7 +12,6 @@ from routing.tables import RoutingTables
 from topo.errors import plural
 from topo.fabric import Fabric
 from topo.ports import slow_cables, uneven_links
-from topo.speeds import SPEEDS
 from topo.table import Shown, Table
 
 OF_TABLES = LanePlan((), ())
@@ -73,28 +72,6 @@ class Routed(Shown):
             "uneven_links": [*uneven_links(self.fabric)],
             "candidates": [row.to_dict() for row in self.candidates],
         }
-
-    @property
-    def caveat(self) -> str:
-        """Why these tables are not to be loaded as they are; empty where nothing is known against it.
-
-        A plan has one switch where XDR has a chip for each plane (`topo.dumps.planes`).
-
-        Examples
-        --------
-        >>> import topo, routing
-        >>> routing.route(topo.preset("lab-20").fabric).caveat
-        ''
-        """
-        fabric = self.fabric
-        ports = slice(fabric.first_adapter_port)
-        xdr = (fabric.peer[ports] >= 0) & (fabric.speed[ports] == SPEEDS.index("XDR"))
-        if not (fabric.is_planned and xdr.any()):
-            return ""
-        return (
-            "tables of each XDR switch as one; a real one (Q3400) is taken to be four chips, one for each plane, with "
-            "tables of their own, since nobody publishes what it reports: not to be loaded as they are"
-        )
 
     @property
     def table(self) -> Table:

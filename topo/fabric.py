@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import topo  # methods that lead to other rooms go through the front door
 from topo.errors import HeddleError, did_you_mean, plural
-from topo.speeds import LANE_GBPS
+from topo.speeds import LANE_GBPS, SPEEDS
 from topo.table import Shown, Table
 
 if TYPE_CHECKING:
@@ -442,6 +442,27 @@ class Fabric(Shown):
     def is_planned(self) -> bool:
         """Whether it has GUIDs of a plan, which no hardware has."""
         return bool((self.node_guid >> 56 == GUID_PREFIX >> 56).any())
+
+    @property
+    def caveat(self) -> str:
+        """Why tables of it are not to be loaded as they are; empty where nothing is known against it.
+
+        A plan has one switch where XDR has a chip for each plane (`topo.dumps.planes`).
+
+        Examples
+        --------
+        >>> import topo
+        >>> topo.preset("lab-20").fabric.caveat
+        ''
+        """
+        ports = slice(self.first_adapter_port)
+        xdr = (self.peer[ports] >= 0) & (self.speed[ports] == SPEEDS.index("XDR"))
+        if not (self.is_planned and xdr.any()):
+            return ""
+        return (
+            "tables of each XDR switch as one; a real one (Q3400) is taken to be four chips, one for each plane, with "
+            "tables of their own, since nobody publishes what it reports: not to be loaded as they are"
+        )
 
     def ports_of(self, node: int) -> range:
         """Port ids of a node, in panel order."""

@@ -15,7 +15,6 @@ from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import Stage, split_in_stages
 from costmodel.owning import check_budget, price_per_watt
 from costmodel.parts import NETWORK
-from costmodel.power import Power
 from topo.amounts import Range, Sum, Verdict, sums_to_dict
 from topo.checks import Check
 from topo.cluster import Cluster
@@ -54,11 +53,17 @@ class Design(Brief):
     switches: int
     cables: int
     cost: Sum
-    """Price of switches, cables and optics, in the currency of the needs."""
+    """Price of the switches, cables and optics that are bought, in the currency of the needs; on their floor each cable
+    at its length."""
     energy: Sum
     """Price of the energy of the network over the years of `Needs.owning`; empty without."""
+    compared: Sum
+    """Price and energy that the search minimises: of switches for the servers after growth, the cables between them and
+    those of the servers that are bought, each cable at the price of its speed."""
     power_w: Sum
-    """Typical power of the network."""
+    """Typical power of the network that is bought, with the optics in its switches."""
+    power_max_w: Sum
+    """The same at most."""
     job_bisection: Bisection
     """Bisection of the worst job."""
     bisection: Bisection
@@ -76,26 +81,20 @@ class Design(Brief):
     local: bool = False
     """Whether the jobs get their bandwidth only because servers side by side share leaves: all of them as one job get
     less than the jobs need."""
-    in_room: Sum | None = None
-    """Price of switches, cables and optics on the floor of the needs, each cable at the price for its length."""
 
     def _brief(self) -> str:
         return f"{self.name}: {plural(self.switches, 'switch', 'switches')}, cost {self.cost}"
 
     @property
     def total(self) -> Sum:
-        """The bill of the network, which on a floor has each cable at its length, with energy and moving."""
-        return (self.in_room or self.cost) + self.energy + self.moving
-
-    @property
-    def compared(self) -> Sum:
-        """The same with each cable at the price of its speed: the figure that the search minimises."""
+        """The bill of the network that is bought, with energy and moving."""
         return self.cost + self.energy + self.moving
 
     @property
     def price(self) -> float:
-        """Middle of the range of `compared`; unknown prices count 0."""
-        return 0.0 if self.compared.known is None else self.compared.known.middle
+        """Middle of the range of `compared` with moving; unknown prices count 0."""
+        known = (self.compared + self.moving).known
+        return 0.0 if known is None else known.middle
 
     @property
     def verdict(self) -> Verdict:
@@ -139,8 +138,7 @@ class Design(Brief):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, with the spec."""
-        sums = {name: getattr(self, name) for name in ("cost", "energy", "moving", "power_w")}
-        on_floor = {} if self.in_room is None else {"in_room": self.in_room}
+        sums = {name: getattr(self, name) for name in ("cost", "energy", "moving", "power_w", "power_max_w")}
         return {
             "name": self.name,
             "spec": self.spec.model_dump(mode="json", exclude_unset=True),
@@ -158,7 +156,7 @@ class Design(Brief):
             "bisection_least": self.bisection.least,
             "serving_gbps": {role.name.lower(): gbps for role, gbps in self.serving_gbps.items()},
             "exact": self.job_bisection.exact and self.bisection.exact,
-            **sums_to_dict({"price": self.total, "compared": self.compared} | sums | on_floor),
+            **sums_to_dict({"price": self.total, "compared": self.compared + self.moving} | sums),
             "checks": plain(self.checks),
             "stages": plain(self.stages),
             "verdict": str(self.verdict),
@@ -169,8 +167,9 @@ class Design(Brief):
 def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
     """Compile, price and measure one design.
 
-    It is measured with the servers after growth, and priced with those that are bought: the bill is that of its spec.
-    The floor, and then the stages, take long; they are evaluated only for designs that meet all other needs.
+    It is measured with the servers after growth, and what it costs and draws is that of the servers that are bought:
+    bill and power are those of its spec. The floor, and then the stages, take long; they are evaluated only for designs
+    that carry what is needed.
 
     Raises
     ------
@@ -181,37 +180,52 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
     cluster = Cluster(problem.spec.model_copy(update={"network": shape}), problem.catalog)
     spec = problem.spec.model_copy(update={"nodes": needs.nodes, "network": shape})
     bought = Cluster(spec, problem.catalog) if needs.growth else cluster
-    bill = make_bill(bought.fabrics, problem.catalog)
     capacity = measure_capacity(cluster.fabrics, problem)
+    bill = by_speed = make_bill(bought.fabrics, problem.catalog)
+    compared = _with_ports(make_bill(cluster.fabrics, problem.catalog), by_speed) if needs.growth else by_speed
+    checks = capacity.checks
+    if needs.floor is not None and capacity.verdict is not Verdict.EXCEEDED:
+        checks += tuple(check_floor(cluster, needs))
+        bill = make_bill(bought.fabrics, problem.catalog, bought.layout, bought.cablings)
+    cost, energy = _network_cost(bill, needs)
+    switches = sum(fabric.n_switches for fabric in bought.fabrics)
+    checks += (*check_limits(needs, cost, switches, bill), *check_supply(needs, by_speed, bill))
     design = Design(
         name=name,
         spec=spec,
-        switches=sum(fabric.n_switches for fabric in bought.fabrics),
-        cables=bill.count("cable"),
-        cost=bill.of(*NETWORK).price(needs.currency).network,
-        energy=bill.power.network_w * price_per_watt(needs.owning) if needs.owning else Sum(),
+        switches=switches,
+        cables=by_speed.count("cable"),
+        cost=cost,
+        energy=energy,
+        compared=sum(_network_cost(compared, needs), Sum()),
         power_w=bill.power.network_w,
+        power_max_w=bill.power.of(*NETWORK, most=True),
         job_bisection=capacity.job_bisection,
         bisection=capacity.bisection,
         serving_gbps=capacity.serving_gbps,
         taper=max((row.taper for row in count_ports(cluster.fabrics).classes if row.taper is not None), default=None),
         local=capacity.bisection.share < needs.job.bisection - ROUNDING,
-        checks=capacity.checks,
+        checks=checks,
     )
-    power = make_bill(cluster.fabrics, problem.catalog).power if needs.growth else bill.power
-    design = replace(design, checks=(*design.checks, *check_limits(needs, design.cost, power, design.switches, bill)))
-    if design.verdict is not Verdict.EXCEEDED:
-        design = replace(design, checks=(*design.checks, *check_floor(cluster, needs)))
-    if needs.floor is not None and design.verdict is not Verdict.EXCEEDED:
-        laid = make_bill(bought.fabrics, problem.catalog, bought.layout, bought.cablings)
-        design = replace(design, in_room=laid.of(*NETWORK).price(needs.currency).network)
     if needs.stages and design.verdict is not Verdict.EXCEEDED:
         stages = split_in_stages(cluster.fabrics, problem, capacity)
         moved = sum(stage.moved for stage in stages)
-        checks = (check for stage in stages[:-1] for check in stage.checks)
+        checks += tuple(check for stage in stages[:-1] for check in stage.checks)
         moving = Sum.of([((needs.moving or 0.0) * moved, "")]) if moved else Sum()
-        design = replace(design, stages=stages, moving=moving, checks=(*design.checks, *checks))
+        design = replace(design, stages=stages, moving=moving, checks=checks)
     return design
+
+
+def _network_cost(bill: Bill, needs: Needs) -> tuple[Sum, Sum]:
+    """Return the price of the network of a bill, and that of its energy over the years of the needs."""
+    energy = bill.power.network_w * price_per_watt(needs.owning) if needs.owning else Sum()
+    return bill.of(*NETWORK).price(needs.currency).network, energy
+
+
+def _with_ports(whole: Bill, bought: Bill) -> Bill:
+    """Return the bill of the network for all servers, of which only those that are bought have cables to it."""
+    ports = (line for line in whole.lines if line.kind == "switch" or len(line.switches) == 2)
+    return replace(whole, lines=(*ports, *(line for line in bought.lines if len(line.switches) == 1)))
 
 
 def check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
@@ -227,14 +241,19 @@ def check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
         yield replace(check, text=f"the longest cable is {check.found}, {check.allowed} are allowed")
 
 
-def check_limits(needs: Needs, cost: Sum, power: Power, switches: int, bill: Bill) -> Iterator[Check]:
-    """Compare networks with the limits on price, power and switches, and their parts with what can be had."""
+def check_limits(needs: Needs, cost: Sum, switches: int, bill: Bill) -> Iterator[Check]:
+    """Compare networks that are bought with the limits on price, power and switches."""
     if needs.network_price is not None:
         check = Check.of(PRICE_CHECK, cost, needs.network_price, "network_price")
         yield replace(check, text=f"{PRICE_CHECK}: {check.found} {needs.currency}, {check.allowed} allowed")
-    yield from map(_named, check_budget(needs.budget, power, switches, bill))
+    yield from map(_named, check_budget(needs.budget, bill.power, switches, bill))
+
+
+def check_supply(needs: Needs, *bills: Bill) -> Iterator[Check]:
+    """Compare parts with what can be had: on a floor one bill has the speeds of cables, the other their models."""
     for item, supply in needs.supply.items():
-        pieces, most = sum(line.count for line in bill.lines if line.item == item), supply.within(needs.weeks)
+        pieces = max(sum(line.count for line in bill.lines if line.item == item) for bill in bills)
+        most = supply.within(needs.weeks)
         if pieces:
             more = "no more come" if supply.weeks is None else f"more in {supply.weeks:g} weeks"
             asked = "" if needs.weeks is None else f", all needed in {needs.weeks:g}"

@@ -15,10 +15,10 @@ from types import MappingProxyType
 from typing import Any
 
 from costmodel.bills import make_bill
-from costmodel.optimise.design import PRICE_CHECKS, check_floor, check_limits
+from costmodel.optimise.design import PRICE_CHECKS, check_floor, check_limits, check_supply
 from costmodel.optimise.needs import FurtherNetwork, Needs
 from costmodel.optimise.problem import Problem
-from costmodel.optimise.search import Search
+from costmodel.optimise.search import Search, price_basis
 from costmodel.parts import NETWORK
 from topo.amounts import Sum, Verdict, listed, sums_to_dict
 from topo.catalog.load import Catalog, load_catalog
@@ -71,7 +71,8 @@ class Networks(Shown):
         known = [f"{self.cost} {self.needs.currency} for {len(self.searches)} networks"]
         if not any(found.unpriced for found in self.searches.values()):
             least = sum(found.bound for found in self.searches.values())
-            known.append(f"none of these families cost less than {least:,.0f}, with cables at the price of their speed")
+            basis = price_basis(self.needs)
+            known.append(f"none of these families cost less than {least:,.0f}{basis and f', with {basis}'}")
         known += (f"{name}: {found.winner.proof}" for name, found in self.searches.items() if found.winner is not None)
         return "; ".join([*known, *(check.text for check in self.checks if check.verdict is not Verdict.HOLDS)])
 
@@ -155,10 +156,11 @@ def optimise_networks(needs: Needs, search: SearchOne) -> Networks:
     spec = full.spec.model_copy(update={"nodes": needs.nodes})
     bought = Cluster(spec, problem.catalog) if needs.growth else full
     bill = make_bill(bought.fabrics, problem.catalog, bought.layout, bought.cablings)
-    power = make_bill(full.fabrics, problem.catalog).power
+    by_speed = make_bill(bought.fabrics, problem.catalog)
     cost = bill.of(*NETWORK).price(needs.currency).network
     switches = sum(fabric.n_switches for fabric in bought.fabrics)
-    checks = [*check_limits(needs, cost, power, switches, bill), *check_floor(full, needs)]
+    supplied = check_supply(needs, by_speed, bill)
+    checks = [*check_limits(needs, cost, switches, bill), *supplied, *check_floor(full, needs)]
     least = needs.floor is None and all(found.proven for found in searches.values())
     sure = {*(PRICE_CHECKS if least else ()), *(check.what for check in problem.exceeded_by_servers)}
     return Networks(needs, searches, spec, cost, tuple(_judged(checks, sure)))

@@ -23,7 +23,7 @@ from topo.amounts import Range, Sum, Verdict
 from topo.catalog.load import Catalog
 from topo.checks import Check
 from topo.cluster import resolve_groups
-from topo.cluster_spec import ClusterSpec, parse_money
+from topo.cluster_spec import ClusterBudget, ClusterSpec, parse_money
 from topo.errors import DesignError
 from topo.fabric import Role
 from topo.floor.racks import make_device
@@ -76,7 +76,8 @@ class Problem:
         self.needs, self.catalog = needs, with_quotes(needs, catalog)
         nodes = {name: grown(group, needs.growth) for name, group in needs.nodes.items()}
         spec = ClusterSpec(name=needs.name, nodes=nodes, network=FatTree(switch=needs.switches[0]))
-        stated = {key: value for key in ("floor", "terms", "exclude") if (value := getattr(needs, key))}
+        kept = {key: getattr(needs, key) for key in ("floor", "terms", "exclude", "budget", "owning")}
+        stated = {key: value for key, value in kept.items() if value not in (None, (), ClusterBudget())}
         self.spec = spec.model_copy(update=stated)
         """The cluster with the servers after growth; its network is a placeholder."""
         self.groups = resolve_groups(self.spec, self.catalog)
@@ -222,14 +223,16 @@ class Problem:
 
     @cached_property
     def servers_w(self) -> float:
-        """Power of all servers, of those whose power is known."""
-        models = [(group.count, self.catalog.node(group.model).planned_w) for group in self.groups]
-        return sum(count * watts for count, watts in models if watts)
+        """Power of all servers that are bought, of those whose power is known."""
+        return sum(
+            group.count * (self.catalog.node(group.model).planned_w or 0.0) for group in self.needs.nodes.values()
+        )
 
     @property
     def exceeded_by_servers(self) -> list[Check]:
         """The limits of power that the servers exceed before there is any network."""
-        typical = sum(group.count * (self.catalog.node(group.model).power_typical_w or 0.0) for group in self.groups)
+        bought = self.needs.nodes.values()
+        typical = sum(group.count * (self.catalog.node(group.model).power_typical_w or 0.0) for group in bought)
         budget, rest = self.needs.budget, ("the network",)
         checks = [
             Check.of(what, Sum(Range(watts, watts), rest) * 1e-3, limit / 1e3, f"budget.{what}", unit="kW", decimals=1)

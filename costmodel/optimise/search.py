@@ -26,7 +26,7 @@ from costmodel.optimise.branches import Branch, no_branches
 from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.design import FLOOR_CHECKS, PRICE_CHECKS, Design, evaluate
 from costmodel.optimise.direct import DirectNetwork, by_size, slim_flies
-from costmodel.optimise.needs import Amount, FamilyName, Needs
+from costmodel.optimise.needs import Amount, FamilyName, Needs, grown
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import stage_spec, stages_table
 from costmodel.optimise.trees import fat_trees, planes, rails, zones
@@ -157,9 +157,12 @@ class Search(Shown):
         if self.winner.moving != Sum():
             cost += f", of which {_money(self.winner.moving.middle or 0.0)} are for moving cables between stages"
         cheaper = f"no design of these families costs less than {_money(self.bound)}"
-        if self.winner.total != self.winner.compared:
+        if self.needs.growth:
+            cost += f" for the {sum(group.count for group in self.needs.nodes.values()):,} servers that are bought"
+        if self.needs.floor is not None:
             cost += ", with each cable at its length"
-            cheaper += f" with cables at the price of their speed, at which this one costs {_money(self.winner.price)}"
+        if basis := price_basis(self.needs):
+            cheaper = f"with {basis} it costs {_money(self.winner.price)}, and {cheaper}"
         return f"{cost}; {cheaper}; {proof}; {work}"
 
     def _brief(self) -> str:
@@ -183,13 +186,15 @@ class Search(Shown):
         }
 
     @property
-    def stage_specs(self) -> tuple[ClusterSpec | None, ...]:
-        """The spec of each stage of the winner but the last; None where no spec describes it."""
+    def stage_specs(self) -> tuple[ClusterSpec | str, ...]:
+        """The spec of each stage of the winner but the last, or why none describes it."""
         if self.winner is None:
-            return (None,) * len(self.needs.stages)
+            return ("no network was found",) * len(self.needs.stages)
         catalog = load_catalog([Path(self.needs.catalog)] if self.needs.catalog else [])
         stages = self.winner.stages[:-1]
-        return tuple(None if self.needs.growth else stage_spec(self.winner.spec, stage, catalog) for stage in stages)
+        if self.needs.growth:
+            return ("it would keep no ports free for `growth`",) * len(stages)
+        return tuple(stage_spec(self.winner.spec, stage, catalog) for stage in stages)
 
     @property
     def stage_table(self) -> Table:
@@ -210,7 +215,8 @@ class Search(Shown):
             ("name", "design"),
             (lambda design: str(design.total), "price", self.needs.currency),
             "switches",
-            (lambda design: str(design.power_w), "power", "W"),
+            (lambda design: f"{design.power_w * 1e-3:,.1f}", "power, typically", "kW"),
+            (lambda design: f"{design.power_max_w * 1e-3:,.1f}", "power, at most", "kW"),
             (lambda design: None if design.taper is None else f"{design.taper:.3g}", "taper"),
             (lambda design: str(design.job_bisection), "job bisection"),
             (lambda design: str(design.bisection), "bisection"),
@@ -334,7 +340,12 @@ def optimise(
             break
         beyond = bound * problem.least_price_ratio > problem.price_limit * (1 + ROUNDING)
         if beyond and (met or exhausted() or any(design.refused_by(PRICE_CHECKS) for design in tried)):
-            bound = inf  # all that costs less was met; what follows only finds the cheapest that misses the price
+            # All that costs less was met; what follows only finds the cheapest that misses the price. But on a floor,
+            # and before growth, what is bought may cost less than what is compared.
+            if needs.floor is None and not needs.growth:
+                bound = inf
+            elif not met:
+                ended = f"the limit of the price is reached with {price_basis(needs)}"
             break
         if ended := exhausted():
             winner = incumbent
@@ -420,6 +431,13 @@ def roots(problem: Problem) -> Iterator[Branch]:
     for name, family in FAMILIES.items():
         if name in problem.needs.families or not problem.needs.families:
             yield from family(problem)
+
+
+def price_basis(needs: Needs) -> str:
+    """Say what the compared prices hold that the bill of what is bought does not; empty where both are one."""
+    servers = sum(grown(group, needs.growth).count for group in needs.nodes.values())
+    ports = [f"switches for all {servers:,} servers"] if needs.growth else []
+    return " and ".join([*ports, *(["cables at the price of their speed"] if needs.floor is not None else [])])
 
 
 def _money(amount: float) -> str:

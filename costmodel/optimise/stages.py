@@ -20,7 +20,7 @@ from topo.changes.growth import plan_growth
 from topo.checks import Check
 from topo.cluster import Cluster, resolve_groups
 from topo.cluster_spec import ClusterSpec
-from topo.errors import HeddleError
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Kind
 from topo.figures import percent
 from topo.floor.cables import backplane
@@ -122,11 +122,11 @@ def _stage(fabrics: Sequence[Fabric], problem: Problem, share: float, known: Cap
     return Stage(share, len(kept), switches.total(), cables, price, found.job_bisection, moved, open_checks)
 
 
-def stage_spec(whole: ClusterSpec, stage: Stage, catalog: Catalog) -> ClusterSpec | None:
+def stage_spec(whole: ClusterSpec, stage: Stage, catalog: Catalog) -> ClusterSpec | str:
     """Return the spec of a stage of a network: its share of each group, on as many leaves as these have in the whole.
 
-    None where that is not the stage: it has other switches or cables, or a cable of it moves when the whole is built.
-    So it is of most networks that are no trees, and of stages with temporary cables.
+    Where that is not the stage, return how they differ: it has other switches or cables, or a cable of it moves when
+    the whole is built. So it is of most networks that are no trees, and of stages with temporary cables.
     """
     counts = {name: ceil(round(group.count * stage.share, 9)) for name, group in whole.nodes.items()}
     fabrics = Cluster(whole, catalog).fabrics
@@ -146,12 +146,14 @@ def stage_spec(whole: ClusterSpec, stage: Stage, catalog: Catalog) -> ClusterSpe
     try:
         parts = Cluster(spec, catalog).fabrics
         works = [work for pair in zip(parts, fabrics, strict=True) for work in plan_growth(*pair).works]
-    except (HeddleError, ValueError):  # no such network, or one of fewer subnets
-        return None
-    if any(work.do == "unplug" for work in works):
-        return None
+    except (HeddleError, ValueError) as error:  # no such network, or one of fewer subnets
+        return f"it cannot be built: {error}"
+    if moved := sum(work.do == "unplug" for work in works):
+        return f"{plural(moved, 'cable')} of it would be unplugged later"
     same = (sum(part.n_switches for part in parts), sum(len(part.links) for part in parts))
-    return spec if same == (stage.switches, stage.cables) else None
+    if same == (stage.switches, stage.cables):
+        return spec
+    return f"it has {same[0]:,} switches and {same[1]:,} cables, and the stage {stage.switches:,} and {stage.cables:,}"
 
 
 def _temporary_links(fabric: Fabric, part: Fabric) -> NDArray[np.int32]:

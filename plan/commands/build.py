@@ -166,6 +166,6 @@ def _say_written(folder: Path, plan: Plan) -> None:
     """Print where a plan is, and its files for OpenSM if they can be loaded."""
     where = "opensm/" if len(plan.subnets) == 1 else "opensm/ in the folder of each subnet"
     tables = f", files for OpenSM in {where}" if plan.subnets else ""
-    if any(routed.caveat for routed in plan.routed):
+    if any(fabric.caveat for fabric in plan.subnets):
         tables = f"; {where} shows tables that are not to be loaded"
     click.echo(f"written to {folder}: every figure in plan.json{tables}")

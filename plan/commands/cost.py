@@ -21,7 +21,7 @@ from plan.commands.options import (
     specs_argument,
 )
 from plan.render.progress import progress
-from topo import HeddleError, Verdict, plural
+from topo import HeddleError, Verdict
 
 if TYPE_CHECKING:
     from costmodel import Search
@@ -158,9 +158,8 @@ def optimise(needs: Path, output: Path | None, as_json: bool, **options: Any) ->
     charts = [str(file) for file in found.written if file not in specs]
     for before, after in pairwise(specs):
         click.echo(f"written to {before}: plan diff {before} {after} shows what comes next", err=as_json)
-    if unwritten := len(found.search.needs.stages) + 1 - len(specs) if specs and not found.networks else 0:
-        click.echo(f"{plural(unwritten, 'stage')} without a spec: a part of this network that no spec describes",
-                   err=as_json)  # fmt: skip
+    for why in found.unwritten:
+        click.echo(why, err=as_json)
     for file in specs[-1:]:
         click.echo(f"written to {file}: plan build {file} -o OUT builds it", err=as_json)
     if charts:

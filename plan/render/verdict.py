@@ -33,7 +33,7 @@ def verdict_line(plan: Plan) -> str:
 
 def caveat(plan: Plan) -> str:
     """Return what stands beside the verdict where tables are for study alone; empty for others."""
-    return "but its tables are not to be loaded" if any(one.caveat for one in plan.routed) else ""
+    return "but its tables are not to be loaded" if any(one.caveat for one in plan.subnets) else ""
 
 
 def one_failure(plan: Plan, told: str = "") -> str:

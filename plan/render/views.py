@@ -97,6 +97,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "slower than the adapter", "; ".join(slowed)
     if len(plan.fabrics) > 1:
         yield from _networks(plan)
+    for fabric in plan.subnets[len(plan.routed) :]:
+        yield from _caveat(plan, fabric)
     subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)
     for routed, proof, quality, bounds, multipath in subnets:
         name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
@@ -106,8 +108,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"proof{name}",
             f"{verdict}: {_proof_figures(proof)}, at most {plural(proof.max_hops, 'switch', 'switches')} on a path",
         )
-        if routed.caveat:
-            yield f"caveat{name}", routed.caveat
+        yield from _caveat(plan, routed.fabric)
         yield (
             f"load{name}",
             f"{plural(quality.max_load, 'pair')} over the fullest link, {quality.balance:.2f} times the mean of those "
@@ -217,6 +218,12 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
     )
 
 
+def _caveat(plan: Plan, fabric: Fabric) -> Iterator[tuple[str, str]]:
+    """Yield why tables of a subnet are not to be loaded, where they are not."""
+    if fabric.caveat:
+        yield f"caveat{f' of {fabric.name}' if len(plan.fabrics) > 1 else ''}", fabric.caveat
+
+
 def _in_zones(ports: Mapping[int, int]) -> Iterator[str]:
     """Yield how many ports there are in which zones, those with as many together."""
     for number in sorted(set(ports.values()) - {0}, reverse=True):
@@ -232,9 +239,10 @@ def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:
     if quote.owning is not None:
         own, years = quote.owning, plural(quote.owning.stated.years, "year")
         yield "owning", f"energy {own.energy}, with capital {own.total} {own.stated.currency} in {years}"
-    yield "power, typically", power.told()
-    known = f"; {power.planned_w * 1e-3:,.1f kW} {power.basis}" if power.by_typical else ""
-    yield "power, at most", f"{power.told(most=True)}{known}"
+    for most, row in ((False, "power, typically"), (True, "power, at most")):
+        known = f"{power.planned_w * 1e-3:,.1f kW} {power.basis}" if most and power.by_typical else ""
+        lacking = power.asked(typical=not most, named=False)
+        yield row, "; ".join(filter(None, (power.told(most=most), known, lacking and f"known with {lacking}")))
 
 
 def _unknown(quote: Quote) -> Iterator[str]:

@@ -114,11 +114,11 @@ you cannot exclude this, use an engine that needs one lane. To verify the tables
 def format_readme(routed: Routed, directory: str, cache: str, path_lanes: int = 1) -> str:
     """Return the text, in Markdown; ``path_lanes`` are the lanes that paths need to be free of credit loops."""
     fabric = routed.fabric
-    planned = PLANNED + (ROUTE.format(caveat=routed.caveat) if routed.caveat else ADOPT)
+    planned = PLANNED + (ROUTE.format(caveat=routed.fabric.caveat) if routed.fabric.caveat else ADOPT)
     guids = planned if fabric.is_planned else DISCOVERED
     why = lacks_manager(fabric) if fabric.is_planned else ""  # a dump does not say what its hosts are for
     guids += NO_HOST.format(why=why) if why else ""
-    parts = (FILES,) if routed.caveat else (INSTALL, FILES, KEEP)
+    parts = (FILES,) if routed.fabric.caveat else (INSTALL, FILES, KEEP)
     text = f"# OpenSM's files for {fabric.name}\n\n{guids}{''.join(parts).format(directory=directory, cache=cache)}"
     rows = ""
     for item in fabric.traffic:

@@ -23,6 +23,11 @@ from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role, freeze_arrays, frozen
 from topo.table import Shown, Table, plain
 
+Bought = Sequence[tuple[str, str]]
+"""Part number of the cable at each port, and the transceiver in it."""
+Moves = NDArray[np.int64]
+"""(P,) new port of each port of a target, -1 where that is free to choose."""
+
 
 @dataclass(frozen=True)
 class Work:
@@ -41,6 +46,11 @@ class Work:
     """Length of the cable in metres; None where the plan has no floor."""
     cut: tuple[str, ...] = ()
     """Hosts without a path to the others until the step ends; no order avoids that."""
+    part: str = ""
+    """Part number of the cable; empty where the plan has no floor, as the next two."""
+    a_transceiver: str = ""
+    b_transceiver: str = ""
+    """Transceivers in its two ports, empty where the cable needs none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +114,8 @@ class Growth(Shown):
     @property
     def table(self) -> Table:
         """The changes of cables, one a row."""
-        placed = [
-            name for name in ("a_place", "b_place", "length_m") if any(getattr(work, name) for work in self.works)
-        ]
+        known = ("a_place", "b_place", "length_m", "part", "a_transceiver", "b_transceiver")
+        placed = [name for name in known if any(getattr(work, name) for work in self.works)]
         names = ("step", "do", "a", "b", *placed)
         title = f"from {self.old.name} to {self.grown.name}: {self._brief()}"
         return Table.of(title, self.works, *names, (lambda work: " ".join(work.cut), "cut off"))
@@ -125,7 +134,12 @@ class Growth(Shown):
         }
 
 
-def plan_growth(old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequence[str]] | None = None) -> Growth:
+def plan_growth(
+    old: Fabric,
+    target: Fabric,
+    places: tuple[Sequence[str], Sequence[str]] | None = None,
+    parts: tuple[Bought, Bought] | None = None,
+) -> Growth:
     """Plan the changes of cables from a fabric to a larger one.
 
     Parameters
@@ -134,6 +148,8 @@ def plan_growth(old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequen
         Present and larger fabric. If both have the lengths of cables, a cable stays only where it is long enough.
     places : pair of sequences of str, optional
         Place of each node of the old fabric, and of each node of the target.
+    parts : pair of sequences of pairs of str, optional
+        Part number of the cable at each port, and the transceiver there, of the old fabric and of the target.
 
     Returns
     -------
@@ -158,11 +174,13 @@ def plan_growth(old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequen
     was = _match(old, target)
     if not (was[: target.n_switches] >= 0).any():
         raise HeddleError(f"found no switch of {old.name} in {target.name}; expected a plan that it grows into")
-    grown, at, stay = _settle(old, target, was)
+    moved_to, at, stay = _settle(old, target, was)
+    grown, back = _moved(target, moved_to)
+    bought = None if parts is None else (parts[0], [parts[1][port] for port in back] if parts[1] else ())
     removed = [link for link in old.links.tolist() if tuple(link) not in stay]
     held = {tuple(sorted((at[a], at[b]))) for a, b in stay}
     added = [(a, b) for a, b in grown.links.tolist() if (a, b) not in held]
-    works = _order(old, grown, was, at, [(a, b) for a, b in removed], added, places)
+    works = _order(old, grown, was, at, [(a, b) for a, b in removed], added, places, bought)
     return Growth(old, _adopt(old, grown, was), was, tuple(works), len(stay))
 
 
@@ -245,10 +263,10 @@ def _model(fabric: Fabric, node: int) -> tuple[str, int]:
     return fabric.model_of(node), len(fabric.ports_of(node))
 
 
-def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Fabric, dict[int, int], set[Cable]]:
+def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Moves, dict[int, int], set[Cable]]:
     """Keep the cables that join the same nodes in both fabrics in their present ports.
 
-    Return the grown fabric; its port for each old port, of nodes that stay; and the old cables that stay.
+    Return what `_moved` takes; the target's port for each old port, of nodes that stay; and the old cables that stay.
     """
     at = {there: here for here, there in enumerate(map_ports(target, old, was).tolist()) if there >= 0}
     wanted = defaultdict(list)
@@ -269,7 +287,7 @@ def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Fabric
                 c, d = d, c
             moved_to[c], moved_to[d] = x, y
             stay.add((a, b))
-    return _moved(target, moved_to), at, stay
+    return moved_to, at, stay
 
 
 def _length(fabric: Fabric, port: int) -> float:
@@ -283,10 +301,10 @@ def _joins(fabric: Fabric, a: int, b: int, rate: tuple[int, int] | None = None) 
     return (*ends, *(rate or (int(fabric.width[a]), int(fabric.speed[a]))))
 
 
-def _moved(target: Fabric, moved_to: NDArray[np.int64]) -> Fabric:
-    """Return the target with its cables in other ports of the same nodes.
+def _moved(target: Fabric, moved_to: Moves) -> tuple[Fabric, list[int]]:
+    """Return the target with its cables in other ports of the same nodes, and the port that each port was.
 
-    ``moved_to`` is (P,) the new port of each port, -1 where that is free to choose: then its own, or the lowest free.
+    Where a new port is free to choose, it is its own, or the lowest free.
     """
     for node in range(target.n_switches):
         ports = np.array(target.ports_of(node))
@@ -306,7 +324,7 @@ def _moved(target: Fabric, moved_to: NDArray[np.int64]) -> Fabric:
     lengths = target.length_m if len(target.length_m) == 0 else target.length_m[back]
     return replace(
         target, peer=frozen(peer), width=target.width[back], speed=target.speed[back], length_m=frozen(lengths)
-    )
+    ), back.tolist()
 
 
 def _order(
@@ -317,6 +335,7 @@ def _order(
     removed: Sequence[Cable],
     added: Sequence[Cable],
     places: tuple[Sequence[str], Sequence[str]] | None,
+    parts: tuple[Bought, Bought] | None,
 ) -> list[Work]:
     """Order the changes so that hosts stay connected, where any order allows it.
 
@@ -354,7 +373,10 @@ def _order(
         stand = places[before is None] if places else ()
         a_place, b_place = (stand[fabric.port_node[port]] if stand else "" for port in ports)
         length = _length(fabric, ports[0])
-        return Work(step, do, a, b, a_place, b_place, None if length != length else length, cut)
+        bought = parts[before is None] if parts else ()
+        (part, a_optic), (_, b_optic) = (bought[port] if bought else ("", "") for port in ports)
+        metres = None if length != length else length
+        return Work(step, do, a, b, a_place, b_place, metres, cut, part, a_optic, b_optic)
 
     def plug() -> None:
         nonlocal waiting

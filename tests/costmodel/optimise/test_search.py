@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
 from itertools import islice, product
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from types import MappingProxyType
 
@@ -17,6 +17,7 @@ from costmodel.optimise.design import PRICE_CHECKS, Design, evaluate
 from costmodel.optimise.needs import Needs, read_needs, validate_needs, with_quotes
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.search import FAMILIES, optimise, roots
+from costmodel.owning import quote
 from helpers.benchmarks import load
 from helpers.clusters import CATALOG
 from helpers.needs import OWNING, needs, random_needs, small_catalog
@@ -358,6 +359,71 @@ def test_growth_buys_ports_today_and_servers_later() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("count", "growth"), [(6, 1.0), (5, 0.5), (12, 0.0)])
+def test_what_is_bought_and_what_is_compared_are_each_said_with_their_servers(count: int, growth: float) -> None:
+    """Rails, of which growth adds units: switches and cables counted from the fabrics, at 3 and 0.1 USD."""
+    nodes = {"gpu": {"model": "dgx-a100", "count": count}}
+    keys = {"nodes": nodes, "job": {"nodes": 2}, "families": ["rail"], "currency": "USD", "switches": ["S"]}
+    catalog = small_catalog(0.1, S=(12, 3.0))
+    found = optimise(needs(count, growth=growth, **keys), catalog)
+    winner = found.winner
+    assert winner is not None and winner.total.known is not None and found.proven
+    servers = ceil(round(count * (1 + growth), 9))
+    more = {"gpu": winner.spec.nodes["gpu"].model_copy(update={"count": servers})}
+    (today,) = Cluster(winner.spec, catalog).fabrics
+    (later,) = Cluster(winner.spec.model_copy(update={"nodes": more}), catalog).fabrics
+    price = 3.0 * today.n_switches + 0.1 * len(today.links)
+    between = int((later.port_node[later.links] < later.n_switches).all(axis=1).sum())
+    compared = 3.0 * later.n_switches + 0.1 * (between + 8 * count)
+    assert (winner.total.known.middle, winner.price, found.bound) == pytest.approx((price, compared, compared))
+    said = [f"{price:,.2f} USD for the {count} servers that are bought".replace(".00", ""),
+            f"with switches for all {servers} servers it costs {compared:,.2f}".replace(".00", "")]  # fmt: skip
+    assert [text in found.certificate for text in said] == [growth > 0] * 2, found.certificate
+
+
+FLOOR = {"racks_per_row": 8, "rack_units": 42}
+
+
+@pytest.mark.parametrize("keys", [{}, {"growth": 1.0}, {"floor": FLOOR}, {"floor": FLOOR, "growth": 0.5}])
+def test_limits_are_judged_by_the_bill_and_the_power_of_the_spec_that_is_written(keys: dict[str, object]) -> None:
+    """Beside `plan check` of each design, with the quotes in its catalog; the budget stands in the spec."""
+    budget = {"price": "500000 USD", "power": "40 kW", "typical_power": "41 kW", "switches": 9}
+    server = replace(CATALOG.node("pcie-a100"), power_max_w=3_000.0)
+    catalog = replace(CATALOG, nodes=MappingProxyType({**CATALOG.nodes, "pcie-a100": server}))
+    quotes = {"QM8700": 20000, "pcie-a100": 30000} | ({} if "floor" in keys else {"4xHDR": 999})
+    asked = needs(12, budget=budget, currency="USD", families=["fat-tree"], quotes=quotes, **keys)
+    found = optimise(asked, catalog)
+    designs = [*([found.winner] if found.winner else []), *found.tried]
+    assert designs
+    for design in designs:
+        quoted = quote(Cluster(design.spec, with_quotes(asked, catalog)))
+        mine = {check.what: check.text for check in design.checks}
+        limits = {check.what: f"{check.what}: {check.text}" for check in quoted.checks if check.what in budget}
+        assert limits == {what: mine[what] for what in budget}
+        for most, watts in ((False, design.power_w), (True, design.power_max_w)):
+            assert watts == quoted.power.of("switch", "cable", "fibre", "optic", most=most)
+        assert design.cost == quoted.cost.network
+
+
+@pytest.mark.parametrize(
+    ("more", "basis"),
+    [
+        ({"floor": FLOOR}, "cables at the price of their speed"),
+        ({"growth": 0.5}, "switches for all 18 servers"),
+        ({}, ""),
+    ],
+)
+def test_a_price_that_only_compared_prices_exceed_is_not_refuted(more: dict[str, object], basis: str) -> None:
+    """The limit is below the price of a switch; what is bought may be cheaper than what the search compares."""
+    quotes = {"QM8700": 20000, "4xHDR": 999}
+    limits = {"network_price": 5_000, "currency": "USD", "families": ["fat-tree"], "quotes": quotes}
+    found = optimise(needs(12, **limits, **more), CATALOG)
+    assert found.winner is None and found.tried[0].refused_by(PRICE_CHECKS)
+    assert found.verdict is (Verdict.CANNOT_TELL if basis else Verdict.EXCEEDED)
+    assert found.ended == (f"the limit of the price is reached with {basis}" if basis else "")
+
+
+@pytest.mark.slow
 def test_the_winner_is_a_spec_that_reads_back() -> None:
     winner = optimise(needs(), CATALOG).winner
     assert winner is not None
@@ -416,8 +482,9 @@ def test_a_certificate_names_each_part_of_the_price_and_only_those() -> None:
     winner = found.winner
     assert winner is not None and not found.unpriced and winner.total.known is not None
     assert winner.total.known.low < winner.total.known.high
-    flat = replace(winner, cost=Sum.of([(1000.0, "")]), energy=Sum(), moving=Sum(), in_room=None)
+    flat = replace(winner, cost=Sum.of([(1000.0, "")]), energy=Sum(), moving=Sum())
     cheap = needs(20, currency="USD")
+    room = needs(20, currency="USD", floor={"racks_per_row": 10, "rack_units": 42})
     words = (
         "the middle of",
         "for the energy of 4 years",
@@ -430,7 +497,7 @@ def test_a_certificate_names_each_part_of_the_price_and_only_those() -> None:
         (replace(found, winner=replace(flat, cost=winner.cost), needs=cheap), words[:1]),
         (replace(found, winner=flat), words[1:2]),
         (replace(found, winner=replace(flat, moving=Sum.of([(5.0, "")])), needs=cheap), words[2:3]),
-        (replace(found, winner=replace(flat, in_room=Sum.of([(900.0, "")])), needs=cheap), words[3:4]),
+        (replace(found, winner=flat, needs=room), words[3:4]),
         (replace(found, winner=flat, needs=cheap, ended="the gap"), words[4:]),
     ):
         assert [word for word in words if word in search.certificate] == list(said)

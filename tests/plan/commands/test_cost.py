@@ -126,6 +126,25 @@ def test_a_winner_is_priced_as_its_needs_quote_and_knows_their_catalog(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_spec_of_the_winner_keeps_the_limits_of_the_needs(
+    asked: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Servers of eight ports on rails, of which any leaf may fail; the budget is that of the needs."""
+    needs, winner = tmp_path / "needs.yaml", tmp_path / "winner.yaml"
+    text = NEEDS.replace("pcie-a100, count: 60", "dgx-b200, count: 8").replace("60", "8").replace("QM8700", "QM9790")
+    text += "quotes: {QM9790: 3}\nfamilies: [rail]\nbudget: {power: 200 kW, switches: 20}\n"
+    text += f"survives_a_switch: {str(asked).lower()}\n"
+    needs.write_text(text, encoding="utf-8")
+    assert run(["optimise", str(needs), "-o", str(winner), "--json"]) == 0
+    spec = topo.read(winner).spec
+    assert spec.survives == (("switch",) if asked else ())
+    assert (spec.budget.power, spec.budget.switches) == (200e3, 20)
+    capsys.readouterr()
+    assert run(["check", str(winner)]) == 0
+
+
+@pytest.mark.slow
 def test_with_a_floor_the_winner_is_priced_by_the_lengths_of_its_cables_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,7 +156,7 @@ def test_with_a_floor_the_winner_is_priced_by_the_lengths_of_its_cables_too(
     found = json.loads(capsys.readouterr().out)
     assert run(["cost", str(winner), "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)["cost"]["network"]
-    assert found["winner"]["in_room"] == found["winner"]["price"] == cost
+    assert found["winner"]["cost"] == found["winner"]["price"] == cost
     assert cost < found["winner"]["compared"]
     assert found["certificate"].startswith(f"{cost:,.0f} USD, ")
     assert "with each cable at its length" in found["certificate"]
@@ -291,6 +310,7 @@ def test_the_bill_of_the_winner_is_its_certificate(
     needs.write_text(NEEDS + quotes + more, encoding="utf-8")
     assert run(["optimise", str(needs), "-o", str(winner), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["winner"]
+    assert "survives" not in winner.read_text(), "servers of one port do not live on"
     assert run(["cost", str(winner), "--currency", "USD", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cost"]["network"] == found["cost"] == found["price"] - found["moving"]
     if found["stages"]:

@@ -19,6 +19,7 @@ from helpers.relabel import relabelled, with_guids
 from plan.changes import walk_of
 from plan.cli import plan
 from plan.commands.spec import schema_of
+from plan.export.cable_schedule import HEADER, cable_rows
 from topo.changes.differences import DIFFERENCE_KINDS
 
 LAB = topo.preset("lab-20").fabric
@@ -178,25 +179,49 @@ def test_growth_on_two_floors(tmp_path: Path) -> None:
     assert layout is not None
     assert target.cablings is not None
 
-    def lengths(cluster: topo.Cluster) -> dict[tuple[str, str], float]:
-        """Length by the names of the two nodes, of which all cables take the same way."""
+    def cables(cluster: topo.Cluster) -> dict[tuple[str, str], tuple[float, str]]:
+        """Length and part by the names of the two nodes, of which all cables take the same way."""
         (one,), (cabling,) = cluster.fabrics, cluster.cablings or ()
         ends = [tuple(sorted(one.label(node) for node in one.port_node[link])) for link in one.links]
-        return {pair: cabling.parts[part].length_m or 0 for pair, part in zip(ends, cabling.part.tolist(), strict=True)}
+        taken = [(cabling.parts[part].length_m or 0, cabling.parts[part].item) for part in cabling.part.tolist()]
+        return dict(zip(ends, taken, strict=True))
 
-    wanted, had = lengths(target), lengths(before)
+    wanted, had = cables(target), cables(before)
     rows = list(csv.DictReader((tmp_path / "works" / "works.csv").read_text().splitlines()))
     plugged = [row for row in rows if row["do"] == "plug"]
     node = {fabric.label(at): at for at in range(fabric.n_nodes)}
     for row in plugged:
         names = [row[end].rpartition(":")[0] for end in "ab"]
-        assert float(row["length_m"]) == wanted[min(names), max(names)]
+        assert (float(row["length_m"]), row["part"]) == wanted[min(names), max(names)]
         for name, end in zip(names, "ab", strict=True):
             device = layout.node_device[0][node[name]]
             assert row[f"{end}_place"] == f"{layout.rack_name(layout.rack[device])} U{layout.unit[device]}"
     new_pairs = {tuple(sorted(row[end].rpartition(":")[0] for end in "ab")) for row in plugged}
-    short = {pair for pair in wanted.keys() & had.keys() if wanted[pair] > had[pair]}
+    short = {pair for pair in wanted.keys() & had.keys() if wanted[pair][0] > had[pair][0]}
     assert short <= new_pairs
+    gone = {(float(row["length_m"]), row["part"]) for row in rows if row["do"] == "unplug"}
+    assert gone and gone <= {*had.values()}
+
+
+def test_works_name_the_transceiver_of_each_port(tmp_path: Path) -> None:
+    """Servers of XDR have transceivers of one port, switches those of two, as in the cable list of the larger plan."""
+    text = """name: x
+nodes: {gpu: {model: dgx-b300, count: 2}}
+network: {shape: rail, unit_nodes: 2, tree: {switch: Q3400, spines: 1, parallel: 2}}
+floor: {rack_units: 48, racks_per_row: 2, rows: 4}
+"""
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(text)
+    new.write_text(text.replace("count: 2", "count: 4"))
+    assert run("diff", old, new, "-o", tmp_path / "works")[0] == 1
+    cluster = topo.read(new)
+    schedule = cable_rows(cluster.fabrics, cluster.catalog, cluster.layout, cluster.cablings)
+    at = [HEADER.index(name) for name in ("part_number", "a_transceiver", "b_transceiver")]
+    wanted = {tuple(row[place] for place in at) for row in schedule}
+    rows = list(csv.DictReader((tmp_path / "works" / "works.csv").read_text().splitlines()))
+    found = [(row["part"], row["a_transceiver"], row["b_transceiver"]) for row in rows if row["do"] == "plug"]
+    assert {(part, *sorted(optics)) for part, *optics in found} <= {(part, *sorted(optics)) for part, *optics in wanted}
+    assert any(a and b for _, a, b in found)
 
 
 def test_a_plan_is_not_replaced_by_differences_nor_by_itself(dump: Path, tmp_path: Path) -> None:

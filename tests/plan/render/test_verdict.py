@@ -311,9 +311,11 @@ def test_tables_that_are_not_to_be_loaded_are_named_beside_the_verdict() -> None
     nodes = {"gpu": {"model": "dgx-b300", "count": 4}}
     for switch in ("Q3400", "QM9700"):
         network = {"shape": "rail", "unit_nodes": 2, "tree": {"switch": switch}}
-        built = plan.build(topo.parse({"name": "x", "nodes": nodes, "network": network}))
-        said = verdict_line(built)
-        assert said.startswith("x holds, but its tables are not to be loaded" if switch == "Q3400" else "x holds;")
+        cluster = topo.parse({"name": "x", "nodes": nodes, "network": network})
+        for found in (plan.check(cluster), plan.build(cluster)):
+            begins = "x holds, but its tables are not to be loaded" if switch == "Q3400" else "x holds;"
+            assert verdict_line(found).startswith(begins)
+            assert ("caveat" in dict(facts(found))) == (switch == "Q3400")
 
 
 @pytest.mark.parametrize(
@@ -352,3 +354,18 @@ def test_jobs_on_all_servers_and_on_half_of_them_are_shown_unasked(servers: int)
 def test_a_job_that_the_spec_has_no_servers_for_is_refused() -> None:
     with pytest.raises(topo.HeddleError, match="found a job of 99 servers; expected 2 to 16"):
         plan.check(topo.preset("lab-20"), job=99)
+
+
+@pytest.mark.parametrize("name", ["lab-20", "dgx-h100-48", "dgx-b300-xdr"])
+def test_a_row_of_power_names_the_columns_that_would_make_it_known(name: str) -> None:
+    """Each table of the catalog with a part of which the figure is unknown, and no other."""
+    found = plan.check(topo.preset(name))
+    assert found.quote is not None
+    rows, lines = dict(facts(found)), found.quote.power.lines
+    for row, column, unknown in (
+        ("power, typically", "power_typical_w", [each.line.kind for each in lines if each.typical_w is None]),
+        ("power, at most", "power_max_w", [each.line.kind for each in lines if each.most_w is None]),
+    ):
+        tables = {"switch": f"`{column}` (switches.csv)", "node": f"`{column}` (nodes.csv)"}
+        wanted = {tables.get(kind, "`power_end_w` (cables.csv)") for kind in unknown}
+        assert {*re.findall(r"`power_\w+` \(\w+.csv\)", rows[row])} == wanted

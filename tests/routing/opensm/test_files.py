@@ -86,7 +86,7 @@ def test_tables_of_planned_switches_of_several_chips_have_a_caveat(speed: str, p
     fabric = replace(case.fabric, node_guid=guid, speed=np.full_like(case.fabric.speed, SPEEDS.index(speed)))
     expected = planned and speed == "XDR"
     readme = texts(Case(fabric, case.tables))["README.md"]
-    assert ("not to be loaded as they are" in Routed(fabric, case.tables).caveat) == expected
+    assert ("not to be loaded as they are" in fabric.caveat) == expected
     assert ("not to be loaded as they are" in readme) == expected
     assert ("## Install" in readme, "install -m" in readme) == (not expected, not expected)
     assert ("--adopt OUT" in readme) == (planned and not expected), "it is refused there"

@@ -115,6 +115,30 @@ def test_each_step_leaves_all_hosts_connected_but_those_named(pair: tuple[dict[s
     assert growth.kept == (had & wanted).total()
 
 
+@examples(15)
+@given(growths)
+def test_works_name_the_part_and_the_transceivers_of_their_own_cable(
+    pair: tuple[dict[str, int], dict[str, int]],
+) -> None:
+    """Each cable is called by its two nodes, and each transceiver by its node, in the plan that has the cable."""
+    before, more = pair
+    after = {name: max(1 if name != "storage" else 0, before[name] + step) for name, step in more.items()}
+    try:
+        old, target = fabric_of(before), fabric_of(after)
+    except DesignError:
+        assume(False)
+
+    def parts(fabric: Fabric) -> list[tuple[str, str]]:
+        nodes = [fabric.label(node) for node in fabric.port_node.tolist()]
+        ends = zip(nodes, fabric.peer.tolist(), strict=True)
+        return [("|".join(sorted((mine, nodes[peer]))) if peer >= 0 else "", mine) for mine, peer in ends]
+
+    for work in plan_growth(old, target, parts=(parts(old), parts(target))).works:
+        assert work.part == "|".join(sorted((work.a_transceiver, work.b_transceiver)))
+        if work.do == "plug":
+            assert (work.a_transceiver, work.b_transceiver) == (work.a.rpartition(":")[0], work.b.rpartition(":")[0])
+
+
 def test_nothing_moves_where_nothing_changes() -> None:
     fabric = topo.preset("lab-20").fabric
     growth = plan_growth(fabric, fabric)
