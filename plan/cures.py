@@ -116,7 +116,8 @@ def fewer_racks(cluster: Cluster, losses: Losses) -> str:
     if layout is None or layout.floor.switches == "servers" or layout.floor.stand_ins == "together":
         return ""
     inside, found = _switches_of_racks(cluster, layout), []
-    alone = [rack for rack, held in zip(inside, layout.inside, strict=True) if len(inside[rack]) == len(held) == 1]
+    held = np.bincount(layout.rack[[device.rack_units > 0 for device in layout.devices]])  # PDUs take no unit
+    alone = [rack for rack, number in zip(inside, held.tolist(), strict=True) if len(inside[rack]) == number == 1]
     others = [rack for rack in inside if rack not in alone and inside[rack]]
     now = losses.worst_of("rack")
     for rack in alone:

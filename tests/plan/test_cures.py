@@ -200,15 +200,20 @@ def test_a_network_of_gpu_servers_alone_says_what_gives_its_manager_a_host() -> 
 
 
 def test_the_largest_failure_is_what_servers_lose_and_says_so() -> None:
-    """A leaf that takes servers off a network comes before one that takes a half, and that before an eighth."""
+    """Of leaves that take as many Gb/s from a compute server, half of a network comes before an eighth of another; a
+    port for management is the least, though its leaf takes servers off that network."""
     nodes = HALL["nodes"] | {"st": {"model": "storage-ndr", "count": 4}}
     storage = {"network": {"shape": "fat-tree", "switch": "QM9700", "spines": 4}, "adapters": dict.fromkeys(nodes, 2)}
     mgmt = {"network": {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C"},
             "adapters": {"gpu": 1}, "adapter": "BMC-1GE"}  # fmt: skip
     networks: dict[str, object] = {}
-    for name, network in (("leaf", None), ("storage-leaf", storage), ("mgmt-leaf", mgmt)):
+    for name, key, network in (
+        ("leaf", "", None),
+        ("storage-leaf", "storage", storage),
+        ("storage-leaf", "mgmt", mgmt),
+    ):
         if network is not None:
-            networks[name.partition("-")[0]] = network
+            networks[key] = network
         given = HALL | {"nodes": nodes if networks else HALL["nodes"], "networks": networks}
         row = dict(facts(plan.check(topo.parse(given))))["largest failure"]
         assert row.startswith(f"leaf {name}") and row.endswith(LARGEST)
