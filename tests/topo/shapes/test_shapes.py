@@ -362,5 +362,5 @@ def test_the_unit_of_rails_that_takes_fewest_switches_is_named(count: int, store
     for size in range(1, asked):
         with suppress(DesignError):
             switches[size] = unit(size).n_switches
-    named = int(re.search(r"`unit_nodes: (\d+)`, with", str(refused.value))[1])
+    named = int(re.search(r"`unit_nodes: (\d+)` \(", str(refused.value))[1])
     assert switches[named] == min(switches.values())
