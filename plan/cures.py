@@ -265,7 +265,9 @@ def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
             models = sorted({fabric.model_of(node) for node in range(fabric.n_switches)})
             own = [model for model in models if cluster.catalog.switch(model).managed]
             if not (own and unmanaged):
-                runs = f"{' and '.join(own)} can run it; of hosts none but compute servers" if own else ""
+                runs = (
+                    f"{' and '.join(own)} can run one itself; OpenSM, which loads tables, needs a host" if own else ""
+                )
                 subnets.setdefault((runs or "no host but compute servers can run it", why), []).append(fabric.name)
     found, spec = {}, cluster.spec
     managing = (name for name, group in spec.nodes.items()

@@ -199,7 +199,7 @@ def test_a_network_of_gpu_servers_alone_says_what_gives_its_manager_a_host() -> 
     cluster = topo.parse(HALL)
     ((name, why),) = no_manager(cluster).items()
     assert name == "hall" and "all 512 host ports are of compute servers, and no port of a leaf is free" in why
-    assert why.startswith("QM9700 can run it")
+    assert why.startswith("QM9700 can run one itself")
     ways = re.findall(r"`(\w+): (\w+|{.*?})` \(.*?(\d+) switch(?:es)? more\)", why)
     assert [int(more) for *_, more in ways] == sorted(int(more) for *_, more in ways) and len(ways) == 2
     nodes = HALL["nodes"] | {"ufm": {"model": "ufm-appliance", "count": 2}}
