@@ -196,6 +196,10 @@ class Rail(ShapeModel):
             ways = [*self.ways_to_free(wanted, nodes, catalog), other]
             have, advice = f"the {n_leaves} leaves have {left_over} left", f"Take {', or '.join(ways)}"
             require_ports(wanted, left_over, ports_wanted(beside), have, advice, "more ports")
+        if any(group.speed != nodes[0].speed for group in beside):  # in cages of their own
+            leaf = SwitchPorts(catalog, tree.switch, split=tree.split, leaf=True)
+            own = free - (free - size.down) % (leaf.cage * leaf.parts)
+            free = own if own.sum() >= wanted else free
         placed += place_beside(beside, free)
         builder = self.builder(name)
         at = pod_places(rails, units, size.leaves_per_pod) if size.cores else None
