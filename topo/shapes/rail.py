@@ -222,7 +222,7 @@ class Rail(ShapeModel):
         rooms = ((unit, rails * (-(-count // unit) * down - count * each)) for unit in smaller)
         fits = next((unit for unit, ports in rooms if ports >= wanted), self.unit_nodes)
         unit = -(-count // -(-count // fits))  # as many units as then, but alike: fewer uplinks and spines
-        changed: list[tuple[str, str, ShapeModel]] = []
+        changed: list[tuple[str, str, Rail]] = []
         if unit < self.unit_nodes:
             units = f"{rails * -(-count // unit)} leaves, "
             changed.append((f"`unit_nodes: {unit}`", units, self.model_copy(update={"unit_nodes": unit})))
@@ -241,7 +241,8 @@ class Rail(ShapeModel):
         for key, what, shape in changed:
             with suppress(DesignError):
                 more = (shape.compile_one(nodes, catalog, "then").n_switches - built.n_switches) * self.planes
-                ways.append((more, f"{key} ({what}{plural(more, 'switch', 'switches')} more)"))
+                switches = f"{plural(abs(more), 'switch', 'switches')} {'fewer' if more < 0 else 'more'}"
+                ways.append((more, f"{key} ({what}{switches})"))
         return [words for _, words in sorted(ways)]
 
     def _instead(self, nodes: Sequence[HostGroup], rails: int, spine: int, catalog: Catalog) -> str:
