@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from topo import Catalog, Check, Layout, Loss, Losses
 
 
+NO_PORT = "no port of a leaf is free"
+"""What `topo.lacks_manager` ends with where leaves are full."""
+
+
 def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
     """Return what to change in the spec so that a part of this kind takes less away: all of it together."""
     kind, network = loss.kind, loss.network
@@ -73,16 +77,25 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
     few = 1 if kind == "link" else max(adapters.values())
     cut = expand(loss.cut) if loss.cut else [name for name in adapters if on[name] == adapters[name] <= few]
     if cut and (not found or min(adapters.values()) == 1):
-        more: int | None = adapters[cut[0]] + 1
-        column = f"{'.'.join(keys[:2])}.adapters"
-        where = f"`{column}: {more}`{', or an adapter in another network,' * (len(spec.networks) > 0)}"
+        more, column, value = adapters[cut[0]] + 1, ".".join([*keys[:2], "adapters"]), "`{}.{}: {}`"
         if keys[0] == "network":  # there, the model of a server has its adapters, compute servers two kinds
             server = next(node for node in ends if fabric.server_of(node) == cut[0])
             column = "storage_adapters" if keys[1:] and fabric.role[server] == Role.COMPUTE else "adapters"
             where = f"a model with `{column}: {more}` in the catalog,"
         elif (own := spec.networks[keys[1]].adapter) and catalog.hca(own).device == "bmc":  # a server has one of them
-            column, more, where = "networks", None, "an adapter in another network"
-        found.append(Cure(column, more, f"{where} for servers such as {compress(cut)}"))
+            groups = dict.fromkeys(max(filter(one.startswith, spec.nodes), key=len, default="") for one in cut)
+            data = [name for name, one in spec.networks.items() if not one.adapter and not {*groups} & {*one.adapters}]
+            such = " and ".join(
+                value.format(f"networks.{name}.adapters", one, 2) for name in data[:1] for one in groups
+            )
+            column, where = "networks", f"an adapter in another network{such and f', such as {such},'}"
+        else:
+            fewer = [one for one, number in spec.networks[keys[1]].adapters.items() if number < more]
+            where = (
+                f"{' and '.join(value.format(column, one, more) for one in fewer)}, or an adapter in another network,"
+            )
+        words = f"{where} for servers such as {compress(cut)}"
+        found.append(Cure(column, None if column == "networks" else more, words))
     return tuple(found) or (Cure("", text="a further link around it"),)
 
 
@@ -116,7 +129,8 @@ def fewer_racks(cluster: Cluster, losses: Losses) -> str:
     if layout is None or layout.floor.switches == "servers" or layout.floor.stand_ins == "together":
         return ""
     inside, found = _switches_of_racks(cluster, layout), []
-    alone = [rack for rack, held in zip(inside, layout.inside, strict=True) if len(inside[rack]) == len(held) == 1]
+    held = np.bincount(layout.rack[[device.rack_units > 0 for device in layout.devices]])  # PDUs take no unit
+    alone = [rack for rack, number in zip(inside, held.tolist(), strict=True) if len(inside[rack]) == number == 1]
     others = [rack for rack in inside if rack not in alone and inside[rack]]
     now = losses.worst_of("rack")
     for rack in alone:
@@ -240,25 +254,32 @@ def more_spines(cluster: Cluster, loss: Loss) -> str:
     return ""
 
 
-def no_manager(cluster: Cluster) -> dict[str, str]:
+def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
     """Return which subnets have no host but compute servers for OpenSM, why, and what gives them one.
 
-    Subnets for the same reason are one row. Where a leaf of rails has no port left, units are built with one more.
+    Subnets for the same reason are one row. Those ``unmanaged`` have no switch that can run a manager either.
     """
-    subnets: dict[str, list[str]] = {}
+    subnets: dict[tuple[str, str], list[str]] = {}
     for fabric in cluster.subnets:
         if why := lacks_manager(fabric):
-            subnets.setdefault(why, []).append(fabric.name)
-    shape, found = cast(Any, cluster.spec.network), {}
-    nodes = sum(group.count for group in cluster.spec.nodes.values()
-                if (group.role or cluster.catalog.node(group.model).role) is Role.COMPUTE)  # fmt: skip
-    for why, names in subnets.items():
-        cured = "let a group of management servers hang in it"
-        full = why.endswith("no port of a leaf is free") and _network(cluster, names[0])[0] == ["network"]
-        if full and hasattr(shape, "unit_nodes"):
-            unit = -(-nodes // (-(-nodes // shape.unit_nodes) + 1))
-            cured += f": `network.unit_nodes: {unit}` leaves ports for them"
-        found[compress(names)] = f"no host but compute servers can run it: {why}; {cured}"
+            models = sorted({fabric.model_of(node) for node in range(fabric.n_switches)})
+            own = [model for model in models if cluster.catalog.switch(model).managed]
+            if not (own and unmanaged):
+                runs = (
+                    f"{' and '.join(own)} can run one itself; OpenSM, which loads tables, needs a host" if own else ""
+                )
+                subnets.setdefault((runs or "no host but compute servers can run it", why), []).append(fabric.name)
+    found, spec = {}, cluster.spec
+    managing = (name for name, group in spec.nodes.items()
+                if (group.role or cluster.catalog.node(group.model).role) is Role.MANAGEMENT)  # fmt: skip
+    only = [f"`{name}`" for name in managing if any(name in one.adapters for one in spec.networks.values())]
+    elsewhere = f" (the `adapters` of `networks` take {' and '.join(only)} out of it)" if only else ""
+    for (runs, why), names in subnets.items():
+        found[compress(names)] = f"{runs}: {why}; let a group of management servers hang in it"
+        if _network(cluster, names[0])[0] == ["network"]:
+            found[compress(names)] += elsewhere
+            if why.endswith(NO_PORT) and (ways := cluster.ways_to_free):
+                found[compress(names)] += f"; in `network`, ports for them come with {', or '.join(ways)}"
     return found
 
 
@@ -281,12 +302,24 @@ def fewer_switches(cluster: Cluster) -> str:
     ):
         for value in values:
             with suppress(DesignError):
-                switches = _with(cluster, {f"network.{key}": value}).counts.switches
-                if switches < now:
-                    found.append(f"{switches:,} with `network.{key}: {value}`")
+                changed = _with(cluster, {f"network.{key}": value})
+                if (switches := changed.counts.switches) < now:
+                    found.append(f"{switches:,} with `network.{key}: {value}`{_less(cluster, changed)}")
                     break
     why = f": a leaf for each of {rails} rails in {plural(units, 'unit')}"
     return "; ".join([why, *found]) if found else ""
+
+
+def _less(cluster: Cluster, changed: Cluster) -> str:
+    """Return what servers of a changed cluster lose: bandwidth, and leaf ports for a host of the subnet manager."""
+    now, then = costmodel.bisection(cluster.fabrics), costmodel.bisection(changed.fabrics)
+    said = []
+    if then.narrower.share < now.narrower.share:
+        where = "in a job of all" if then.share < now.share else "between rails"
+        said.append(f"then {percent(then.narrower.share)} {where}")
+    full = [any(lacks_manager(fabric).endswith(NO_PORT) for fabric in one.subnets) for one in (cluster, changed)]
+    said += ["no leaf port left for a host of the subnet manager"] if full[1] > full[0] else []
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _network(cluster: Cluster, name: str) -> tuple[list[str], Any]:

@@ -165,6 +165,24 @@ class Cluster(Shown):
         return tuple(fabric for fabric in self.fabrics if not _is_ethernet(fabric, self.catalog))
 
     @property
+    def ways_to_free(self) -> tuple[str, ...]:
+        """Keys of rails that leave ports of leaves for other servers, with what they cost, the cheaper first.
+
+        Examples
+        --------
+        >>> import topo
+        >>> topo.preset("lab-20").ways_to_free
+        ()
+        """
+        shape = self.spec.network
+        if not isinstance(shape, Rail):
+            return ()
+        nodes = [replace(group, adapters=group.adapters // shape.planes)
+                 for group in _hung(self.spec, resolve_groups(self.spec, self.catalog), self.catalog)[0]
+                 if group.role == Role.COMPUTE]  # fmt: skip
+        return tuple(shape.ways_to_free(1, nodes, self.catalog))
+
+    @property
     def traffic_file(self) -> Path | None:
         """File of the traffic that tables are made for; None where the spec names none."""
         asked = self.spec.routing.purpose

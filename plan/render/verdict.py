@@ -27,7 +27,7 @@ def verdict_line(plan: Plan) -> str:
     failure = one_failure(plan, told=why)
     but = plan.verdict.holds and failure.startswith("one ")
     text += f"{', but' if but else ';'} {failure}" if failure else ""
-    managed = no_manager(plan.cluster) if plan.cluster else ()
+    managed = no_manager(plan.cluster, unmanaged=True) if plan.cluster else ()
     return text + (f"; only compute servers can run the subnet manager of {', '.join(managed)}" if managed else "")
 
 

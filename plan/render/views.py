@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 ENDS = {"hca": "host ports", "adapters": "adapters", "all": "end ports"}
 """What pairs are of, by the set of ends that a proof takes."""
-LARGEST = " (largest by what servers lose: one another, then a network, then bandwidth)"
+LARGEST = " (largest by what servers lose: one another, then bandwidth, compute servers first)"
 """The rule by which a failure is the largest, as `topo.Loss.weight` has it."""
 
 
@@ -166,15 +165,9 @@ def _error(quality: Quality, bounds: Bounds) -> str:
 
 def _racks(plan: Plan, layout: Layout) -> str:
     """Return how many racks there are, and of which devices it is unknown whether they need one each."""
-    alone = layout.alone
-    if not alone:
-        return f"{layout.n_racks:,}{fewer_racks(plan.planned, plan.losses) if plan.losses else ''}"
-    models = Counter(layout.devices[device].model for device in alone)
-    said = ", ".join(f"{number:,} x {model}" for model, number in models.items())
-    return (
-        f"at most {layout.n_racks:,}: power of {said} is unknown, so each has a rack of its own; places and lengths of "
-        "cables hold when the `catalog` has it"
-    )
+    if why := layout.why_alone(plan.planned.catalog):
+        return f"at most {layout.n_racks:,}: {why}; places and lengths of cables hold when the `catalog` has it"
+    return f"{layout.n_racks:,}{fewer_racks(plan.planned, plan.losses) if plan.losses else ''}"
 
 
 def _networks(plan: Plan) -> Iterator[tuple[str, str]]:

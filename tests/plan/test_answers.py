@@ -151,18 +151,22 @@ def test_a_frame_on_top_is_billed_once_for_all_its_chips() -> None:
     assert (roles[topo.Role.SPINE], roles[topo.Role.CORE]) == (frames * model.leaf_chips, frames * model.spine_chips)
 
 
-@pytest.mark.parametrize("stand_ins", ["apart", "together"])
-def test_a_rack_for_one_switch_is_said(stand_ins: str) -> None:
+@pytest.mark.parametrize(("stand_ins", "manage"), [("apart", False), ("apart", True), ("together", False)])
+def test_a_rack_for_one_switch_is_said(stand_ins: str, manage: bool) -> None:
+    """Power distribution units behind it are no devices beside it."""
     tree = {"shape": "fat-tree", "switch": "QM9700", "leaves": 9, "spines": 2, "parallel": 4}
     floor = {"rows": 2, "rack_power": "44 kW", "switches": "middle", "stand_ins": stand_ins}
-    found = checked({"gpu": ("dgx-h100", 16)}, tree, floor=floor)
+    oob = {"network": {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C"},
+           "adapters": {"gpu": 1}, "adapter": "BMC-1GE", "manage": ["pdus"]}  # fmt: skip
+    more = {"networks": {"oob": oob}} if manage else {}
+    found = checked({"gpu": ("dgx-h100", 16)}, tree, floor=floor, **more)
     layout = found.layout
     assert layout is not None
-    (fabric,) = found.fabrics
-    on = Counter(layout.rack.tolist())
+    on = Counter(layout.rack[[device.rack_units > 0 for device in layout.devices]].tolist())
     single = {
         layout.rack_name(rack)
-        for rack in layout.rack[layout.node_device[0][: fabric.n_switches]].tolist()
+        for fabric, device in zip(found.fabrics, layout.node_device, strict=True)
+        for rack in layout.rack[device[: fabric.n_switches]].tolist()
         if on[rack] == 1
     }
     row = dict(facts(found))["racks"]
@@ -172,7 +176,7 @@ def test_a_rack_for_one_switch_is_said(stand_ins: str) -> None:
     keys = dict(re.findall(r"`floor\.([\w.]+): ([\w-]+)`", row))
     if per_row := int(keys.pop("racks_per_row", 0)):
         fixed = {"racks_per_row": per_row, "fixed": {key.removeprefix("fixed."): rack for key, rack in keys.items()}}
-        moved = checked({"gpu": ("dgx-h100", 16)}, tree, floor=floor | fixed)
+        moved = checked({"gpu": ("dgx-h100", 16)}, tree, floor=floor | fixed, **more)
         assert moved.layout is not None
         assert moved.layout.n_racks < layout.n_racks
         assert moved.losses is not None and found.losses is not None

@@ -5,9 +5,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import costmodel
 import plan
 import topo
 from helpers.strategies import examples
@@ -104,6 +106,11 @@ def test_fewer_switches_are_those_of_the_spec_with_the_key(count: int, unit: int
     for switches, key, value in named:
         fabric = topo.parse({**document, "network": own | {key: int(value)}}).fabric
         assert fabric.n_switches == int(switches) < now
+        before, after = (costmodel.bisection(one) for one in (cluster.fabrics, (fabric,)))
+        words = said[said.index(f"`network.{key}: {value}`") :].partition(";")[0]
+        assert (f"then {after.narrower.share:.1%}" in words) == (after.narrower.share < before.narrower.share)
+        full = topo.lacks_manager(fabric).endswith("no port of a leaf is free")
+        assert not full or "no leaf port left" in words or topo.lacks_manager(cluster.fabric).endswith("leaf is free")
         on: dict[int, set[int]] = {}
         for end, leaf in zip(fabric.ends().tolist(), fabric.end_switch[fabric.ends()].tolist(), strict=True):
             on.setdefault(fabric.server_of(int(fabric.port_node[fabric.port_of(np.array([end]))[0]])), set()).add(leaf)
@@ -172,6 +179,10 @@ def test_a_server_is_not_told_to_have_two_ports_for_management(heads: int, count
     (cure,) = check.cures
     assert "adapters" not in cure.key and str(cure).startswith("an adapter in another network for servers such as head")
     storage = {"network": {"shape": "fat-tree", "switch": "QM9700"}, "adapters": {"gpu": 2, "head": 2}}
+    least = {"mgmt": management, "storage": storage | {"adapters": {"gpu": 2}}}
+    (check,) = plan.check(topo.parse({**spec, "networks": least})).budget
+    ((group, number),) = re.findall(r"`networks\.storage\.adapters\.(\w+): (\d)`", str(check.cures[0]))
+    assert storage["adapters"][group] == int(number)
     both = plan.check(topo.parse({**spec, "networks": {"mgmt": management, "storage": storage}}))
     (check,) = both.budget
     assert check.verdict is topo.Verdict.HOLDS
@@ -188,27 +199,45 @@ def test_a_network_of_gpu_servers_alone_says_what_gives_its_manager_a_host() -> 
     cluster = topo.parse(HALL)
     ((name, why),) = no_manager(cluster).items()
     assert name == "hall" and "all 512 host ports are of compute servers, and no port of a leaf is free" in why
-    unit = int(re.search(r"`network\.unit_nodes: (\d+)` leaves ports", why)[1])
-    network = HALL["network"] | {"unit_nodes": unit}
+    assert why.startswith("QM9700 can run one itself")
+    ways = re.findall(r"`(\w+): (\w+|{.*?})` \(.*?(\d+) switch(?:es)? more\)", why)
+    assert [int(more) for *_, more in ways] == sorted(int(more) for *_, more in ways) and len(ways) == 2
     nodes = HALL["nodes"] | {"ufm": {"model": "ufm-appliance", "count": 2}}
-    with pytest.raises(topo.DesignError, match="short of 4"):
+    with pytest.raises(topo.DesignError, match="short of 4") as refused:
         _ = topo.parse(HALL | {"nodes": nodes}).fabrics
-    assert not no_manager(topo.parse(HALL | {"nodes": nodes, "network": network}))
+    for key, value, more in ways:
+        assert f"`{key}: {value}`" in str(refused.value)
+        network = HALL["network"] | {key: yaml.safe_load(value)}
+        network["tree"] = HALL["network"]["tree"] | (network["tree"] if key == "tree" else {})
+        assert not no_manager(topo.parse(HALL | {"nodes": nodes, "network": network}))
+        alone = topo.parse(HALL | {"network": network})
+        assert alone.fabric.n_switches == cluster.fabric.n_switches + int(more)
+        left = costmodel.bisection(alone.fabrics).narrower.share
+        said = re.search(r"\(([\d.]+)% left between rails", why)[1]
+        assert f"{left:.1%}" == (f"{said}%" if key == "tree" else "100.0%")
     found = plan.check(cluster)
-    assert verdict_line(found).endswith("only compute servers can run the subnet manager of hall")
+    assert "subnet manager" not in verdict_line(found), "its switches can run one"
     assert dict(facts(found))["subnet manager"] == why
+    unmanaged = topo.parse(HALL | {"network": HALL["network"] | {"tree": {"switch": "QM9790"}}})
+    assert no_manager(unmanaged)["hall"].startswith("no host but compute servers can run it")
+    assert verdict_line(plan.check(unmanaged)).endswith("only compute servers can run the subnet manager of hall")
 
 
 def test_the_largest_failure_is_what_servers_lose_and_says_so() -> None:
-    """A leaf that takes servers off a network comes before one that takes a half, and that before an eighth."""
+    """Of leaves that take as many Gb/s from a compute server, half of a network comes before an eighth of another; a
+    port for management is the least, though its leaf takes servers off that network."""
     nodes = HALL["nodes"] | {"st": {"model": "storage-ndr", "count": 4}}
     storage = {"network": {"shape": "fat-tree", "switch": "QM9700", "spines": 4}, "adapters": dict.fromkeys(nodes, 2)}
     mgmt = {"network": {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C"},
             "adapters": {"gpu": 1}, "adapter": "BMC-1GE"}  # fmt: skip
     networks: dict[str, object] = {}
-    for name, network in (("leaf", None), ("storage-leaf", storage), ("mgmt-leaf", mgmt)):
+    for name, key, network in (
+        ("leaf", "", None),
+        ("storage-leaf", "storage", storage),
+        ("storage-leaf", "mgmt", mgmt),
+    ):
         if network is not None:
-            networks[name.partition("-")[0]] = network
+            networks[key] = network
         given = HALL | {"nodes": nodes if networks else HALL["nodes"], "networks": networks}
         row = dict(facts(plan.check(topo.parse(given))))["largest failure"]
         assert row.startswith(f"leaf {name}") and row.endswith(LARGEST)

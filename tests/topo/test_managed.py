@@ -18,6 +18,7 @@ from helpers.strategies import examples
 from plan.export.p2p import format_p2p_xlsx
 from plan.export.registry import EXPORTS
 from plan.pipeline import DESIGN, Plan, run_passes
+from topo.drawing.floor import _shades
 from topo.dumps.lldp import parse_lldp
 from topo.fabric import Kind
 
@@ -86,6 +87,18 @@ def test_every_device_has_one_port_where_it_stands_and_none_is_a_server(manage, 
     for loss in losses.worst:
         named = {*topo.expand(loss.cut)} if loss.cut else set()
         assert named <= {*pairs.names}
+
+
+def test_a_switch_keeps_its_colour_where_its_port_is_managed() -> None:
+    """Each device is coloured as without `manage`."""
+    keys = {"rack_power": "44 kW", "switches": "middle", "rows": 2, "feeds": {"count": 2, "power": "44 kW"}}
+    shades = []
+    for manage in ([], ["switches", "pdus"]):
+        found = cluster(manage, servers=16, **keys)
+        colours = _shades(found.fabrics, found.layout).tolist()
+        names = [device.name for device in found.layout.devices]
+        shades.append({name: shade for name, shade in zip(names, colours, strict=True) if "-pdu" not in name})
+    assert shades[0].items() <= shades[1].items()
 
 
 def test_one_network_manages_and_pdus_need_racks() -> None:

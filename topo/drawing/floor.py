@@ -13,7 +13,7 @@ from topo.drawing import HEAD, LEAST_WIDTH, MARGIN, Drawing, frame
 from topo.drawing.scene import text_width
 from topo.drawing.svg import WIDER, element, format_marks, text, tooltip
 from topo.errors import plural
-from topo.fabric import Fabric, Role
+from topo.fabric import Fabric, Kind, Role
 from topo.floor.cables import Cabling, fill_trays
 from topo.floor.racks import Layout, rack_name
 from topo.hostlist import compress
@@ -304,15 +304,16 @@ def _fitted(words: str, room: float) -> str:
 
 
 def _shades(fabrics: Sequence[Fabric], layout: Layout) -> NDArray[np.str_]:
-    """Return (D,) the colour of each device, by what its nodes are for."""
+    """Return (D,) the colour of each device, by what its nodes are for; its management port says nothing of that."""
     shades = np.full(len(layout.devices), palette.PLAIN, "<U7")
     for fabric, device in zip(fabrics, layout.node_device, strict=True):
-        for role in np.unique(fabric.role).tolist():
-            shades[device[fabric.role == role]] = palette.DEVICES.get(Role(role), palette.PLAIN)
+        own = fabric.kind != Kind.DEVICE
+        for role in np.unique(fabric.role[own]).tolist():
+            shades[device[own & (fabric.role == role)]] = palette.DEVICES.get(Role(role), palette.PLAIN)
     return shades
 
 
 def _role_marks(fabrics: Sequence[Fabric]) -> list[tuple[str, str, str]]:
     """Return what the colours of devices mean, for the legend."""
-    roles = {role for fabric in fabrics for role in np.unique(fabric.role).tolist()}
+    roles = {role for fabric in fabrics for role in np.unique(fabric.role[fabric.kind != Kind.DEVICE]).tolist()}
     return [("box", shade, role.name.lower()) for role, shade in palette.DEVICES.items() if int(role) in roles]

@@ -37,6 +37,8 @@ class Loss(Record):
     """Name of the fabric of a switch or a link; empty for what spans several."""
     alike: int
     """Number of parts of this kind with the same effect."""
+    alike_compute: int
+    """Number of parts of this kind with the same effect on compute servers."""
     of: int
     """Number of parts of this kind."""
     cut: str
@@ -59,8 +61,16 @@ class Loss(Record):
     """Ports of adapters without a working link to a working switch."""
     gbps: float
     """Gb/s of these ports."""
+    gbps_compute: float
+    """Those of them that compute servers lose."""
+    share_of_all: float
+    """Largest share of its bandwidth in all networks together that a compute server loses which keeps some of it."""
     share: float
-    """Largest share of its bandwidth in a network that a server loses which keeps some of it."""
+    """Largest share of its bandwidth in a network that a compute server loses which keeps some of it there."""
+    share_other: float
+    """The same of a server of another role."""
+    other: str
+    """Name of that server; empty where it loses no larger share than a compute server."""
     zones: float | None
     """Largest share of its bandwidth to other zones that a zone loses; None without zones."""
     bandwidth: float
@@ -73,14 +83,14 @@ class Loss(Record):
 
     @property
     def weight(self) -> tuple[float, ...]:
-        """Sort key of failures: the largest is the worst, by what servers lose."""
-        return (self.beyond, self.pairs, self.zones or 0.0, self.servers, self.off, self.share, self.bandwidth,
-                self.gbps)  # fmt: skip
+        """Sort key of failures: the largest is the worst, by what servers lose, compute servers first."""
+        return (self.beyond, self.pairs, self.zones or 0.0, self.servers, self.share_of_all, self.off, self.share,
+                self.bandwidth, self.gbps_compute, self.share_other, self.gbps)  # fmt: skip
 
     @property
     def weighed(self) -> tuple[object, ...]:
         """What failures with the same effect have in common."""
-        return (*self.weight, self.roles, self.off, self.ports, self.share)
+        return (*self.weight, self.roles, self.ports)
 
     @property
     def survived(self) -> bool:
@@ -101,6 +111,8 @@ class Loss(Record):
 
     def __str__(self) -> str:
         also = f"each of {self.alike:,}" if self.alike > 1 else ""
+        if self.alike_compute > self.alike:
+            also = f"{self.alike_compute:,} take as much from compute servers"
         if self.kind == "rack":  # racks differ: this one says nothing of the others
             also = f"{f'{self.alike:,} such' if self.alike > 1 else 'one'} of {self.of:,}"
         also = also and f" ({also})"
@@ -115,8 +127,11 @@ class Loss(Record):
         if self.bandwidth:
             lost.append(f"a switch loses {percent(self.bandwidth)} of its bandwidth to the others")
         if self.ports:
-            of = f", {percent(self.share)} of a server's bandwidth in its network" if self.share else ""
-            lost.append(f"{plural(self.ports, 'adapter port')} without a link{of}")
+            lost.append(f"{plural(self.ports, 'adapter port')} without a link")
+            of = {"a compute server": self.share} if self.share else {}
+            of |= {self.other: self.share_other} if self.other else {}
+            words = [f"{percent(share)} of {whose}'s" for whose, share in of.items()]
+            lost += [f"{words[0]} bandwidth in its network", *words[1:]] if words else []
         if self.reduced:
             lost.append(f"{plural(self.reduced, 'server')} at reduced performance")
         return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'nothing lost'}"
@@ -188,7 +203,8 @@ class Losses(Shown):
             (lambda row: len(row.apart), "separated groups"),
             ("off", "off a network"),
             ("ports", "adapter ports"),
-            ("share", "of a server", "", "share"),
+            ("share", "of a compute server", "", "share"),
+            ("share_other", "of another", "", "share"),
             ("zones", "between zones", "", "share"),
             ("bandwidth", "from a switch", "", "share"),
         )
@@ -236,7 +252,7 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     if gathered and gathered.together and not any(gathered.weight == loss.weight for loss in worst):
         worst.append(replace(gathered, of=len(racks)))
     _add_racks(worst, found.get(("rack", ""), []))
-    worst += [replace(_worst(links, total), alike=1)] if links else []
+    worst += [replace(_worst(links, total), alike=1, alike_compute=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
         try:
@@ -271,7 +287,10 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     cut = (left.alone & ~reach.whole.alone) | stopped
     had, has = reach.whole.gbps, left.gbps
     off = ((had > 0) & (has == 0) & ~cut[:, None]).sum(axis=0)
-    kept = (has > 0) & (has < had)
+    rest = np.divide(has, had, out=np.ones_like(had), where=has > 0)
+    share, computes = 1.0 - rest.min(axis=1, initial=1.0), reach.roles == Role.COMPUTE
+    share_compute, share_other = float(share[computes].max(initial=0.0)), float(share[~computes].max(initial=0.0))
+    all_had, all_has = had[computes].sum(axis=1), has[computes].sum(axis=1)
     zones = None
     before = reach.whole_zones_gbps
     if before:
@@ -282,6 +301,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         name=name,
         network=network,
         alike=1,
+        alike_compute=1,
         of=1,
         cut=reach.named(cut),
         servers=int(cut.sum()),
@@ -299,7 +319,11 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         ),
         ports=reach.whole.ports - left.ports,
         gbps=float((had - has).sum()),
-        share=float(1.0 - (has[kept] / had[kept]).min(initial=1.0)),
+        gbps_compute=float((all_had - all_has).sum()),
+        share_of_all=float(1.0 - (all_has[all_has > 0] / all_had[all_has > 0]).min(initial=1.0)),
+        share=share_compute,
+        share_other=share_other,
+        other=reach.names[int(np.where(computes, 0.0, share).argmax())] if share_other > share_compute else "",
         zones=zones,
         bandwidth=reach.bandwidth_lost(failed),
     )
@@ -307,8 +331,10 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
 
 def _worst(losses: Sequence[Loss], of: int) -> Loss:
     worst = max(losses, key=lambda loss: loss.weight)
-    alike = sum(loss.alike for loss in losses if loss.weighed == worst.weighed)
-    return replace(worst, alike=alike, of=of)
+    alike = sum(loss.weighed == worst.weighed for loss in losses)
+    # The sort key up to Gb/s of compute servers.
+    compute = sum((loss.weight[:-2], loss.roles) == (worst.weight[:-2], worst.roles) for loss in losses)
+    return replace(worst, alike=alike, alike_compute=compute, of=of)
 
 
 def _add_racks(worst: list[Loss], racks: Sequence[Loss]) -> None:
@@ -317,7 +343,7 @@ def _add_racks(worst: list[Loss], racks: Sequence[Loss]) -> None:
         most = max(racks, key=lambda loss: (getattr(loss, key), loss.weight), default=None)
         known = max((getattr(loss, key) for loss in worst if loss.kind == "rack"), default=0)
         if most is not None and getattr(most, key) > known:
-            worst.append(replace(most, alike=sum(loss.weight == most.weight for loss in racks), of=len(racks)))
+            worst.append(_worst([loss for loss in racks if getattr(loss, key) == getattr(most, key)], len(racks)))
 
 
 def _alike(worst: Iterable[Loss]) -> list[Loss]:
@@ -326,8 +352,9 @@ def _alike(worst: Iterable[Loss]) -> list[Loss]:
     for loss in worst:
         alike = (loss.kind, *loss.weighed)
         first = found.get(alike)
-        both = loss if first is None else replace(first, alike=first.alike + loss.alike, of=first.of + loss.of)
-        found[alike] = both
+        found[alike] = loss if first is None else replace(
+            first, alike=first.alike + loss.alike, alike_compute=first.alike_compute + loss.alike_compute,
+            of=first.of + loss.of)  # fmt: skip
     return list(found.values())
 
 

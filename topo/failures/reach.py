@@ -129,9 +129,9 @@ class Reach:
     def around(self, subnet: int) -> list[bytes]:
         """Return what the failure of each switch of a subnet takes, if it leads to no other part of the network.
 
-        That is the kinds of its servers, the rates of their links, of all their links in the network, and whether they
-        have others in its component; and of each neighbour with servers the rate of these, the rate to other switches,
-        and how much of that it loses.
+        It is the kinds of its servers, the rates of their links, of all their links in the network and in all networks,
+        and whether they have others in its component; and of each neighbour with servers the rate of these, the rate to
+        other switches, and how much of that it loses.
         """
         fabric, plugs, n = self.fabrics[subnet], self.plugs[subnet], self.fabrics[subnet].n_switches
         label, (down, up, rate, inner) = self._whole_components[subnet], self._rates[subnet]
@@ -145,8 +145,8 @@ class Reach:
         lost = np.bincount(pair, np.tile(rate[inner], 2), len(pairs))
         feels = down[far] > 0
         near, far, lost = near[feels], far[feels], lost[feels]
-        all_rates = self.whole.gbps[server, self.network_of[subnet]]
-        servers = _by_switch(n, switch, self.kind[server], only, rate[link], all_rates)
+        mine, of_all = self.whole.gbps[server, self.network_of[subnet]], self.whole.gbps.sum(axis=1)[server]
+        servers = _by_switch(n, switch, self.kind[server], only, rate[link], mine, of_all)
         return [a + b"|" + b for a, b in zip(servers, _by_switch(n, near, down[far], up[far], lost), strict=True)]
 
     def without(self, failed: Failed) -> Reached:

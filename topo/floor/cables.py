@@ -287,6 +287,7 @@ def _offers(catalog: Catalog, wanted: _Signature, protocol: str) -> list[_Offer]
         offers += _fibre_offers(by_length, wanted, speed)
     text = " and ".join(sorted(map(str, wanted.speeds))) + ("-splitter" if wanted.splitter and wanted.halves else "")
     text += ", split at both ends" if wanted.crossed else ""
+    text += " in one cage" if len(wanted.speeds) > 1 else ""
     return offers or [_Offer(float("inf"), CablePart("unknown", text, None), {})]
 
 

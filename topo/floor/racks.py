@@ -158,6 +158,14 @@ class Layout(Shown):
             if any(limit is not None and device.reserve_w(at) is None for at, limit in enumerate(limits))
         )
 
+    def why_alone(self, catalog: Catalog) -> str:
+        """Return which models have a rack for each device since their power is unknown, and where to give it."""
+        models = Counter(self.devices[number].model for number in self.alone)
+        said = ", ".join(f"{number:,} x {model}" for model, number in models.items())
+        tables = sorted({f"{'switches' if model in catalog.switches else 'nodes'}.csv" for model in models})
+        where = f"`power_max_w` in {' and '.join(tables)} of a `catalog` of your own"
+        return f"power of {said} is unknown, so each has a rack of its own ({where})" if models else ""
+
     @property
     def inside(self) -> list[list[int]]:
         """The devices of each rack, the lowest first."""
@@ -266,19 +274,23 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
     rack = np.concatenate([filled, np.zeros(len(devices) - len(order), filled.dtype)])
     racks = int(used.max(initial=-1)) + 1
     per_row = _per_row(racks, floor)
-    if floor.rows is not None and racks > floor.rows * per_row:
-        raise DesignError(
-            f"{racks} racks are needed, and the room has {floor.rows} rows x {per_row} = {floor.rows * per_row}: "
-            f"short of {racks - floor.rows * per_row}. Take higher racks, more power for each, "
-            f"{'`stand_ins: together`, ' if stand_ins else ''}or a larger room, such as `rows: {-(-racks // per_row)}`"
-        )
     row, column = _position(used, per_row)
     number = {rack_name(row[at], column[at]): at for at in range(len(used))}
     for index, device in enumerate(devices[len(order) :], len(order)):  # the lowest unit: no cable is too short
         rack[index], unit[index] = number.get(device.name.rpartition("-")[0], 0), 1
-    return Layout(
+    layout = Layout(
         floor, tuple(devices), tuple(map(frozen, node_device)), frozen(rack.astype(np.int32)), frozen(unit), row, column
     )
+    if floor.rows is not None and racks > floor.rows * per_row:
+        unknown = layout.why_alone(catalog)
+        lower = f"higher racks, more power for each, {'`stand_ins: together`, ' if stand_ins else ''}or "
+        raise DesignError(
+            f"{unknown and f'{unknown}: '}{racks} racks are needed, and the room has {floor.rows} rows x {per_row} = "
+            f"{floor.rows * per_row}: short of {racks - floor.rows * per_row}. "
+            f"{'Give that power, or take ' if unknown else f'Take {lower}'}a larger room, such as "
+            f"`rows: {-(-racks // per_row)}`"
+        )
+    return layout
 
 
 def route_lengths(fabric: Fabric, subnet: int, layout: Layout) -> NDArray[np.float64]:
@@ -499,14 +511,16 @@ def _fill(
     if floor.switches != "servers":
         groups = [[index for index in free if switch[index] == own] for own in (False, True)]
     needed = [bool(group) * 1 for group in groups]
-    while True:  # more racks until all fit: fixed devices occupy units
+    # More racks until all fit: fixed devices occupy units. Racks of switches are added last, since servers move them.
+    while True:
         for turn in (1, -1):
             filling = _Filling(devices, floor, fixed, stand_ins if sum(needed) > 1 else [])
             places = zip(groups, _places(needed, floor), strict=True)
             left = [filling.take(group[::turn], mine[::turn]) for group, mine in places]
             if not any(left):
                 return filling
-        needed = [count + filling.racks_for(rest) for count, rest in zip(needed, left, strict=True)]
+        short = next(number for number, rest in enumerate(left) if rest)
+        needed[short] += filling.racks_for(left[short])
 
 
 class _Filling:
@@ -662,11 +676,14 @@ def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, 
 def _places(needed: Sequence[int], floor: FloorPlan) -> list[list[int]]:
     """Return the racks of each group: of all devices, or of servers and of switches."""
     racks = sum(needed)
-    places = list(range(racks))
+    per_row, length = _per_row(racks, floor), _per_row(racks, floor, even=True)
+    rows = []
+    for number, left in enumerate(range(racks, 0, -length)):  # rows fill every other one in reverse, from one side
+        first = number * per_row + (per_row - length if number % 2 else 0)
+        rows.append(list(range(first, first + min(left, length))))
+    places = [place for row in rows for place in row]
     if len(needed) == 1:
         return [places]
-    per_row = _per_row(racks, floor)
-    rows = [places[first : first + per_row] for first in range(0, racks, per_row)]
     own: list[int] = []
     for number, row in enumerate(rows):
         # Equal numbers in each row; the remainder goes to the first rows.
@@ -676,12 +693,13 @@ def _places(needed: Sequence[int], floor: FloorPlan) -> list[list[int]]:
     return [[place for place in places if place not in {*own}], own]
 
 
-def _per_row(racks: int, floor: FloorPlan) -> int:
+def _per_row(racks: int, floor: FloorPlan, *, even: bool = False) -> int:
     """Return the racks in a row: an equal part where the rows are given, or so that the floor is about square.
 
-    Rows with fixed devices are as long as given, since their places are counted from the end of a row.
+    Rows with fixed devices are as long as given, since their places are counted from the end of a row; ``even`` tells
+    how much of such a row is filled.
     """
-    if floor.racks_per_row is not None and (floor.rows is None or floor.fixed):
+    if floor.racks_per_row is not None and (floor.rows is None or (floor.fixed and not even)):
         return floor.racks_per_row
     if floor.rows is not None:
         per_row = min(-(-racks // floor.rows), floor.racks_per_row or racks)

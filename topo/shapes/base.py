@@ -338,16 +338,26 @@ def attach_hosts(
     groups: Sequence[HostGroup],
     places: Sequence[NDArray[np.int64]],
     speed: LinkSpeed,
+    cage: int = 1,
+    spare: NDArray[np.int64] | None = None,
 ) -> None:
     """Attach servers to leaves (keys in the builder), from port 1 up, where `place_adapters` has placed them.
 
-    ``speed`` is the fastest of the ports of the leaves.
+    ``speed`` is the fastest of the ports of the leaves. Where a leaf has (leaves,) ``spare`` ports, links of another
+    speed begin in another cage of ``cage`` ports: no cable or transceiver of the catalog runs at two.
     """
     next_port = np.ones(len(leaves), np.int64)
+    spare = np.zeros(len(leaves), np.int64) if spare is None else spare.copy()
+    last: dict[int, LinkSpeed] = {}
     for group, on in zip(groups, places, strict=True):
         link_speed = slower(group.speed, speed)
         for name, leaf in zip(group.hosts, on.tolist(), strict=True):
             zone = builder.zone_of(leaves[leaf])
+            begun = -int(next_port[leaf] - 1) % cage
+            if last.get(leaf, link_speed) != link_speed and begun <= spare[leaf]:
+                next_port[leaf] += begun
+                spare[leaf] -= begun
+            last[leaf] = link_speed
             key = (
                 builder.device(name, model=group.adapter_model, zone=zone)
                 if group.devices

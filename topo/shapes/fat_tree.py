@@ -467,7 +467,8 @@ def add_tree(
         builder, spine_ports, size.spines, f"{prefix}spine", role=Role.SPINE, level=low + 1, zone=zone,
         radix=None if whole else size.spine_radix,
     )  # fmt: skip
-    attach_hosts(builder, leaves, groups, places, leaf_ports.node_speed)
+    spare = free - grafted - sum(np.bincount(on, minlength=size.leaves) for on in places)
+    attach_hosts(builder, leaves, groups, places, leaf_ports.node_speed, leaf_ports.cage * leaf_ports.parts, spare)
     speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
     at = np.arange(size.leaves) if at is None else at
     numbered_leaves = zip(at.tolist(), leaves, strict=True)

@@ -31,6 +31,7 @@ from pydantic import Field
 from topo.catalog.load import Catalog
 from topo.errors import DesignError, Findings, plural
 from topo.fabric import Fabric, Role
+from topo.figures import percent
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,
@@ -188,25 +189,61 @@ class Rail(ShapeModel):
         placed = place_units(nodes, rails, units, self.unit_nodes, each)
         free = size.down - np.sum(placed, axis=0)
         left_over = int(free.sum())
-        wanted, count = sum(group.count for group in beside), sum(group.count for group in nodes)
-        rooms = {unit: rails * (-(-count // unit) * size.down - count * each) for unit in range(self.unit_nodes, 0, -1)}
-        fits = next((unit for unit, ports in rooms.items() if ports >= wanted), 1)
-        evenly = -(-count // -(-count // fits))  # as many units as then, but alike: fewer uplinks and spines
-        names = list(dict.fromkeys(f"`{group.name}`" for group in beside))
-        require_ports(
-            wanted,
-            left_over,
-            ports_wanted(beside),
-            f"the {n_leaves} leaves have {left_over} left",
-            f"Take `unit_nodes: {evenly}`, with {rails * -(-count // fits)} leaves, or list {' and '.join(names)} in "
-            "the `adapters` of an entry of `networks`",
-            "more ports",
-        )
+        wanted = sum(group.count for group in beside)
+        if wanted > left_over:
+            names = " and ".join(dict.fromkeys(f"`{group.name}`" for group in beside))
+            other = f"list {names} in the `adapters` of an entry of `networks`, which takes them out of this one"
+            ways = [*self.ways_to_free(wanted, nodes, catalog), other]
+            have, advice = f"the {n_leaves} leaves have {left_over} left", f"Take {', or '.join(ways)}"
+            require_ports(wanted, left_over, ports_wanted(beside), have, advice, "more ports")
+        if any(group.speed != nodes[0].speed for group in beside):  # in cages of their own
+            leaf = SwitchPorts(catalog, tree.switch, split=tree.split, leaf=True)
+            own = free - (free - size.down) % (leaf.cage * leaf.parts)
+            free = own if own.sum() >= wanted else free
         placed += place_beside(beside, free)
         builder = self.builder(name)
         at = pod_places(rails, units, size.leaves_per_pod) if size.cores else None
         add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, at=at, prefix=prefix)
         return builder.build()
+
+    def ways_to_free(self, wanted: int, nodes: Sequence[HostGroup], catalog: Catalog) -> list[str]:
+        """Say which units, and which fewer uplinks, leave ports for others beside the ``nodes``, in one plane.
+
+        Each with the switches that it takes more, or the share of the nodes' bandwidth that is left between rails; the
+        cheaper first. Of uplinks there are as many as fit, on the fewest spines, less than twice those of today.
+        """
+        built = self.compile_one(nodes, catalog, "now")
+        adapters, count = nodes[0].adapters, sum(group.count for group in nodes)
+        rails, spines = self.rails or adapters, int((built.role == Role.SPINE).sum())
+        n_leaves = rails * -(-count // self.unit_nodes)
+        each, leaf = adapters // rails, SwitchPorts(catalog, self.tree.switch, split=self.tree.split, leaf=True)
+        down = self.tree.model_copy(update={"leaves": n_leaves}).size(0, catalog).down
+        smaller = range(self.unit_nodes - 1, 0, -1)
+        rooms = ((unit, rails * (-(-count // unit) * down - count * each)) for unit in smaller)
+        fits = next((unit for unit, ports in rooms if ports >= wanted), self.unit_nodes)
+        unit = -(-count // -(-count // fits))  # as many units as then, but alike: fewer uplinks and spines
+        changed: list[tuple[str, str, Rail]] = []
+        if unit < self.unit_nodes:
+            units = f"{rails * -(-count // unit)} leaves, "
+            changed.append((f"`unit_nodes: {unit}`", units, self.model_copy(update={"unit_nodes": unit})))
+        servers = min(self.unit_nodes, count) * each
+        free = leaf.radix - max(servers, -(-(count * adapters + wanted) // n_leaves))
+        most = SwitchPorts(catalog, self.tree.spine_switch or self.tree.switch, split=self.tree.split is True).radix
+        links = {number: min(free // number, most // n_leaves) for number in range(spines, 2 * spines)}
+        if spines and not (self.tree.levels == 3 or leaf.uplinks or self.tree.split) and any(links.values()):
+            number = max(links, key=lambda number: (number * links[number], -number))
+            fewer = {"spines": number, "parallel": links[number]}
+            gbps = servers * min(nodes[0].speed.gbps, leaf.node_speed.gbps)
+            share = f"{percent(min(1.0, number * links[number] * leaf.speed.gbps / gbps))} left between rails, "
+            key = f"`tree: {{spines: {number}, parallel: {links[number]}}}`"
+            changed.append((key, share, self.model_copy(update={"tree": self.tree.model_copy(update=fewer)})))
+        ways = []
+        for key, what, shape in changed:
+            with suppress(DesignError):
+                more = (shape.compile_one(nodes, catalog, "then").n_switches - built.n_switches) * self.planes
+                switches = f"{plural(abs(more), 'switch', 'switches')} {'fewer' if more < 0 else 'more'}"
+                ways.append((more, f"{key} ({what}{switches})"))
+        return [words for _, words in sorted(ways)]
 
     def _instead(self, nodes: Sequence[HostGroup], rails: int, spine: int, catalog: Catalog) -> str:
         """Say what of larger units, three levels, planes and fewer rails can be built instead."""

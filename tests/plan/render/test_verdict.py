@@ -239,7 +239,9 @@ def test_the_price_of_a_cure_is_the_difference_of_two_bills(stores: int, adapter
         for key in above:
             at = at[key]
         if last == "adapters":
-            at["adapters"] = {"store": cure.value, "gpu": cure.value}  # in words: for servers such as these
+            named = dict(re.findall(r"`networks\.side\.adapters\.(\w+): (\d)`", str(cure)))
+            assert {*named.values()} == {str(cure.value)}
+            at["adapters"] |= {group: int(number) for group, number in named.items()}
         else:
             at[last] = cure.value
     changed = plan.check(topo.parse(document), currency="units")

@@ -116,12 +116,35 @@ def test_servers_that_lose_a_network_and_what_they_lose_are_counted_port_by_port
     assert loss.off == max(off.values())
     for network, number in off.items():
         of = sum(one == network for one, _ in had)
-        assert (f"{number:,} of {topo.plural(of, 'server')} without {network}" in loss.networks.split(", ")) == (
-            number > 0
-        )
+        assert (f"{number:,} of {topo.plural(of, 'server')} off {network}" in loss.networks.split(", ")) == (number > 0)
     assert loss.gbps == pytest.approx(sum(had.values()) - sum(has.values()))
-    kept = [1 - has[key] / had[key] for key in had if has[key]]
-    assert loss.share == pytest.approx(max(kept, default=0.0))
+    computes = {name for name, role in roles(cluster).items() if role == "compute"}
+    kept = {key: 1 - has[key] / had[key] for key in had if has[key]}
+    assert loss.share == pytest.approx(max((lost for key, lost in kept.items() if key[1] in computes), default=0.0))
+    others = {key[1]: lost for key, lost in kept.items() if key[1] not in computes}
+    assert loss.share_other == pytest.approx(max(others.values(), default=0.0))
+    if loss.share_other > loss.share + 1e-9:
+        assert max(lost for key, lost in kept.items() if key[1] == loss.other) == pytest.approx(loss.share_other)
+        assert f"{topo.percent(loss.share_other)} of {loss.other}'s" in str(loss)
+    of_all = {name: [sum(rates[key] for key in had if key[1] == name) for rates in (had, has)] for name in computes}
+    assert loss.gbps_compute == pytest.approx(sum(before - after for before, after in of_all.values()))
+    left = [after / before for before, after in of_all.values() if after]
+    assert loss.share_of_all == pytest.approx(1 - min(left, default=1.0))
+
+
+def test_a_leaf_is_told_by_what_compute_servers_lose_and_the_worst_other_by_name() -> None:
+    """Two appliances with two ports each make no leaf look four times as fragile, nor as one that is unlike others."""
+    nodes = {"gpu": {"model": "dgx-h100", "count": 14}, "ufm": {"model": "ufm-appliance", "count": 2}}
+    network = {"shape": "rail", "unit_nodes": 7, "tree": {"switch": "QM9700"}}
+    spec = {"name": "x", "network": network, "nodes": nodes}
+    cluster = topo.parse(spec)
+    (fabric,) = cluster.fabrics
+    with_gpus = {int(leaf) for leaf in fabric.end_switch[fabric.ends(Role.COMPUTE)]}
+    loss = find_losses(cluster.fabrics, cluster.catalog).largest
+    assert (loss.share, loss.share_other, loss.alike_compute) == (0.125, 0.5, len(with_gpus))
+    assert loss.other in {"ufm0", "ufm1"} and loss.alike < loss.alike_compute
+    assert f"({len(with_gpus)} take as much from compute servers)" in str(loss)
+    assert f"12.5% of a compute server's bandwidth in its network, 50.0% of {loss.other}'s" in str(loss)
 
 
 @examples(20)

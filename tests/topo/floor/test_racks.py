@@ -307,6 +307,36 @@ def test_devices_of_unknown_power_stand_alone_once_there_is_a_limit_and_it_is_sa
     assert all(("at most" in line.place) == bool(alone) for line in parts.of("rack").lines)
 
 
+@pytest.mark.parametrize("switches", ["servers", "middle", "end"])
+@given(n_gpus=st.integers(40, 120), rows=st.integers(2, 4), one=st.integers(0, 1 << 16))
+def test_a_fixed_device_leaves_all_rows_equally_long(n_gpus: int, rows: int, one: int, switches: str) -> None:
+    """One that is fixed where it stands changes the number of racks in no row, however long rows may be."""
+    fabric, keys = tree(n_gpus), {"rows": rows, "racks_per_row": 30, "rack_units": 20, "switches": switches}
+    layout = place_devices([fabric], CATALOG, floor(**keys))
+    at = one % len(layout.devices)
+    name = layout.rack_name(int(layout.rack[at]))
+    again = place_devices([fabric], CATALOG, floor(**keys, fixed={layout.devices[at].name: name}))
+    check_room(again)
+    assert again.rack_name(int(again.rack[at])) == name
+    if again.n_racks == layout.n_racks:
+        assert Counter(again.row.tolist()) == Counter(layout.row.tolist())
+    lengths = [Counter(one.row.tolist()) for one in (layout, again)]
+    assert all(max(found.values()) <= -(-one.n_racks // rows) + (one is again) for found, one in
+               zip(lengths, (layout, again), strict=True))  # fmt: skip
+
+
+def test_a_room_too_small_for_devices_of_unknown_power_says_that_first() -> None:
+    model = replace(CATALOG.node("pcie-a100"), power_typical_w=None, power_max_w=None)
+    catalog = replace(CATALOG, nodes={**CATALOG.nodes, "pcie-a100": model})
+    keys = {"rows": 2, "racks_per_row": 3, "rack_power": "20 kW"}
+    with pytest.raises(
+        DesignError, match=r"^power of 9 x pcie-a100 is unknown, .*\(`power_max_w` in nodes.csv .*short"
+    ):
+        place_devices([tree(9)], catalog, floor(**keys))
+    with pytest.raises(DesignError, match=r"^\d+ racks are needed"):
+        place_devices([tree(90)], CATALOG, floor(**keys))
+
+
 def stood(fabric: Fabric) -> np.ndarray:
     """The device of each node where every server and every switch is one."""
     return np.where(fabric.host >= 0, fabric.n_switches + fabric.host, np.arange(fabric.n_nodes)).astype(np.int32)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import topo
 from helpers.clusters import CATALOG, NDR, gpus, nodes, storage, tree, zoned
 from helpers.strategies import slow_but
 from topo.errors import DesignError
@@ -362,5 +363,36 @@ def test_the_unit_of_rails_that_takes_fewest_switches_is_named(count: int, store
     for size in range(1, asked):
         with suppress(DesignError):
             switches[size] = unit(size).n_switches
-    named = int(re.search(r"`unit_nodes: (\d+)`, with", str(refused.value))[1])
+    named = int(re.search(r"`unit_nodes: (\d+)` \(", str(refused.value))[1])
     assert switches[named] == min(switches.values())
+
+
+@given(
+    count=st.integers(5, 40),
+    unit=st.integers(5, 36),
+    others=st.integers(1, 3),
+    rail=st.booleans(),
+    model=st.sampled_from(["ufm-appliance", "management"]),
+)
+def test_links_of_two_speeds_share_a_cage_only_where_ports_are_short(
+    count: int, unit: int, others: int, rail: bool, model: str
+) -> None:
+    """Cage by cage, as the panel numbers them: no transceiver runs at two speeds."""
+    tree = {"switch": "Q3400"}
+    network = {"shape": "rail", "unit_nodes": unit, "tree": tree} if rail else {"shape": "fat-tree", **tree}
+    groups = {"gpu": {"model": "dgx-b300", "count": count}, "other": {"model": model, "count": others}}
+    cluster = topo.parse({"name": "x", "nodes": groups, "network": network})
+    try:
+        (fabric,) = cluster.fabrics
+    except DesignError:
+        return
+    (panel,) = topo.panels([fabric], cluster.catalog)
+    rates: dict[int, set[float]] = {}
+    hosts = {int(fabric.peer[port]) for node in range(fabric.n_switches, fabric.n_nodes)
+             for port in fabric.ports_of(node) if fabric.peer[port] >= 0}  # fmt: skip
+    for port in hosts:
+        rates.setdefault(int(panel.cage[port]), set()).add(float(fabric.rate_gbps[port]))
+    mixed = [cage for cage, found in rates.items() if len(found) > 1]
+    leaves = {int(fabric.port_node[port]) for port in hosts}
+    free = sum(int(fabric.peer[port]) < 0 for leaf in leaves for port in fabric.ports_of(leaf))
+    assert not mixed or free <= 2 * len(leaves)
