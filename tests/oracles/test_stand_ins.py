@@ -103,7 +103,7 @@ def test_a_room_too_small_for_them_is_refused_and_together_they_fit_and_the_verd
     with pytest.raises(topo.HeddleError, match=r"4 racks are needed.*short of 1.*`stand_ins: together`"):
         _ = topo.parse(spec | {"floor": floor}).layout
     for more, racks, line in (
-        ({"stand_ins": "together"}, 3, "one rack separates 28 pairs of other servers (`floor.stand_ins: apart`)"),
+        ({"stand_ins": "together"}, 3, "one rack separates 28 pairs of other servers (cure: `floor.stand_ins: apart`)"),
         ({"racks_per_row": 4}, 4, "any one switch, link or rack may fail"),
     ):
         found = plan.check(topo.parse(spec | {"floor": floor | more}))
