@@ -45,9 +45,8 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
         assert cluster.layout is not None
         if cluster.layout.floor.feeds and cluster.layout.floor.feeds.count == 1:
             return (Cure("floor.feeds.count", 2),)
-        known = {**catalog.switches, **catalog.nodes}
         models = sorted({device.model for device in cluster.layout.devices})
-        stop = [model for model in models if model in known and known[model].runs_on_one_feed == "no"]
+        stop = [model for model in models if (known := catalog.device(model)) and known.runs_on_one_feed == "no"]
         words = f"instead of {', '.join(stop)}, devices with two supplies that run on one feed"
         return (Cure("runs_on_one_feed", "yes", words),)
     if kind == "rack":

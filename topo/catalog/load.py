@@ -102,6 +102,14 @@ class Catalog(Brief):
         """Return the cable of this name, or raise a SpecError with the nearest one."""
         return _look_up(self.cables, name, "cable")
 
+    def device(self, name: str) -> SwitchModel | NodeModel | None:
+        """Return the switch or server of this name, or None for what is neither."""
+        return self.switches.get(name) or self.nodes.get(name)
+
+    def tables_of(self, models: Iterable[str]) -> list[str]:
+        """Return the tables in which these switches and servers have their rows, such as ``nodes.csv``."""
+        return sorted({"switches.csv" if model in self.switches else "nodes.csv" for model in models})
+
     def describe(self, name: str) -> str:
         """Return what a model is in a line (`HardwareModel.description`); nothing for what is in no table."""
         for models in (self.switches, self.nodes, self.hcas, self.cables):

@@ -99,13 +99,12 @@ def list_parts(
             if layout.floor.feeds.count == 1:
                 return {"the only one": devices_down(reach, layout, range(len(layout.devices)))}
             raise HeddleError("feed: none is spare, so whether the others carry its load is unknown")
-        known = {**catalog.switches, **catalog.nodes}
         devices = [device for device in layout.devices if device.model != PDU]  # these come last
-        runs = [model and model.runs_on_one_feed for model in (known.get(device.model) for device in devices)]
+        runs = [model and model.runs_on_one_feed for model in (catalog.device(device.model) for device in devices)]
         if None in runs:
             silent = sorted({device.model for device, one in zip(devices, runs, strict=True) if one is None})
-            tables = {f"{'switches' if model in catalog.switches else 'nodes'}.csv" for model in silent}
-            why = f"can run on one of two feeds is unknown (`runs_on_one_feed` in {' and '.join(sorted(tables))})"
+            where = " and ".join(catalog.tables_of(silent))
+            why = f"can run on one of two feeds is unknown (`runs_on_one_feed` in {where})"
             raise HeddleError(f"feed: whether {listed(silent)} {why}")
         down = (at for at, one in enumerate(runs) if one == "no")
         return {f"one of {layout.floor.feeds.count}": devices_down(reach, layout, down)}

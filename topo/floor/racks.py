@@ -162,8 +162,7 @@ class Layout(Shown):
         """Return which models have a rack for each device since their power is unknown, and where to give it."""
         models = Counter(self.devices[number].model for number in self.alone)
         said = ", ".join(f"{number:,} x {model}" for model, number in models.items())
-        tables = sorted({f"{'switches' if model in catalog.switches else 'nodes'}.csv" for model in models})
-        where = f"`power_max_w` in {' and '.join(tables)} of a `catalog` of your own"
+        where = f"`power_max_w` in {' and '.join(catalog.tables_of(models))} of a `catalog` of your own"
         return f"power of {said} is unknown, so each has a rack of its own ({where})" if models else ""
 
     @property
@@ -361,10 +360,10 @@ def _devices(
 
 def _wanted(model: str, catalog: Catalog) -> str:
     """Say where to give the height of a model, and what else is unknown of it: power, and any price."""
-    hardware = catalog.switches.get(model) or catalog.nodes.get(model)
+    hardware = catalog.device(model)
     if hardware is None:
         return ": give a model of the catalog"
-    table = f"{'switches' if model in catalog.switches else 'nodes'}.csv"
+    (table,) = catalog.tables_of([model])
     more = [f"`{name}`" for name in ("power_max_w", "power_typical_w") if getattr(hardware, name) is None]
     more += [] if model in catalog.prices else ["a price (prices.csv)"]
     also = f"; limits also need {', '.join(more)}, unknown so far" if more else ""
@@ -376,7 +375,7 @@ def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> De
 
     DesignError if its height is unknown, or it exceeds the height or power of a rack.
     """
-    hardware = catalog.switches.get(model) or catalog.nodes.get(model)
+    hardware = catalog.device(model)
     if hardware is None or hardware.rack_units is None:
         raise DesignError(f"{name} ({model or 'of no known model'}) has no height{_wanted(model, catalog)}")
     if hardware.rack_units > floor.rack_units:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -334,8 +335,10 @@ def _compare_groups(
     uneven = narrow = chosen = choosers = 0
     uneven_example = narrow_example = ""
     first, alike = -1, np.zeros(begin[-1], bool)
+    numbers = _used(tables)
     for block in blocks(len(asked.lid)):
-        allowed = asked.choices(tables, _used(tables), block).allowed[:, : begin[-1]] & is_inner
+        by_any = reduce(np.logical_or, (tables.allowed(fabric, number, asked.lid[block]) for number in numbers))
+        allowed = by_any[:, : begin[-1]] & is_inner
         home, state = asked.home[block], states[block]
         matters = (state != UNSEEN) & (np.arange(n) != home[:, None])
         count = by_switch(allowed, begin)
