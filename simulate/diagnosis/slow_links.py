@@ -444,15 +444,13 @@ def _alike(
     first : (G,) int
         The lowest number of each group.
     """
-    rng = np.random.default_rng(
-        0
-    )  # a sum of 64 random bits for each pair, and for what it gets there, tells sets apart
+    # A sum of 64 random bits for each pair, and for what it gets there, tells sets apart.
+    rng = np.random.default_rng(0)
     gets = np.stack([crossings.shared_gbps[entry], crossings.chance[entry]])
     _, kind = np.unique(gets.round(9), axis=1, return_inverse=True)
-    bits = rng.integers(2**63, size=int(crossings.pair.max(initial=0)) + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(
-        1
-    )
-    term = bits[crossings.pair[entry]] * rng.integers(2**63, size=len(entry) + 1, dtype=np.uint64)[kind.ravel()]
+    bits = rng.integers(2**63, size=int(crossings.pair.max(initial=0)) + 1, dtype=np.uint64)
+    odd = bits * np.uint64(2) + np.uint64(1)
+    term = odd[crossings.pair[entry]] * rng.integers(2**63, size=len(entry) + 1, dtype=np.uint64)[kind.ravel()]
     total = np.zeros(count, np.uint64)
     np.add.at(total, number, term)
     used = np.unique(number)
