@@ -74,8 +74,10 @@ class Loss(Record):
     zones: float | None
     """Largest share of its bandwidth to other zones that a zone loses; None without zones."""
     bandwidth: float
-    """Largest share of their bandwidth to other switches that the servers on one remaining switch lose: of the smaller
-    of what they send and of what its links to other switches carry."""
+    """Largest share of their bandwidth to other switches that the servers on one remaining switch lose, of the smaller
+    of what they send and of what its links to other switches carry, or that those of a pod lose to the cores."""
+    narrowed: str
+    """Whose share that is: ``switch`` or ``pod``; empty for none."""
     reduced: int
     """Servers that go on at reduced performance, on the feeds that are left."""
     apart: tuple[str, ...]
@@ -125,7 +127,7 @@ class Loss(Record):
         if self.zones:
             lost.append(f"{percent(self.zones)} of the bandwidth between zones lost")
         if self.bandwidth:
-            lost.append(f"a switch loses {percent(self.bandwidth)} of its bandwidth to the others")
+            lost.append(f"a {self.narrowed} loses {percent(self.bandwidth)} of its bandwidth to the others")
         if self.ports:
             lost.append(f"{plural(self.ports, 'adapter port')} without a link")
             of = {"a compute server": self.share} if self.share else {}
@@ -141,7 +143,7 @@ class Loss(Record):
 class Losses(Shown):
     """The worst failure of each kind of part, of switches in each network.
 
-    Of racks also those that take most servers, most servers of one network, and most bandwidth, where these are others.
+    Also those that take most servers, most servers of one network, and most bandwidth, where these are others.
     """
 
     worst: tuple[Loss, ...]
@@ -206,7 +208,7 @@ class Losses(Shown):
             ("share", "of a compute server", "", "share"),
             ("share_other", "of another", "", "share"),
             ("zones", "between zones", "", "share"),
-            ("bandwidth", "from a switch", "", "share"),
+            ("bandwidth", "of a switch or pod", "", "share"),
         )
 
 
@@ -247,11 +249,10 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     parting = {loss.name for losses in found.values() for loss in losses if loss.apart}
     total = sum(len(fabric.links) for fabric in fabrics)
     links = [lose(reach, failed, "link", name, network) for name, network, failed in _links(reach, parting)]
-    worst = _alike(_worst(losses, len(losses)) for losses in found.values())
+    worst = _alike(row for losses in found.values() for row in _rows(losses))
     gathered = max(found.get(("rack", ""), ()), key=lambda loss: (loss.together, loss.weight), default=None)
     if gathered and gathered.together and not any(gathered.weight == loss.weight for loss in worst):
         worst.append(replace(gathered, of=len(racks)))
-    _add_racks(worst, found.get(("rack", ""), []))
     worst += [replace(_worst(links, total), alike=1, alike_compute=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
@@ -292,6 +293,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     share_compute, share_other = float(share[computes].max(initial=0.0)), float(share[~computes].max(initial=0.0))
     all_had, all_has = had[computes].sum(axis=1), has[computes].sum(axis=1)
     zones = None
+    bandwidth, narrowed = reach.bandwidth_lost(failed)
     before = reach.whole_zones_gbps
     if before:
         after = reach.zones_gbps(failed)
@@ -325,7 +327,8 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         share_other=share_other,
         other=reach.names[int(np.where(computes, 0.0, share).argmax())] if share_other > share_compute else "",
         zones=zones,
-        bandwidth=reach.bandwidth_lost(failed),
+        bandwidth=bandwidth,
+        narrowed=narrowed,
     )
 
 
@@ -337,13 +340,14 @@ def _worst(losses: Sequence[Loss], of: int) -> Loss:
     return replace(worst, alike=alike, alike_compute=compute, of=of)
 
 
-def _add_racks(worst: list[Loss], racks: Sequence[Loss]) -> None:
-    """Add the racks that take most servers, most servers of a network, and most bandwidth, where no row does yet."""
-    for key in ("servers", "off", "bandwidth"):
-        most = max(racks, key=lambda loss: (getattr(loss, key), loss.weight), default=None)
-        known = max((getattr(loss, key) for loss in worst if loss.kind == "rack"), default=0)
-        if most is not None and getattr(most, key) > known:
-            worst.append(_worst([loss for loss in racks if getattr(loss, key) == getattr(most, key)], len(racks)))
+def _rows(losses: Sequence[Loss]) -> list[Loss]:
+    """Return the worst, and those that take most servers, most servers of a network, and most bandwidth."""
+    rows = [_worst(losses, len(losses))]
+    for key in ("servers", "off", "zones", "bandwidth"):
+        most = max(losses, key=lambda loss: (getattr(loss, key) or 0, loss.weight))
+        if (getattr(most, key) or 0) > max(getattr(row, key) or 0 for row in rows):
+            rows.append(_worst([loss for loss in losses if getattr(loss, key) == getattr(most, key)], len(losses)))
+    return rows
 
 
 def _alike(worst: Iterable[Loss]) -> list[Loss]:

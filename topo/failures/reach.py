@@ -7,6 +7,7 @@ is counted over all pairs that the plan connects, and for each network the serve
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,43 @@ class Failed(Brief):
     def _brief(self) -> str:
         lost = [sum(map(len, lost.values())) for lost in (self.switches, self.links)]
         return f"{plural(lost[0], 'node')}, {plural(lost[1], 'link')}, {plural(len(self.servers), 'server')}"
+
+
+class _Pod:
+    """Switches that only cores connect to others."""
+
+    def __init__(
+        self,
+        switches: NDArray[np.int64],
+        inside: NDArray[np.int64],
+        out: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        rate: NDArray[np.float64],
+        down: NDArray[np.float64],
+        flows: dict[tuple[bytes, ...], float],
+    ) -> None:
+        self.switches = switches
+        """(S,) nodes."""
+        self.inside, self.out = inside, out
+        """Links among them, and to cores: rows of `Fabric.links`."""
+        self._ends, self._foot, self._flows = ends[inside], ends[out].max(axis=1), flows
+        self._rates = rate[inside], rate[out]
+        up = np.bincount(self._foot, self._rates[1], len(switches))
+        a, b = self._ends.T
+        near, far = np.concatenate([a, b]), np.concatenate([b, a])
+        links = _by_switch(len(switches), near, far, np.tile(self._rates[0], 2))
+        each = [repr(one).encode() for one in zip(links, down.tolist(), up.tolist(), strict=True)]
+        self.alike = [bytes(hashlib.sha256(b"".join([*each, b"|", one])).digest()) for one in each]
+        """Of each switch, what it has in common with those that it can be exchanged for, here or in another pod."""
+
+    def gbps(self, sends: NDArray[np.float64], works: NDArray[np.bool_]) -> float:
+        """Return the maximum flow from servers that send so much at each switch to cores over the links that work."""
+        inside, out = works[self.inside], works[self.out]
+        up = np.bincount(self._foot[out], self._rates[1][out], len(self.switches)).astype(np.float64)
+        key = self._ends[inside].tobytes(), self._rates[0][inside].tobytes(), up.tobytes(), sends.tobytes()
+        if key not in self._flows:
+            self._flows[key] = minimum_cut(self._ends[inside], self._rates[0][inside], sends, up)[0]
+        return self._flows[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +181,25 @@ class Reach:
         pairs, pair = np.unique(np.concatenate([ends @ [n, 1], ends @ [1, n]]), return_inverse=True)
         near, far = np.divmod(pairs, n)
         lost = np.bincount(pair, np.tile(rate[inner], 2), len(pairs))
+        alike, pod_of = [b""] * n, dict[int, int]()
+        for number, pod in enumerate(self._pods[subnet]):
+            pod_of |= dict.fromkeys(pod.switches.tolist(), number)
+            for switch_, same in zip(pod.switches.tolist(), pod.alike, strict=True):
+                alike[switch_] = same
+        pods: list[dict[int, list[tuple[bytes, float]]]] = [{} for _ in range(n)]
+        if pod_of:
+            for a, b, gbps in zip(near.tolist(), far.tolist(), lost.tolist(), strict=True):
+                if b in pod_of and a not in pod_of:
+                    pods[a].setdefault(pod_of[b], []).append((alike[b], gbps))
+        told = [
+            repr((own, sorted(map(sorted, around.values())))).encode() for own, around in zip(alike, pods, strict=True)
+        ]
         feels = down[far] > 0
         near, far, lost = near[feels], far[feels], lost[feels]
         mine, of_all = self.whole.gbps[server, self.network_of[subnet]], self.whole.gbps.sum(axis=1)[server]
         servers = _by_switch(n, switch, self.kind[server], only, rate[link], mine, of_all)
-        return [a + b"|" + b for a, b in zip(servers, _by_switch(n, near, down[far], up[far], lost), strict=True)]
+        around = _by_switch(n, near, down[far], up[far], lost)
+        return [b"|".join(parts) for parts in zip(servers, around, told, strict=True)]
 
     def without(self, failed: Failed) -> Reached:
         """Return the reachability without the failed parts."""
@@ -174,12 +226,14 @@ class Reach:
         """Return the pairs of servers outside ``cut`` that are connected in the intact plan."""
         return self._counted(self.whole.on & ~cut[:, None], 0, self.whole.gbps).pairs
 
-    def bandwidth_lost(self, failed: Failed) -> float:
-        """Return the largest share of their bandwidth to other switches that the servers on one remaining switch lose.
+    def bandwidth_lost(self, failed: Failed) -> tuple[float, str]:
+        """Return the largest share of its bandwidth to the others that a switch, or a pod, loses, and which it is.
 
-        That bandwidth is min(Gb/s of the servers on the switch, Gb/s of its links to other switches but joints).
+        That of a remaining switch is min(Gb/s of its servers, Gb/s of its links to other switches but joints). That of
+        a pod, whose switches only cores connect to others, is the maximum flow from its servers on remaining switches
+        to the cores.
         """
-        worst = 0.0
+        worst = 0.0, ""
         for subnet in {*failed.switches, *failed.links}:
             fabric, plugs = self.fabrics[subnet], self.plugs[subnet]
             down, whole, rate, inner = self._rates[subnet]
@@ -193,8 +247,35 @@ class Reach:
             judged = np.unique(plugs[:, 1])
             judged = judged[~dead[judged] & (before[judged] > 0)]
             left = np.minimum(down, up)[judged] / before[judged]
-            worst = max(worst, 1.0 - float(left.min(initial=1.0)))
-        return worst
+            worst = max(worst, (1.0 - float(left.min(initial=1.0)), "switch"))
+            for pod in self._pods[subnet]:
+                if not works[pod.inside].all() or not works[pod.out].all():
+                    sends = np.where(dead[pod.switches], 0.0, down[pod.switches])
+                    if once := pod.gbps(sends, np.ones(len(works), bool)):
+                        worst = max(worst, (1.0 - pod.gbps(sends, works) / once, "pod"))
+        return worst if worst[0] > 0 else (0.0, "")
+
+    @cached_property
+    def _pods(self) -> list[list[_Pod]]:
+        """For each subnet, its pods of several switches with servers."""
+        found: list[list[_Pod]] = []
+        flows: dict[tuple[bytes, ...], float] = {}
+        for fabric, (down, _, rate, inner) in zip(self.fabrics, self._rates, strict=True):
+            ends, core = fabric.port_node[fabric.links].astype(np.int64), fabric.role == Role.CORE
+            found.append([])
+            if not core.any():
+                continue
+            below = inner & ~core[ends].any(axis=1)
+            label = components(fabric.n_switches, *ends[below].T)
+            for part in np.unique(label[(down > 0) & ~core[: fabric.n_switches]]).tolist():
+                switches = np.flatnonzero(label == part)
+                at = np.full(fabric.n_nodes, -1)
+                at[switches] = np.arange(len(switches))
+                mine = at[ends].max(axis=1) >= 0
+                inside, out = np.flatnonzero(below & mine), np.flatnonzero(inner & ~below & mine)
+                if len(inside) and len(out):
+                    found[-1].append(_Pod(switches, inside, out, at[ends], rate, down[switches], flows))
+        return found
 
     @cached_property
     def _rates(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]]:
