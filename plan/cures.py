@@ -83,10 +83,14 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
             where = f"a model with `{column}: {more}` in the catalog,"
         elif (own := spec.networks[keys[1]].adapter) and catalog.hca(own).device == "bmc":  # a server has one of them
             groups = dict.fromkeys(max(filter(one.startswith, spec.nodes), key=len, default="") for one in cut)
-            data = [name for name, one in spec.networks.items() if not one.adapter and not {*groups} & {*one.adapters}]
-            such = " and ".join(
-                value.format(f"networks.{name}.adapters", one, 2) for name in data[:1] for one in groups
-            )
+            out = [
+                one
+                for one in groups
+                if one in spec.nodes
+                and one not in spec.adapters
+                and (spec.nodes[one].role or catalog.node(spec.nodes[one].model).role) is not Role.COMPUTE
+            ]
+            such = " and ".join(f"`adapters.{one}: 1`" for one in out)
             column, where = "networks", f"an adapter in another network{such and f', such as {such},'}"
         else:
             fewer = [one for one, number in spec.networks[keys[1]].adapters.items() if number < more]
@@ -271,8 +275,9 @@ def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
     found, spec = {}, cluster.spec
     managing = (name for name, group in spec.nodes.items()
                 if (group.role or cluster.catalog.node(group.model).role) is Role.MANAGEMENT)  # fmt: skip
-    only = [f"`{name}`" for name in managing if any(name in one.adapters for one in spec.networks.values())]
-    elsewhere = f" (the `adapters` of `networks` take {' and '.join(only)} out of it)" if only else ""
+    only = [name for name in managing if name not in spec.adapters
+            and any(name in one.adapters for one in spec.networks.values())]  # fmt: skip
+    elsewhere = f" ({' or '.join(f'`adapters.{name}: 1`' for name in only)})" if only else ""
     for (runs, why), names in subnets.items():
         found[compress(names)] = f"{runs}: {why}; let a group of management servers hang in it"
         if _network(cluster, names[0])[0] == ["network"]:

@@ -196,8 +196,11 @@ class ClusterSpec(SpecModel):
     """Shape of the network between the adapters of the servers."""
     network_name: Name | None = None
     """Name of `network` in rows and files: ``compute`` makes it ``hall-compute``; that of the cluster when left out."""
+    adapters: dict[GroupName, Annotated[int, Field(ge=1, le=64)]] = Field(default_factory=dict)
+    """Adapters of each server in `network`, by group of servers; those of its model when left out, none of a group that
+    does not compute and is in one of `networks`."""
     networks: Annotated[dict[Name, Network], Field(max_length=16)] = Field(default_factory=dict)
-    """Further networks. A group that does not compute and is in one of these is in `network` no more."""
+    """Further networks. A group that does not compute and is in one of these is in `network` only with `adapters`."""
     floor: FloorPlan | None = None
     """The room; without it there are no racks and no cable lengths."""
     routing: Routing = Routing()

@@ -29,9 +29,9 @@ class PortClass(Record):
     down: int
     """Ports to adapters, or to switches of a lower level."""
     up: int
-    """Ports to switches of a higher level."""
+    """Ports to switches of a higher level, but joints."""
     across: int
-    """Ports to switches of the same level."""
+    """Ports to switches of the same level, and to joints, which carry what goes to other zones."""
     free: int
     """Ports without a cable."""
     down_gbps: float
@@ -83,6 +83,7 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
         ports = np.arange(fabric.first_adapter_port)
         node, far = fabric.port_node[ports], fabric.peer_node[ports]
         step = np.sign(fabric.level[far] - fabric.level[node]).astype(int)
+        step[fabric.role[far] == Role.JOINT] = 0
         step[(far >= fabric.n_switches)] = -1
         use = np.where(far < 0, 3, step + 1)  # down, across, up, free
         for key in sorted({(int(fabric.role[n]), int(fabric.model[n])) for n in range(fabric.n_switches)}):

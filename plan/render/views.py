@@ -195,10 +195,11 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
             continue
         alike = math.isclose(row.down_gbps * row.up, row.up_gbps * row.down)
         rates = "" if alike else f", {row.down_gbps:,.0f} to {row.up_gbps:,.0f} Gb/s"
+        across = f", {row.across:,} to other leaves or joints" if row.across else ""
         more = "more up than down, " if row.taper < 1 else ""
         tapers.append(
-            f"{row.taper:.3g} ({more}{row.switches:,} {row.role} {row.model}: {row.down:,} ports down, {row.up:,} up "
-            f"in all{rates})"
+            f"{row.taper:.3g} ({more}{row.switches:,} {row.role} {row.model}: {row.down:,} ports down, {row.up:,} up"
+            f"{across} in all{rates})"
         )
     if tapers:
         yield "taper", ", ".join(tapers)
@@ -231,7 +232,7 @@ def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:
     yield "cost", "; ".join(filter(None, (f"{cost.sums} {unit}", cost.coverage, quote.why_currency(asked))))
     if quote.owning is not None:
         own, years = quote.owning, plural(quote.owning.stated.years, "year")
-        yield "owning", f"energy {own.energy}, with capital {own.total} {own.stated.currency} in {years}"
+        yield "owning", f"capital {own.capital}, energy {own.energy}, both {own.total} {own.stated.currency} in {years}"
     for most, row in ((False, "power, typically"), (True, "power, at most")):
         known = f"{power.planned_w * 1e-3:,.1f kW} {power.basis}" if most and power.by_typical else ""
         lacking = power.asked(typical=not most, named=False)

@@ -122,6 +122,8 @@ def test_a_network_has_figures_of_its_own(gpus: int, stores: int, zones: int, ta
                 far = int(fabric.peer_node[port])
                 if far < 0:
                     way = "free"
+                elif topo.Role.JOINT in fabric.role[[switch, far]] and far < fabric.n_switches:
+                    way = "down" if fabric.role[switch] == topo.Role.JOINT else "across"
                 elif far >= fabric.n_switches or fabric.level[far] < fabric.level[switch]:
                     way = "down"
                 else:

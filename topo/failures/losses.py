@@ -127,7 +127,8 @@ class Loss(Record):
         if self.zones:
             lost.append(f"{percent(self.zones)} of the bandwidth between zones lost")
         if self.bandwidth:
-            lost.append(f"a {self.narrowed} loses {percent(self.bandwidth)} of its bandwidth to the others")
+            where = "on a switch" if self.narrowed == "switch" else "in a pod"
+            lost.append(f"servers {where} lose {percent(self.bandwidth)} of their bandwidth to the others")
         if self.ports:
             lost.append(f"{plural(self.ports, 'adapter port')} without a link")
             of = {"a compute server": self.share} if self.share else {}
@@ -149,6 +150,8 @@ class Losses(Shown):
     worst: tuple[Loss, ...]
     unknown: tuple[str, ...]
     """Kinds of failures whose effect is unknown, and why."""
+    parted: bool = False
+    """Whether some servers do not reach one another with nothing failed, such as storage and management ones."""
 
     def _brief(self) -> str:
         return str(self.largest or "no switch")
@@ -263,7 +266,8 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
             worst += [replace(lose(reach, failed, "feed", name), reduced=len(slow)) for name, failed in feeds.items()]
         except HeddleError as why:
             unknown.append(str(why))
-    return Losses(tuple(worst), tuple(unknown))
+    servers = len(reach.names)
+    return Losses(tuple(worst), tuple(unknown), reach.whole.pairs < servers * (servers - 1) // 2)
 
 
 def find_parting_switch(reach: Reach) -> str:

@@ -365,7 +365,7 @@ def test_a_total_of_which_too_little_is_known_is_unknown_in_all_places(
     spec.write_text(f"{SMALL_POD}{owning}budget: {{price: {limit} USD}}\n")
     assert run(["check", str(spec)]) == (1 if limit == 1 else 3)
     said = " ".join(capsys.readouterr().out.split())
-    assert "total unknown USD" in said and "with capital unknown USD" in said
+    assert "total unknown USD" in said and "both unknown USD in" in said
     assert ("price at least" in said) == (limit == 1) and ("price unknown" in said) == (limit > 1)
     assert run(["cost", str(spec), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -469,7 +469,7 @@ def test_a_core_takes_its_share_of_what_pods_send_to_one_another() -> None:
     core = next(loss for loss in find_losses(cluster.fabrics, cluster.catalog).worst if loss.kind == "core")
     cores = sum(cluster.fabrics[0].role == Role.CORE)
     assert core.bandwidth == pytest.approx(1 / cores) and core.alike == cores
-    assert f"a pod loses {topo.percent(1 / cores)} of its bandwidth to the others" in str(core)
+    assert f"servers in a pod lose {topo.percent(1 / cores)} of their bandwidth to the others" in str(core)
 
 
 @pytest.mark.slow
