@@ -238,12 +238,10 @@ def grow(
     check_currency(currency, [after])
     step("matching")
     pairs = list(zip(before.cabled, after.cabled, strict=False))
-    growths = tuple(
-        plan_growth(
-            *pair, (places(before, subnet), places(after, subnet)), (parts(before, subnet), parts(after, subnet))
-        )
-        for subnet, pair in enumerate(pairs)
-    )
+    growths: tuple[Growth, ...] = ()
+    for subnet, pair in enumerate(pairs):
+        where, what = ((kind(before, subnet), kind(after, subnet)) for kind in (places, parts))
+        growths += (plan_growth(*pair, where, what, {new: was for one in growths for new, was in one.names.items()}),)
     single = [fabric.name for fabric in (*before.fabrics[len(pairs) :], *after.fabrics[len(pairs) :])]
     step("counting")
     bills = costmodel.bill(before), costmodel.bill(after)
