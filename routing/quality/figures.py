@@ -173,7 +173,7 @@ def measure(
         Proof of the tables for the same end ports; made when left out.
     along : Fabric, optional
         Whose tree the ranks of a set are counted along; this fabric's when left out. After a failure, the fabric before
-        it: figures have the same random halves then, and can be compared.
+        it: figures are then of the end ports that keep a cable, with the same random halves, and can be compared.
 
     Raises
     ------
@@ -194,8 +194,10 @@ def measure(
     ranks = find_ends(routed, endpoints)
     if isinstance(endpoints, str):  # along the tree: the order in which a file has the adapters says nothing
         ranks = tree_order(along or fabric, ranks)
+        if along is not None:
+            ranks = ranks[(fabric.end_switch[ranks] >= 0) | (along.end_switch[ranks] < 0)]
     n = len(ranks)
-    proof = prove(routed, ranks) if proof is None else proof
+    proof = prove(routed, ranks) if proof is None or len(proof.ends) != n else proof
     load = proof.load[fabric.inner]
     used = np.count_nonzero(load)
     laid_out = _laid_out(routed, ranks)  # once for all: on a large fabric it takes longer than a phase
