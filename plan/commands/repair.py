@@ -67,7 +67,8 @@ def repair(fabric: Path, spare: float | None, output: Path | None, as_json: bool
         show_table(found.worth)
         if any(found.worth.columns[1].values):
             click.echo(
-                "missing: pairs that cables connect; the effective bisection, of end ports that keep a cable, counts their flows as 0"
+                "missing: pairs that cables connect; the effective bisection, of end ports that keep a cable, counts "
+                "their flows as 0"
             )
         proof = found.plan.proofs[-1]
         if apart := proof.disconnected:

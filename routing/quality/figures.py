@@ -161,8 +161,9 @@ def measure(
     ----------
     routed : Routed
     endpoints : str or (n,) int or str
-        A set of `select_endpoints`, whose ranks are counted along the tree (`tree_order`), or end ports in the order of
-        their ranks (`find_ends`), which shifts and halving-doubling follow: the GPUs of a zone, for instance.
+        A set of `select_endpoints`, of which those with a cable count, with ranks along the tree (`tree_order`), or end
+        ports in the order of their ranks (`find_ends`), which shifts and halving-doubling follow: the GPUs of a zone,
+        for instance.
     seed : int or numpy.random.Generator
         Of the random bisections and permutations.
     samples : int
@@ -173,7 +174,7 @@ def measure(
         Proof of the tables for the same end ports; made when left out.
     along : Fabric, optional
         Whose tree the ranks of a set are counted along; this fabric's when left out. After a failure, the fabric before
-        it: figures are then of the end ports that keep a cable, with the same random halves, and can be compared.
+        it: figures have the same random halves then, and can be compared.
 
     Raises
     ------
@@ -194,8 +195,7 @@ def measure(
     ranks = find_ends(routed, endpoints)
     if isinstance(endpoints, str):  # along the tree: the order in which a file has the adapters says nothing
         ranks = tree_order(along or fabric, ranks)
-        if along is not None:
-            ranks = ranks[(fabric.end_switch[ranks] >= 0) | (along.end_switch[ranks] < 0)]
+        ranks = ranks[fabric.end_switch[ranks] >= 0]
     n = len(ranks)
     proof = prove(routed, ranks) if proof is None or len(proof.ends) != n else proof
     load = proof.load[fabric.inner]
