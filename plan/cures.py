@@ -151,8 +151,8 @@ def fewer_racks(cluster: Cluster, losses: Losses) -> str:
                         found.append(f"one fewer with {' and '.join(map(str, cures))}")
                         break
     single = ", ".join(f"{inside[rack][0]} alone is in {rack}" for rack in alone)
-    why = f"; {single}: each other rack with switches has no room for it, or half of those that are redundant with it"
-    return "; ".join([why, *found]) if alone else ""
+    why = ": each other rack with switches has no room for it, or half of those that are redundant with it"
+    return "; ".join([f"; {single}{'' if found else why}", *found]) if alone else ""
 
 
 def _switches_of_racks(cluster: Cluster, layout: Layout) -> dict[str, list[str]]:

@@ -1,8 +1,8 @@
 """Growth of a plan into a larger one: which cables stay, which move, and in which order no host loses its path.
 
 Switches are matched by name and model; servers by name where they stand at the same place, else by the switches that
-they are attached to. A cable between the same two nodes in both plans stays in its ports; the other cables of the target
-take the remaining ports. So no cable is moved only because its port number differs.
+they are attached to. A cable between the same two nodes in both plans stays in its ports; the other cables of the
+target take the remaining ports. So no cable is moved only because its port number differs.
 """
 
 from __future__ import annotations
@@ -391,10 +391,12 @@ def _order(
     step = 0
 
     def work(do: str, cable: Cable, before: Cable | None = None, cut: tuple[str, ...] = ()) -> Work:
-        """Return the change that plugs a cable, or unplugs it if ``before`` has its ports in the old fabric."""
+        """Return the change that plugs a cable, or unplugs it if ``before`` has its ports in the old fabric.
+
+        What is unplugged has the names of the old fabric.
+        """
         fabric, ports = (grown, cable) if before is None else (old, before)
-        a, b = (grown.port_label(port) if port < grown.n_ports else old.port_label(port - grown.n_ports)
-                for port in cable)  # fmt: skip
+        a, b = map(fabric.port_label, ports)
         stand = places[before is None] if places else ()
         a_place, b_place = (stand[fabric.port_node[port]] if stand else "" for port in ports)
         length = _length(fabric, ports[0])
@@ -439,7 +441,7 @@ def _order(
                 live.disconnected |= cut
                 occupied.difference_update(cable)
                 busy |= occupies(cable)
-                hosts = tuple(sorted(grown.label(node) for node in cut))
+                hosts = tuple(sorted(old.label(was[node]) for node in cut))
                 works.append(work("unplug", cable, was_of[cable], hosts))
         out = later
         plug()

@@ -67,6 +67,8 @@ class Loss(Record):
     """Largest share of its bandwidth in all networks together that a compute server loses which keeps some of it."""
     share: float
     """Largest share of its bandwidth in a network that a compute server loses which keeps some of it there."""
+    share_in: str
+    """That network; empty for none."""
     share_other: float
     """The same of a server of another role."""
     other: str
@@ -134,7 +136,7 @@ class Loss(Record):
             of = {"a compute server": self.share} if self.share else {}
             of |= {self.other: self.share_other} if self.other else {}
             words = [f"{percent(share)} of {whose}'s" for whose, share in of.items()]
-            lost += [f"{words[0]} bandwidth in its network", *words[1:]] if words else []
+            lost += [f"{words[0]} bandwidth in {self.share_in or 'its network'}", *words[1:]] if words else []
         if self.reduced:
             lost.append(f"{plural(self.reduced, 'server')} at reduced performance")
         return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'nothing lost'}"
@@ -295,6 +297,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     rest = np.divide(has, had, out=np.ones_like(had), where=has > 0)
     share, computes = 1.0 - rest.min(axis=1, initial=1.0), reach.roles == Role.COMPUTE
     share_compute, share_other = float(share[computes].max(initial=0.0)), float(share[~computes].max(initial=0.0))
+    share_in = rest[computes].min(axis=0, initial=1.0).argmin() if share_compute else 0
     all_had, all_has = had[computes].sum(axis=1), has[computes].sum(axis=1)
     zones = None
     bandwidth, narrowed = reach.bandwidth_lost(failed)
@@ -328,6 +331,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         gbps_compute=float((all_had - all_has).sum()),
         share_of_all=float(1.0 - (all_has[all_has > 0] / all_had[all_has > 0]).min(initial=1.0)),
         share=share_compute,
+        share_in=[*reach.networks][share_in] if share_compute else "",
         share_other=share_other,
         other=reach.names[int(np.where(computes, 0.0, share).argmax())] if share_other > share_compute else "",
         zones=zones,

@@ -121,6 +121,10 @@ def test_servers_that_lose_a_network_and_what_they_lose_are_counted_port_by_port
     computes = {name for name, role in roles(cluster).items() if role == "compute"}
     kept = {key: 1 - has[key] / had[key] for key in had if has[key]}
     assert loss.share == pytest.approx(max((lost for key, lost in kept.items() if key[1] in computes), default=0.0))
+    if loss.share:
+        assert max(lost for key, lost in kept.items() if key == (loss.share_in, key[1]) and key[1] in computes) == (
+            pytest.approx(loss.share)
+        )
     others = {key[1]: lost for key, lost in kept.items() if key[1] not in computes}
     assert loss.share_other == pytest.approx(max(others.values(), default=0.0))
     if loss.share_other > loss.share + 1e-9:
@@ -144,7 +148,7 @@ def test_a_leaf_is_told_by_what_compute_servers_lose_and_the_worst_other_by_name
     assert (loss.share, loss.share_other, loss.alike_compute) == (0.125, 0.5, len(with_gpus))
     assert loss.other in {"ufm0", "ufm1"} and loss.alike < loss.alike_compute
     assert f"({len(with_gpus)} take as much from compute servers)" in str(loss)
-    assert f"12.5% of a compute server's bandwidth in its network, 50.0% of {loss.other}'s" in str(loss)
+    assert f"12.5% of a compute server's bandwidth in x, 50.0% of {loss.other}'s" in str(loss)
 
 
 @examples(20)
