@@ -35,9 +35,6 @@ from topo.spec.validation import validate
 from topo.speeds import SPEEDS
 from topo.table import Shown, Table
 
-MOST_ROUNDS = 8
-"""How often racks are counted anew with the switches that their power distribution units need: rarely more than two."""
-
 PROTOCOLS = {"infiniband": "InfiniBand", "ethernet": "Ethernet"}
 """Names of the protocols of switches."""
 
@@ -93,10 +90,12 @@ class Cluster(Shown):
             self.spec.floor,
         )
         pdus: tuple[str, ...] = ()
+        tried: set[tuple[str, ...]] = set()
         with self._placed():
             if name and floor is None:
                 raise DesignError("the PDUs are those of racks: give a `floor`", "networks", name, "manage")
-            for _ in range(MOST_ROUNDS):
+            while pdus not in tried:  # each port that is added takes a share of a switch, whose rack takes fewer
+                tried.add(pdus)
                 fabrics, placed = self._compile(pdus), pdus
                 if name and floor is not None:
                     with self._placed("floor"):
