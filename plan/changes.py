@@ -252,7 +252,7 @@ def grow(
         tables = route_as_asked(before, growth.old)
         routed.append((tables, route_as_asked(after, growth.with_lids(tables.tables.lid))))
     room, moved, entries = count_ports(after.fabrics), list_moved(before, after, growths), _entries(growths, routed)
-    cost = bought.price(currency or after.spec.currency)
+    cost = bought.price(currency or after.spec.priced_in)
     changes = Changes(
         listed=growths[0].table if len(growths) == 1 else _together(growths),
         found=any(growth.works for growth in growths) or bool(single),
