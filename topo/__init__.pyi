@@ -73,6 +73,7 @@ from .failures.parts import (
 from .ports import (
     PortUse as PortUse,
     count_ports as count_ports,
+    idle_level as idle_level,
     lacks_manager as lacks_manager,
     slow_cables as slow_cables,
     uneven_links as uneven_links,

@@ -12,6 +12,7 @@ import numpy as np
 from topo.errors import plural
 from topo.fabric import Fabric, Role
 from topo.graphs import components
+from topo.hostlist import compress
 from topo.speeds import speed_name
 from topo.table import Record, Shown, Table
 
@@ -133,6 +134,30 @@ def lacks_manager(fabric: Fabric) -> str:
     free = int(np.count_nonzero(np.isin(fabric.port_node, leaves) & (fabric.peer < 0)))
     left = f"{free:,} ports of leaves are" if free > 1 else f"{'one' if free else 'no'} port of a leaf is"
     return f"all {len(ends):,} host ports are of compute servers, and {left} free"
+
+
+def idle_level(fabric: Fabric) -> str:
+    """Say which cores or spines carry nothing, since all servers are connected below them; empty where none is idle.
+
+    Examples
+    --------
+    >>> import topo
+    >>> network = {"shape": "fat-tree", "switch": "QM8700", "levels": 3}
+    >>> nodes = {"gpu": {"model": "pcie-a100", "count": 60}}
+    >>> topo.idle_level(topo.parse({"name": "x", "nodes": nodes, "network": network}).fabric)
+    'core[0-1] carry nothing: all servers reach one another below them'
+    """
+    role, ends = fabric.role[: fabric.n_switches], fabric.port_node[fabric.inner_links]
+    used = np.unique(fabric.end_switch[fabric.ends()])
+    for upper in (Role.CORE, Role.SPINE):
+        idle = np.flatnonzero(role == upper)
+        above = (role >= upper) & (role <= Role.JOINT)
+        part = components(fabric.n_switches, *ends[~above[ends].any(axis=1)].T)[used[used >= 0]]
+        if len(idle) and len(part) and (part == part[0]).all() and not np.isin(idle, used).any():
+            return (
+                f"{compress(map(fabric.label, idle.tolist()))} carry nothing: all servers reach one another below them"
+            )
+    return ""
 
 
 MOST_NAMED = 3

@@ -13,7 +13,19 @@ from plan.cures import fewer_racks, fewer_switches, more_spines, no_manager
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
-from topo import Column, Table, Verdict, compress, count, percent, plural, slow_cables, slowed_adapters, uneven_links
+from topo import (
+    Column,
+    Table,
+    Verdict,
+    compress,
+    count,
+    idle_level,
+    percent,
+    plural,
+    slow_cables,
+    slowed_adapters,
+    uneven_links,
+)
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -96,6 +108,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "slower than the adapter", "; ".join(slowed)
     if len(plan.fabrics) > 1:
         yield from _networks(plan)
+    for words in filter(None, map(idle_level, plan.fabrics)):
+        yield "idle switches", words
     for fabric in plan.subnets[len(plan.routed) :]:
         yield from _caveat(plan, fabric)
     subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)
@@ -113,9 +127,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"{plural(quality.max_load, 'pair')} over the fullest link, {quality.balance:.2f} times the mean of those "
             f"used; no tables have fewer than {bounds.max_load:,} there, because {bounds.why}",
         )
-        beside = "" if plan.bisection is None else (
-            ". The rows `job` have the worst halves on the best paths: lower where random halves seldom meet the worst "
-            "cut, higher where paths collide")  # fmt: skip
+        beside = "" if plan.bisection is None else ". The rows `job` are of the worst halves, on the best paths instead"
         yield (
             f"effective bisection{name}",
             f"{quality.ebb:.3f}{_error(quality, bounds)} of its rate for a host: the mean over "

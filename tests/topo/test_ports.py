@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -229,3 +230,39 @@ def test_who_can_run_the_subnet_manager_is_told(cluster: topo.Cluster) -> None:
         if said:
             assert said.startswith(f"all {len(hung)} host ports")
             assert ("no port of a leaf" in said) == (free == 0) and (free < 2 or f" {free:,} ports" in said)
+
+
+@examples(15)
+@given(gpus=st.integers(1, 900), levels=st.sampled_from([2, 3]), zones=st.integers(1, 2))
+def test_cores_and_spines_that_no_pair_of_servers_needs_are_named(gpus: int, levels: int, zones: int) -> None:
+    """A graph of cables without them, by networkx, still connects every two servers."""
+    tree = {"switch": "QM8700", "levels": levels}
+    network: dict[str, object] = {"shape": "fat-tree", **tree}
+    if zones > 1:
+        network = {
+            "shape": "zones",
+            "zones": zones,
+            "tree": tree,
+            "joints": {"switch": "QM8700", "count": 1, "ports": 4},
+        }
+    spec = {"name": "x", "nodes": {"gpu": {"model": "pcie-a100", "count": gpus}}, "network": network}
+    try:
+        fabric = parse(spec).fabric
+    except DesignError:
+        return
+
+    def connected(gone: set[Role]) -> bool:
+        kept = [n for n in range(fabric.n_nodes) if n >= fabric.n_switches or fabric.role[n] not in gone]
+        graph = nx.Graph(fabric.port_node[fabric.links].tolist()).subgraph(kept)
+        hosts = [n for n in kept if n >= fabric.n_switches]
+        return len({frozenset(nx.node_connected_component(graph, host)) for host in hosts}) == 1
+
+    roles = set(fabric.role[: fabric.n_switches].tolist())
+    upper = {Role.CORE, Role.JOINT}
+    idle = [role for role, above in ((Role.CORE, upper), (Role.SPINE, upper | {Role.SPINE}))
+            if role in roles and connected(above)]  # fmt: skip
+    said = topo.idle_level(fabric)
+    assert bool(said) == bool(idle)
+    if idle:
+        names = topo.expand(said.partition(" carry")[0])
+        assert {*names} == {fabric.label(n) for n in range(fabric.n_switches) if fabric.role[n] == idle[0]}
