@@ -240,7 +240,8 @@ def grow(
     pairs = list(zip(before.cabled, after.cabled, strict=False))
     growths: tuple[Growth, ...] = ()
     for subnet, pair in enumerate(pairs):
-        where, what = ((kind(before, subnet), kind(after, subnet)) for kind in (places, parts))
+        where = places(before, subnet), places(after, subnet)
+        what = parts(before, subnet), parts(after, subnet)
         growths += (plan_growth(*pair, where, what, {new: was for one in growths for new, was in one.names.items()}),)
     single = [fabric.name for fabric in (*before.fabrics[len(pairs) :], *after.fabrics[len(pairs) :])]
     step("counting")
