@@ -117,7 +117,7 @@ def compare(
         jobs = dict.fromkeys(name for one in times for name in one)
         rows = [(name, *(format_seconds(one[name]) if name in one else "" for one in times)) for name in jobs]
         headings = [f"{n}: {cluster.name}" for n, cluster in enumerate(clusters, 1)]
-        show_table(Table.of_rows("time of each job, computed from data sheets", ("job", *headings), rows))
+        show_table(Table.of_rows("times of jobs, from data sheets", ("job", *headings), rows))
     if baselines is not None:
         show_table(baselines.table)
 

@@ -247,7 +247,7 @@ def test_compare_has_the_times_of_jobs_that_a_simulation_has(
         jobs = json.loads(capsys.readouterr().out)["jobs"]
         assert found == {job["name"]: pytest.approx(job["time_s"]) for job in jobs} and found
     assert run(["compare", lab, str(two), "-w", "allreduce"]) == 0
-    assert "time of each job, computed from data sheets" in capsys.readouterr().out
+    assert "times of jobs" in capsys.readouterr().out
 
 
 def test_a_spec_that_is_not_the_papers_needs_another(capsys: pytest.CaptureFixture[str]) -> None:
