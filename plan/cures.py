@@ -81,6 +81,8 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
             server = next(node for node in ends if fabric.server_of(node) == cut[0])
             column = "storage_adapters" if keys[1:] and fabric.role[server] == Role.COMPUTE else "adapters"
             where = f"a model with `{column}: {more}` in the catalog,"
+            if column == "adapters":
+                where = " and ".join(f"`adapters.{name}: {more}`" for name in _more_adapters(cluster, more))
         elif (own := spec.networks[keys[1]].adapter) and catalog.hca(own).device == "bmc":  # a server has one of them
             groups = dict.fromkeys(max(filter(one.startswith, spec.nodes), key=len, default="") for one in cut)
             out = [
@@ -90,7 +92,7 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
                 and one not in spec.adapters
                 and (spec.nodes[one].role or catalog.node(spec.nodes[one].model).role) is not Role.COMPUTE
             ]
-            such = " and ".join(f"`adapters.{one}: 1`" for one in out)
+            such = " and ".join(f"`adapters.{one}: 2`" for one in out)
             column, where = "networks", f"an adapter in another network{such and f', such as {such},'}"
         else:
             fewer = [one for one, number in spec.networks[keys[1]].adapters.items() if number < more]
@@ -196,8 +198,11 @@ def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check
 def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
     """Return a cure with what the cluster costs more with it: the bill of the changed spec or catalog less its own."""
     try:
-        if one.key in ("adapters", "storage_adapters"):
-            changed = replace(cluster, catalog=_with_adapters(cluster, one.key, cast(int, one.value)))
+        if one.key == "storage_adapters":
+            changed = replace(cluster, catalog=_with_storage_adapters(cluster, cast(int, one.value)))
+        elif one.key == "adapters":
+            wanted = _more_adapters(cluster, cast(int, one.value))
+            changed = _with(cluster, {f"adapters.{name}": number for name, number in wanted.items()})
         elif not one.key.startswith(("network.", "networks.", "floor.")) or one.text:
             return one
         else:
@@ -212,14 +217,26 @@ def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
     return replace(one, price=(more.known.low - less.known.low, more.known.high - less.known.high), currency=unit)
 
 
-def _with_adapters(cluster: Cluster, column: str, number: int) -> Catalog:
-    """Return the catalog whose servers in the cluster have so many adapters, where they have fewer."""
+def _more_adapters(cluster: Cluster, number: int) -> dict[str, int]:
+    """Return this number of adapters for each group of servers that has fewer in `network`."""
+    spec = cluster.spec
+    elsewhere = {name for network in spec.networks.values() for name in network.adapters}
+    found = {}
+    for name, group in spec.nodes.items():
+        model = cluster.catalog.node(group.model)
+        hangs = name in spec.adapters or name not in elsewhere or (group.role or model.role) is Role.COMPUTE
+        if hangs and spec.adapters.get(name, model.adapters) < number:
+            found[name] = number
+    return found
+
+
+def _with_storage_adapters(cluster: Cluster, number: int) -> Catalog:
+    """Return the catalog whose compute servers in the cluster have so many storage adapters, where they have fewer."""
     nodes = dict(cluster.catalog.nodes)
     for group in cluster.spec.nodes.values():
         model = nodes[group.model]
-        computes = (group.role or model.role) is Role.COMPUTE
-        if getattr(model, column) < number and (computes or column == "adapters"):
-            nodes[group.model] = replace(model, **{column: number})  # type: ignore[arg-type]
+        if model.storage_adapters < number and (group.role or model.role) is Role.COMPUTE:
+            nodes[group.model] = replace(model, storage_adapters=number)
     return replace(cluster.catalog, nodes=MappingProxyType(nodes))
 
 
@@ -277,7 +294,7 @@ def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
                 if (group.role or cluster.catalog.node(group.model).role) is Role.MANAGEMENT)  # fmt: skip
     only = [name for name in managing if name not in spec.adapters
             and any(name in one.adapters for one in spec.networks.values())]  # fmt: skip
-    elsewhere = f" ({' or '.join(f'`adapters.{name}: 1`' for name in only)})" if only else ""
+    elsewhere = f" ({' or '.join(f'`adapters.{name}: 2`' for name in only)})" if only else ""
     for (runs, why), names in subnets.items():
         found[compress(names)] = f"{runs}: {why}; let a group of management servers hang in it"
         if _network(cluster, names[0])[0] == ["network"]:

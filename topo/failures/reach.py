@@ -1,6 +1,7 @@
 """Reachability of servers over the cables of all subnets of a plan, intact or with failed parts.
 
-A pair is connected if any one subnet connects it: servers do not forward packets. A plan must connect compute servers
+A pair is connected if any one subnet connects it: servers do not forward packets. A network of gigabit ports, which
+manages servers, connects those alone that have no other port to all of it. A plan must connect compute servers
 to one another and to every storage and management server, or without compute servers all servers. What a failure takes
 is counted over all pairs that the plan connects, and for each network the servers that lose all their ports in it.
 """
@@ -21,6 +22,7 @@ from topo.errors import plural, spell_out
 from topo.fabric import HOST_ROLES, Fabric, Kind, Role
 from topo.graphs import articulation_points, components, minimum_cut
 from topo.hostlist import compress
+from topo.speeds import SPEEDS
 from topo.table import Brief
 
 NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -96,6 +98,8 @@ class Reached:
     """Ports of working servers with a working link to a working switch."""
     gbps: NDArray[np.float64]
     """(V, N) Gb/s of these ports in each network."""
+    aside: NDArray[np.bool_]
+    """(C,) whether the network of the component manages servers."""
 
 
 class Reach:
@@ -137,6 +141,14 @@ class Reach:
         self.names = tuple(self.servers)
         self.roles = np.array(role, np.int64)
         """(V,) `Role` of each server."""
+        slow = SPEEDS.index("GE")
+        self.manages = [bool(len(plugs)) and bool((fabric.speed[fabric.links[plugs[:, 2], 0]] == slow).all())
+                        for fabric, plugs in zip(self.fabrics, self.plugs, strict=True)]  # fmt: skip
+        """Of each subnet, whether it manages servers."""
+        self.managed = np.ones(len(role), bool)
+        """(V,) servers with no port but in such subnets."""
+        for plugs, manages in zip(self.plugs, self.manages, strict=True):
+            self.managed[plugs[:, 0]] &= manages
         self.computes = self.roles == Role.COMPUTE
         if not self.computes.any():
             self.computes[:] = True
@@ -149,7 +161,7 @@ class Reach:
     @cached_property
     def kind(self) -> NDArray[np.int64]:
         """(V,) kind of each server: those of one kind have one role, and ports on the same components."""
-        return self._groups(np.column_stack([self.whole.on, np.equal(self.roles[:, None], [*HOST_ROLES.values()])]))[1]
+        return self._groups(self.whole.on, np.equal(self.roles[:, None], [*HOST_ROLES.values()]))[1]
 
     @cached_property
     def networks(self) -> dict[str, list[int]]:
@@ -220,11 +232,11 @@ class Reach:
         components, index = np.unique(np.concatenate(component), return_inverse=True)
         on = np.zeros((len(self.names), len(components)), bool)
         on[who, index] = True
-        return self._counted(on, len(who), gbps)
+        return self._counted(on, len(who), gbps, np.array(self.manages, bool)[components % len(self.fabrics)])
 
     def between(self, cut: NDArray[np.bool_]) -> int:
         """Return the pairs of servers outside ``cut`` that are connected in the intact plan."""
-        return self._counted(self.whole.on & ~cut[:, None], 0, self.whole.gbps).pairs
+        return self._counted(self.whole.on & ~cut[:, None], 0, self.whole.gbps, self.whole.aside).pairs
 
     def bandwidth_lost(self, failed: Failed) -> tuple[float, str]:
         """Return the largest share of its bandwidth to the others that a switch, or a pod, loses, and which it is.
@@ -335,12 +347,12 @@ class Reach:
         Those must meet that met ``before``, without those that reach nobody now; or, of a plan, of which one computes.
         """
         split = reached.on.shape[1]
-        rows, of = self._groups(reached.on if before is None else np.column_stack([reached.on, before.on]))
-        now, then = rows[:, :split], rows[:, split:]
+        rows, of = self._groups(*([reached.on] if before is None else [reached.on, before.on]))
+        now, then, managed = rows[:, :split], rows[:, split:-1], rows[:, -1]
         computes = np.bincount(of, self.computes, len(rows)) > 0
-        due = computes[:, None] | computes if before is None else then @ then.T
+        due = computes[:, None] | computes if before is None else _meets(then, before.aside, managed)
         judged = np.ones(len(of), bool) if before is None else ~reached.alone
-        for a, b in np.argwhere(np.triu(due & ~(now @ now.T))).tolist():
+        for a, b in np.argwhere(np.triu(due & ~_meets(now, reached.aside, managed))).tolist():
             one, other = (of == a) & judged, (of == b) & judged
             if one.any() and other.any() and (a != b or one.sum() > 1):
                 yield (one, other) if (one & self.computes).any() else (other, one)
@@ -415,19 +427,28 @@ class Reach:
             kept &= np.bincount(left[left >= 0], minlength=len(a)) > 0
         return np.where(works, components(n, a[kept], b[kept]), -1).astype(np.int64)
 
-    def _groups(self, on: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Return the distinct rows, and (V,) the row of each server."""
+    def _groups(self, *columns: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Return the distinct rows, of which the last column is `managed`, and (V,) the row of each server."""
+        on = np.column_stack([*columns, self.managed])
         _, first, of = np.unique(np.packbits(on, axis=1), axis=0, return_index=True, return_inverse=True)
         return on[first], of.ravel()
 
-    def _counted(self, on: NDArray[np.bool_], ports: int, gbps: NDArray[np.float64]) -> Reached:
+    def _counted(
+        self, on: NDArray[np.bool_], ports: int, gbps: NDArray[np.float64], aside: NDArray[np.bool_]
+    ) -> Reached:
         if not on.size:
-            return Reached(on, 0, np.ones(len(self.names), bool), ports, gbps)
+            return Reached(on, 0, np.ones(len(self.names), bool), ports, gbps, aside)
         rows, of = self._groups(on)
-        meets = (rows.astype(np.int64) @ rows.T.astype(np.int64) > 0).astype(np.int64)
+        meets = _meets(rows[:, :-1], aside, rows[:, -1]).astype(np.int64)
         servers = np.bincount(of, minlength=len(rows))
         partners = meets @ servers - np.diagonal(meets)
-        return Reached(on, int(servers @ partners) // 2, partners[of] == 0, ports, gbps)
+        return Reached(on, int(servers @ partners) // 2, partners[of] == 0, ports, gbps, aside)
+
+
+def _meets(on: NDArray[np.bool_], aside: NDArray[np.bool_], managed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return (R, R) whether servers on components reach one another, over those ``aside`` if either is ``managed``."""
+    data, manages = on[:, ~aside].astype(np.int64), on[:, aside].astype(np.int64)
+    return (data @ data.T > 0) | ((manages @ manages.T > 0) & (managed[:, None] | managed))
 
 
 def _by_switch(n: int, switch: NDArray[np.int64], *columns: NDArray[np.generic]) -> list[bytes]:

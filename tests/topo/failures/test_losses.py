@@ -27,7 +27,15 @@ from topo.floor.racks import Feeds
 def connected(fabrics: Sequence[Fabric], failed: Failed) -> set[frozenset[str]]:
     """Every pair of servers that reach one another: a walk through a graph for each subnet."""
     pairs: set[frozenset[str]] = set()
+    other = set()  # servers with a port of more than a gigabit, which a network for management does not connect
+    for fabric in fabrics:
+        for a, b in fabric.links.tolist():
+            for node in (int(fabric.port_node[a]), int(fabric.port_node[b])):
+                if fabric.kind[node] == Kind.HCA and fabric.rate_gbps[a] > 1:
+                    other.add(fabric.hosts[fabric.host[node]])
     for subnet, fabric in enumerate(fabrics):
+        managing = all(fabric.rate_gbps[a] == 1 for a, b in fabric.links.tolist()
+                       if Kind.HCA in fabric.kind[fabric.port_node[[a, b]]])  # fmt: skip
         graph = nx.MultiGraph()
         graph.add_nodes_from(range(fabric.n_nodes))
         for link, (a, b) in enumerate(fabric.port_node[fabric.links].tolist()):
@@ -37,7 +45,7 @@ def connected(fabrics: Sequence[Fabric], failed: Failed) -> set[frozenset[str]]:
         adapters = [node for node in range(fabric.n_nodes) if fabric.kind[node] == Kind.HCA]
         for part in nx.connected_components(graph):
             here = {fabric.hosts[fabric.host[node]] for node in adapters if node in part} - failed.servers
-            pairs |= {frozenset(pair) for pair in combinations(here, 2)}
+            pairs |= {frozenset(pair) for pair in combinations(here, 2) if not (managing and {*pair} <= other)}
     return pairs
 
 
@@ -464,6 +472,30 @@ def at_leaves(fabric: Fabric, fail: frozenset[int]) -> dict[int, float]:
                 side = up if b < fabric.n_switches else down
                 side[a] = side.get(a, 0.0) + rate
     return {switch: min(rate, up.get(switch, 0.0)) for switch, rate in down.items()}
+
+
+@examples(12)
+@given(st.randoms(use_true_random=False), st.integers(1, 3), st.booleans())
+def test_a_network_for_management_connects_those_alone_that_have_no_other(random, heads: int, both: bool) -> None:
+    """Appliances with a port in the fabric and one for management lose no pair of servers with a leaf of the latter."""
+    mgmt = {"network": {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C", "leaves": 2},
+            "adapters": {"gpu": 1, "head": 1}, "adapter": "BMC-1GE"}  # fmt: skip
+    spec = {
+        "name": "x",
+        "nodes": {"gpu": {"model": "dgx-h100", "count": 8}, "head": {"model": "management-ndr", "count": heads}},
+        "network": {"shape": "rail", "unit_nodes": 16, "tree": {"switch": "QM9700", "spines": 2, "parallel": 4}},
+        "networks": {"mgmt": mgmt},
+    } | ({"adapters": {"head": 2}} if both else {})
+    cluster = topo.parse(spec)
+    reach, whole = Reach(cluster.fabrics), connected(cluster.fabrics, Failed())
+    assert reach.whole.pairs == len(whole) == (8 + heads) * (7 + heads) // 2
+    for subnet, fabric in enumerate(cluster.fabrics):
+        node = random.randrange(fabric.n_switches)
+        failed = Failed(switches={subnet: (node,)})
+        loss, left = lose(reach, failed), connected(cluster.fabrics, failed)
+        assert loss.pairs == len(whole) - len(left)
+        assert named(loss) == {pair for pair in whole - left if not pair & {*topo.expand(loss.cut)}}
+        assert both <= loss.survived
 
 
 def test_a_core_takes_its_share_of_what_pods_send_to_one_another() -> None:
