@@ -312,7 +312,7 @@ def read_paths_argument(
 ) -> Routed | Hashed:
     """Read a fabric and what gives flows their paths: tables, as `read_routed_argument` does, or hashes of switches.
 
-    Hashes are those of an Ethernet, all of whose fabrics are taken where ``given`` names none; with ``hashing`` those
+    Hashes are those of an Ethernet, which ``given`` names, or all of whose fabrics are taken; with ``hashing`` those
     of any other fabric too, without its tables.
 
     HeddleError if a file cannot be read, it is not clear which subnet is meant, or nothing has such a name.
@@ -321,7 +321,10 @@ def read_paths_argument(
 
     import routing
 
-    if not hashing.applies and (path.suffix not in SPEC_SUFFIXES or subnets_of(path)):
+    cluster = read_cluster(path) if path.suffix in SPEC_SUFFIXES else None
+    others = cluster.cabled[len(cluster.subnets) :] if cluster and given.subnet else ()
+    named = {fabric.name: fabric for fabric in others if fnmatchcase(fabric.name, given.subnet or "")}
+    if not hashing.applies and (cluster is None or cluster.subnets) and not named:
         if hashing.down:
             parts = " ".join(f"--down {shlex.quote(part)}" for part in hashing.down)
             files = f"{path} --tables {given.tables}" if given.tables else path
@@ -335,9 +338,8 @@ def read_paths_argument(
         if file is not None:
             raise HeddleError(f"{file}: found a file for forwarding tables; expected none where switches hash")
     step("reading the fabric")
-    if path.suffix in SPEC_SUFFIXES:
-        cluster = read_cluster(path)
-        known = {fabric.name: fabric for fabric in cluster.cabled[: len(cluster.subnets) or None]}
+    if cluster is not None:
+        known = named or {fabric.name: fabric for fabric in cluster.cabled[: len(cluster.subnets) or None]}
         names = [name for name in known if fnmatchcase(name, given.subnet or "*")]
         name = path.stem
     else:

