@@ -21,7 +21,7 @@ from plan.commands.options import (
     specs_argument,
 )
 from plan.render.progress import progress
-from topo import HeddleError, Table, Verdict
+from topo import HeddleError, Verdict
 
 if TYPE_CHECKING:
     from costmodel import Search
@@ -78,7 +78,7 @@ def cost(spec: Path, currency: str | None, skeleton: Path | None, as_json: bool)
 def compare(
     specs: tuple[Path, ...], currency: str | None, job: int | None, workload: str | None, as_json: bool
 ) -> None:
-    """Compare specs: parts, cost, power, bisection, failures and times of jobs.
+    """Compare specs: parts, cost, power, bisection and failures.
 
     SPECS are two or more files. If one of them is a cluster of the Fire-Flyer paper, the tables of the paper are
     computed again; such a spec may stand alone.
@@ -86,7 +86,7 @@ def compare(
     import costmodel
     from plan.inputs import check_currency, read_cluster
     from plan.render.tables import show_table
-    from topo import format_seconds
+    from topo import Table, format_seconds
 
     clusters = [read_cluster(spec) for spec in specs]
     published = [cluster for cluster in clusters if costmodel.is_published(cluster)]
