@@ -57,7 +57,7 @@ def one_failure(plan: Plan, told: str = "") -> str:
     kinds = ["switch", "link", *dict.fromkeys(one.kind for one in plan.losses.worst if one.kind in ("rack", "feed"))]
     any_one = " or ".join((", ".join(kinds[:-1]), kinds[-1]))
     others = "those that they reach with nothing failed" if plan.losses.parted else "one another"
-    return "; ".join([f"any one {any_one} may fail: all servers left reach {others} once rerouted", *networks])
+    return "; ".join([f"any one {any_one} may fail: once rerouted, all servers left reach {others}", *networks])
 
 
 def _once(reasons: Iterable[tuple[str, str]], told: str = "", word: str = "") -> Iterator[str]:

@@ -198,22 +198,27 @@ class Losses(Shown):
 
     @property
     def table(self) -> Table:
-        """The worst failures, a row for each kind of part."""
+        """The worst failures, a row for each kind of part; a column of what none takes is left out."""
+        figures = [
+            ("servers", "servers cut off"),
+            ("pairs", "pairs lost"),
+            ("apart", "separated groups"),
+            ("off", "off a network"),
+            ("reduced", "servers reduced"),
+            ("ports", "adapter ports"),
+            ("share", "of a compute server", "", "share"),
+            ("share_other", "of another", "", "share"),
+            ("zones", "between zones", "", "share"),
+            ("bandwidth", "of a switch or pod", "", "share"),
+        ]
+        taken = [column for column in figures if any(getattr(row, column[0]) for row in self.worst)]
         return Table.of(
             "what one failure takes away",
             self.worst,
             (lambda row: f"{row.kind} {row.name}", "failure of"),
             ("alike", "same effect"),
             ("of", "total"),
-            ("servers", "servers cut off"),
-            ("pairs", "pairs lost"),
-            (lambda row: len(row.apart), "separated groups"),
-            ("off", "off a network"),
-            ("ports", "adapter ports"),
-            ("share", "of a compute server", "", "share"),
-            ("share_other", "of another", "", "share"),
-            ("zones", "between zones", "", "share"),
-            ("bandwidth", "of a switch or pod", "", "share"),
+            *((lambda row: len(row.apart), *words) if name == "apart" else (name, *words) for name, *words in taken),
         )
 
 

@@ -49,7 +49,7 @@ def test_the_cure_cures() -> None:
     one = verdict_line(checked(network=tree, adapters={"gpu": 2, "storage": 2}))
     assert "one leaf cuts off 4 servers (cure: `networks.storage.network.leaves: 2`)" in one
     two = verdict_line(checked(network=tree | {"leaves": 2}, adapters={"gpu": 2, "storage": 2}))
-    assert two.startswith("x holds; any one switch or link may fail: all servers left reach one another")
+    assert two.startswith("x holds; any one switch or link may fail: once rerouted, all servers left reach one another")
 
 
 @examples(6)
@@ -75,7 +75,9 @@ def test_another_adapter_cures_in_the_only_network(model: str, count: int, leave
     one = line(1)
     assert "networks" not in one
     (more,) = set(re.findall(r"`adapters.n: (\d+)`", one))
-    assert line(int(more)).startswith("x holds; any one switch or link may fail: all servers left reach one another")
+    assert line(int(more)).startswith(
+        "x holds; any one switch or link may fail: once rerouted, all servers left reach one another"
+    )
 
 
 @pytest.mark.parametrize(("stops", "holds"), [("dgx-h100", False), ("QM9700", False), ("", True)])
