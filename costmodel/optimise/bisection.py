@@ -306,9 +306,9 @@ def bisection(
     """Share of its rate that every server of a bisected job gets, for the worst choice of the halves.
 
     Compute nodes are divided into jobs of ``job`` nodes zone by zone, in the order of their names, which is also their
-    order on the leaves. In each subnet the servers of each job, and those of the storage, are divided into two halves. Every server
-    of one half sends, and every server of the other half receives, the same share of its rate over all its adapters,
-    with partners that suit the network best. The worst halves are decided by the worst cut, which
+    order on the leaves. In each subnet the servers of each job, and those of the storage, are divided into two halves.
+    Every server of one half sends, and every server of the other half receives, the same share of its rate over all its
+    adapters, with partners that suit the network best. The worst halves are decided by the worst cut, which
     `costmodel.optimise.cuts` finds:
 
         share = min over sets of switches of  Gb/s of the links that leave the set / what the jobs ask of them
