@@ -6,7 +6,7 @@ from dataclasses import replace
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import topo
@@ -95,6 +95,7 @@ def test_switches_with_other_links_than_most_are_named(seed: int) -> None:
 
 @examples(15)
 @given(gpus=st.integers(1, 40), stores=st.integers(1, 9), zones=st.integers(1, 3), taper=st.sampled_from([1.0, 3.0]))
+@example(gpus=30, stores=3, zones=2, taper=1.0)
 def test_a_network_has_figures_of_its_own(gpus: int, stores: int, zones: int, taper: float) -> None:
     """Beside another network it has the ports, the taper and the zones that it has alone: recounted port by port."""
     tree = {"switch": "QM8700"}

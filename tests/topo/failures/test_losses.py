@@ -479,16 +479,21 @@ def at_leaves(fabric: Fabric, fail: frozenset[int]) -> dict[int, float]:
 def test_a_network_for_management_connects_those_alone_that_have_no_other(random, heads: int, both: bool) -> None:
     """Appliances with a port in the fabric and one for management lose no pair of servers with a leaf of the latter."""
     mgmt = {"network": {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C", "leaves": 2},
-            "adapters": {"gpu": 1, "head": 1}, "adapter": "BMC-1GE"}  # fmt: skip
+            "adapters": {"gpu": 1, "head": 1, "store": 1}, "adapter": "BMC-1GE"}  # fmt: skip
+    storage = {"network": {"shape": "fat-tree", "switch": "QM9700", "leaves": 2, "spines": 2},
+               "adapters": {"gpu": 2, "store": 2}}  # fmt: skip
+    models = {"gpu": ("dgx-h100", 8), "head": ("management-ndr", heads), "store": ("storage-ndr", 3)}
     spec = {
         "name": "x",
-        "nodes": {"gpu": {"model": "dgx-h100", "count": 8}, "head": {"model": "management-ndr", "count": heads}},
+        "nodes": {name: {"model": model, "count": count} for name, (model, count) in models.items()},
         "network": {"shape": "rail", "unit_nodes": 16, "tree": {"switch": "QM9700", "spines": 2, "parallel": 4}},
-        "networks": {"mgmt": mgmt},
+        "networks": {"mgmt": mgmt, "storage": storage},
     } | ({"adapters": {"head": 2}} if both else {})
     cluster = topo.parse(spec)
     reach, whole = Reach(cluster.fabrics), connected(cluster.fabrics, Failed())
-    assert reach.whole.pairs == len(whole) == (8 + heads) * (7 + heads) // 2
+    servers = 8 + heads + 3
+    never = heads * 3 if both else 0  # a head in the fabric and a store have a network for management in common alone
+    assert reach.whole.pairs == len(whole) == servers * (servers - 1) // 2 - never
     for subnet, fabric in enumerate(cluster.fabrics):
         node = random.randrange(fabric.n_switches)
         failed = Failed(switches={subnet: (node,)})
