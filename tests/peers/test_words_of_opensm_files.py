@@ -32,7 +32,7 @@ STORAGE = {"0x0a1629aab58ae601", "0x0a6b1f11c79bd801"}
 PASSED_OVER = {
     "qos-policy.conf": {"class-other", *STORAGE},
     "partitions.conf": {"Default", "defmember", "ipoib"},
-    "lfts": {*"Lid lids of switch leaf0 leaf1 spine0 spine1".split(), *(f"0x000{lid}" for lid in range(1, 9))},
+    "lfts": {"Lid", "lids", "of", "switch", "leaf0", "leaf1", "spine0", "spine1"} | {f"0x000{n}" for n in range(1, 9)},
     "io_guids": STORAGE,
     "fabric.ibnetdiscover": {"sysimgguid", '"S-', '"H-', "lmc"},
 }

@@ -368,7 +368,7 @@ def test_mlxlink_names_adapters_by_host_and_others_are_kept_as_absent() -> None:
         found = find_bad_links(routed, parse_counters(text, routed))
         assert found.links == () and [one.device for one in found.absent] == [device]
     for name in ("+ mlxlink -d mlx5_0 -c", "+ mlxlink -d lid-1 -p 1/2 -c"):  # no host; a half of a port that has none
-        with pytest.raises(topo.FormatError, match="mlxlink -d lid-7 -p 31 -m -c.* 1 port that the fabric does not"):
+        with pytest.raises(topo.FormatError, match=r"mlxlink -d lid-7 -p 31 -m -c.* 1 port that the fabric does not"):
             parse_counters([name, *as_mlxlink("x", bad, "text")[1:]], routed)
 
 
