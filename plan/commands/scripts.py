@@ -43,6 +43,7 @@ sminfo{diags} > sm.txt
 # then, wherever `plan` is installed:
 #   plan verify fabric.ibnetdiscover now.lfts           are the tables complete and free of credit loops on one lane?
 #     on several lanes: --lanes opensm.conf --policy qos-policy.conf, or ibdiagnet's .slvl and .psl
+#   plan explain fabric.ibnetdiscover errors.txt --tables now.lfts   which cables are bad?
 #   plan diff PLAN fabric.ibnetdiscover -o differences   is it cabled as planned?
 #   plan route fabric.ibnetdiscover -o out               better tables
 """

@@ -105,6 +105,16 @@ def test_an_unknown_site_needs_no_tables(kinds: list[str], tmp_path: Path, capsy
     check_site(topo.preset("dgx-h100-48").subnets[0], kinds, 5, tmp_path, capsys)
 
 
+def test_waiting_is_not_explained_without_tables(tmp_path: Path, capsys: Captured) -> None:
+    fabric = topo.preset("lab-20").fabric
+    (tmp_path / "lab").write_text(topo.format_ibnetdiscover(fabric))
+    rows = [f"GUID {guid:#x} port 1: [PortXmitWait == 70000] [PortXmitData == 9]" for guid in fabric.node_guid.tolist()]
+    (tmp_path / "counters").write_text("\n".join(rows))
+    assert run(["explain", str(tmp_path / "lab"), str(tmp_path / "counters"), "--json"]) == 0
+    assert {"identified", "others"}.isdisjoint(json.loads(capsys.readouterr().out))
+    assert run(["explain", LAB, str(tmp_path / "counters"), "--json"]) in (1, 3)
+
+
 @pytest.mark.parametrize("name", ["ndr-pod", *map(nightly, ("hdr-pod", "a100-superpod", "two-frames", "edr-frames",
                                                             "qdr-directors", "fdr10-mesh"))])  # fmt: skip
 @pytest.mark.slow
