@@ -252,8 +252,8 @@ def files_of_folder(path: Path, subnet: str | None) -> RoutingFiles:
 
 
 WITHOUT_TABLES = (
-    "no forwarding tables are given: pairs are counted on shortest paths that share links evenly (minhop), and waiting is "
-    "not explained; name what was loaded with --tables LFTS, as `dump_fts` prints it"
+    "no forwarding tables are given: pairs are counted on shortest paths that share links evenly (minhop), and waiting "
+    "is not explained; name what was loaded with --tables LFTS, as `dump_fts` prints it"
 )
 
 
