@@ -82,7 +82,7 @@ PM_INFO_COLUMNS = {
     f"{name.lower()}{bits}": name for name in ("PortXmitData", "PortXmitWait") for bits in ("", "ext", "extended")
 }
 """Columns of PM_INFO, without case and underscores; a later one, of 64 bits, counts more."""
-PM_INFO_COLUMNS |= {name.lower(): name for name in ERRORS}
+PM_INFO_COLUMNS |= {name.lower() + bits: name for bits in ("", "ext") for name in ERRORS}
 
 
 @dataclass(frozen=True, eq=False)

@@ -312,6 +312,22 @@ def test_a_bit_error_rate_is_said_with_what_it_does(tmp_path: Path, capsys: pyte
     assert "the bit error rate of 123 ports is not known" in capsys.readouterr().out
 
 
+def test_counters_of_64_bits_count_on_where_others_stop() -> None:
+    """As ibdiagnet writes them beside those of 16 and 8 bits, or alone, or without a value."""
+    routed = routed_lab()
+    guid, head = f"{int(routed.fabric.node_guid[0]):#x}", "NodeGUID,PortNumber,"
+    for columns, row, says in (
+        ("SymbolErrorCounter,SymbolErrorCounterExt", "65535,70000", "70,000 symbol errors"),
+        ("SymbolErrorCounterExt,SymbolErrorCounter", "70000,65535", "70,000 symbol errors"),
+        ("LinkDownedCounterExt", "300", "down 300 times"),
+        ("LinkDownedCounter,LinkDownedCounterExt", "40,N/A", "down 40 times"),
+        ("PortRcvErrors,PortRcvErrorsExt", "40,0xfffffffe", "4,294,967,294 bad packets"),
+    ):
+        lines = ["START_PM_INFO", head + columns, f"{guid},27,{row}", "END_PM_INFO"]
+        (bad,) = find_bad_links(routed, parse_counters(lines, routed)).links
+        assert bad.says == f"leaf0:27: {says}"
+
+
 def as_mlxlink(name: str, values: dict[str, str], form: str) -> list[str]:
     """What mlxlink prints of a port: text, text in colour, or JSON; all name the same values."""
     if form == "compact":
