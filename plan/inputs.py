@@ -251,15 +251,26 @@ def files_of_folder(path: Path, subnet: str | None) -> RoutingFiles:
     return RoutingFiles(opensm / "lfts", opensm / "opensm.conf", opensm / POLICY)
 
 
+WITHOUT_TABLES = (
+    "no forwarding tables are given: pairs are counted on shortest paths that share links evenly (minhop), and waiting "
+    "is not explained; name what was loaded with --tables LFTS, as `dump_fts` prints it"
+)
+
+
 @of_one_plan
 def read_routed_argument(
-    path: Path, given: RoutingFiles = RoutingFiles(), step: Callable[[str], None] = lambda text: None
+    path: Path,
+    given: RoutingFiles = RoutingFiles(),
+    step: Callable[[str], None] = lambda text: None,
+    *,
+    otherwise: str = "",
 ) -> Routed:
     """Read a fabric and the tables that it is routed by; the notes of the fabric say what was skipped in all files.
 
     Tables that are not given are those of the folder; a spec is routed as it says. Lanes that are not given are those
     of the folder's ``opensm.conf`` or of the spec's traffic classes; a dump of a fabric has one. The policy likewise is
-    that of the folder's ``qos-policy.conf`` or of the spec's traffic classes.
+    that of the folder's ``qos-policy.conf`` or of the spec's traffic classes. A dump without tables is routed by the
+    engine ``otherwise``, and a note says so.
 
     HeddleError if a file cannot be read, there are no tables, or it is not clear which subnet is meant.
     """
@@ -280,7 +291,8 @@ def read_routed_argument(
         own = files_of_folder(path, given.subnet)
         tables, lanes, policy = tables or own.tables, lanes or own.lanes, policy or own.policy
     fabric = give_roles(read_fabric_argument(path, given.subnet), given.roles)
-    if tables is None and path.suffix not in SPEC_SUFFIXES:
+    assumed = tables is None and path.suffix not in SPEC_SUFFIXES
+    if assumed and not otherwise:
         raise HeddleError(
             f"{path}: a fabric without forwarding tables; name them with --tables LFTS, as `dump_fts` prints them; an "
             "Ethernet has none: play it with --ecmp"
@@ -292,7 +304,8 @@ def read_routed_argument(
         routed = routing.Routed(fabric, found.tables)
     else:
         step("routing")
-        routed = route_as_asked(read_cluster(path), fabric)
+        fabric = replace(fabric, notes=(*fabric.notes, WITHOUT_TABLES)) if assumed else fabric
+        routed = routing.route(fabric, otherwise) if assumed else route_as_asked(read_cluster(path), fabric)
     if lanes is not None:
         routed = replace(routed, lanes=read_lanes(lanes))
     if policy is not None:

@@ -164,8 +164,10 @@ MOST_NAMED = 3
 """Cables, switches or bundles that a sentence names."""
 
 
-def slow_cables(fabric: Fabric) -> tuple[str, ...]:
+def slow_cables(fabric: Fabric, named: int = MOST_NAMED) -> tuple[str, ...]:
     """Say which cables run at other speeds than those beside them: between the same roles, slower than the fastest.
+
+    At most ``named`` of each kind are named.
 
     Examples
     --------
@@ -183,8 +185,8 @@ def slow_cables(fabric: Fabric) -> tuple[str, ...]:
         fastest = rate[beside].max()
         for gbps in np.unique(rate[beside & (rate < fastest)]):
             slow = slower[beside & (rate == gbps)]
-            names = ", ".join(fabric.channel_label(port).replace(" -> ", " to ") for port in slow[:MOST_NAMED].tolist())
-            more = f" and {len(slow) - MOST_NAMED:,} more" if len(slow) > MOST_NAMED else ""
+            names = ", ".join(fabric.channel_label(port).replace(" -> ", " to ") for port in slow[:named].tolist())
+            more = f" and {len(slow) - named:,} more" if len(slow) > named else ""
             a, b = (Role(role).name.lower() for role in pair)
             shown = slow[0], slower[beside & (rate == fastest)][0]
             own, usual = (speed_name(int(fabric.width[port]), int(fabric.speed[port])) for port in shown)
@@ -195,11 +197,12 @@ def slow_cables(fabric: Fabric) -> tuple[str, ...]:
     return tuple(said)
 
 
-def uneven_links(fabric: Fabric) -> tuple[str, ...]:
+def uneven_links(fabric: Fabric, named: int = MOST_NAMED) -> tuple[str, ...]:
     """Say which switches have other numbers of links upwards than most of their peers: what differs, not what is wrong.
 
     Peers have the same level, role and model, and switches above them in common; links to joints do not count. Most of
-    at least three must agree, both on how many links lead up and on how many lead to a switch that is named.
+    at least three must agree, both on how many links lead up and on how many lead to a switch that is named; at most
+    ``named`` of them are.
 
     Examples
     --------
@@ -229,7 +232,7 @@ def uneven_links(fabric: Fabric) -> tuple[str, ...]:
         odd = sorted((s for s in switches if agree and links[s].total() != usual), key=lambda s: links[s].total())
         tops = sorted(set().union(*(links[switch] for switch in switches))) if odd else []
         most = {top: _most([links[switch][top] for switch in switches])[0] for top in tops}
-        for switch in odd[:MOST_NAMED]:
+        for switch in odd[:named]:
             own = links[switch]
             roles = " and ".join(sorted({Role(role).name.lower() + "s" for role in fabric.role[list(own)].tolist()}))
             less = [
@@ -237,13 +240,13 @@ def uneven_links(fabric: Fabric) -> tuple[str, ...]:
                 for top in tops
                 if own[top] < most[top]
             ]
-            more = [f"fewer to {len(less) - MOST_NAMED:,} more"] if len(less) > MOST_NAMED else []
+            more = [f"fewer to {len(less) - named:,} more"] if len(less) > named else []
             said.append(
                 f"{fabric.label(switch)} has {plural(own.total(), 'link')} to {roles} where {agree:,} of its "
-                f"{len(switches) - 1:,} peers have {usual:,}{'; ' if less else ''}{', '.join(less[:MOST_NAMED] + more)}"
+                f"{len(switches) - 1:,} peers have {usual:,}{'; ' if less else ''}{', '.join(less[:named] + more)}"
             )
-        if len(odd) > MOST_NAMED:
-            said.append(f"{len(odd) - MOST_NAMED:,} more of these {len(switches):,} differ from the {agree:,}")
+        if len(odd) > named:
+            said.append(f"{len(odd) - named:,} more of these {len(switches):,} differ from the {agree:,}")
     return tuple(said)
 
 

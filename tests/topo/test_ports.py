@@ -93,6 +93,21 @@ def test_switches_with_other_links_than_most_are_named(seed: int) -> None:
         assert all(f"1 instead of 2 to {name}" in line for name in least)
 
 
+def test_as_many_are_named_as_are_asked_for() -> None:
+    """Ten of 24 switches miss a cable, and ten cables are narrow: three of each are named, or all."""
+    fabric = grow_tree((4, 24), (1, 6), (1, 2))
+    leaves, first = np.unique(fabric.port_node[fabric.inner_links].min(axis=1), return_index=True)
+    assert len(leaves) == 24
+    pulled = fabric.inner_links[first[:10], 0]
+    said = topo.uneven_links(fabric.without(pulled))
+    assert len(said) == 4 and said[-1] == "7 more of these 24 differ from the 14"
+    assert len(topo.uneven_links(fabric.without(pulled), 99)) == 10
+    width = fabric.width.copy()
+    width[fabric.inner_links[first[:10]]] = 1
+    (some,), (every,) = (topo.slow_cables(replace(fabric, width=width), *most) for most in ((), (99,)))
+    assert (some.count(" to "), every.count(" to ")) == (3, 10) and some.endswith(" and 7 more")
+
+
 @examples(15)
 @given(gpus=st.integers(1, 40), stores=st.integers(1, 9), zones=st.integers(1, 3), taper=st.sampled_from([1.0, 3.0]))
 @example(gpus=30, stores=3, zones=2, taper=1.0)
