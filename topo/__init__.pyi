@@ -74,6 +74,7 @@ from .ports import (
     PortUse as PortUse,
     count_ports as count_ports,
     lacks_manager as lacks_manager,
+    rail_numbers as rail_numbers,
     slow_cables as slow_cables,
     uneven_links as uneven_links,
 )
