@@ -91,7 +91,7 @@ def mean_rates(
     total, hosts = 0.0, 0
     for each in np.unique(role):
         mine = frozen(ranks[role == each])
-        if len(mine) > 1:
-            total += len(mine) * rates(mine, shifts_in(rings_of(rail[role == each]), phases)).mean()
+        if len(partners := shifts_in(rings_of(rail[role == each]), phases)):
+            total += len(mine) * rates(mine, partners).mean()
             hosts += len(mine)
     return halves, float(total / hosts) if hosts else 0.0

@@ -360,8 +360,8 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
     if not len(hosts.role):
         return
     most = hosts.role == np.bincount(hosts.role).argmax()
-    first = hosts.rail <= 0
-    pools = [np.flatnonzero(first)] + ([np.flatnonzero(first & most)] if not most.all() else [])
+    first = np.sort(np.unique(hosts.server, return_index=True)[1])
+    pools = [first] + ([first[most[first]]] if not most.all() else [])
     rng = np.random.default_rng(0)
     placed = [one for pool in pools for one in _placed(hosts, pool, rng, MOST_FLOWS // len(pools)) if len(one[0]) > 3]
     placed.sort(key=lambda one: len(one[0]))
