@@ -392,10 +392,11 @@ def read_traffic(name: str, catalog: Catalog, seed: int) -> Callable[[Routed], D
         from topo import Purpose
 
         path = find_preset("workloads", name, "--for", get_args(Purpose))
-        flows = read_workload(path, routed.fabric, seed, catalog).flows
-        n = routed.fabric.n_end_ports
-        sent = (flows.src < n) & (flows.dst < n) & (flows.src != flows.dst) & (flows.size_bytes > 0)
-        pairs, pair = np.unique(flows.src[sent].astype(np.int64) * n + flows.dst[sent], return_inverse=True)
+        workload, n = read_workload(path, routed.fabric, seed, catalog), routed.fabric.n_end_ports
+        end_of = np.append(np.arange(n), workload.devices.end_port)  # GPUs send over the ports of their servers
+        flows, (src, dst) = workload.flows, end_of[[workload.flows.src, workload.flows.dst]]
+        sent = (src != dst) & (flows.size_bytes > 0)
+        pairs, pair = np.unique(src[sent] * n + dst[sent], return_inverse=True)
         if not len(pairs):
             raise HeddleError(f"{path}: nothing is sent over the network; expected a workload that does")
         weight = np.bincount(pair, weights=flows.size_bytes[sent]).astype(np.float64)

@@ -26,6 +26,7 @@ Fabrics
     ``idle_level``  which cores or spines carry nothing
     ``slow_cables``  which cables run at other speeds than those beside them
     ``uneven_links``  which switches have other numbers of links upwards than most of their peers
+    ``rail_numbers``  which of the ports of its server each adapter port is
     ``slowed_adapters``  adapters that ports of switches do not let reach their own rate
     ``Reach``  who reaches whom over all subnets of a plan
     ``find_losses``  what a single failure takes away: of a switch, a link, a rack, a power feed

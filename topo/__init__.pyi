@@ -75,6 +75,7 @@ from .ports import (
     count_ports as count_ports,
     idle_level as idle_level,
     lacks_manager as lacks_manager,
+    rail_numbers as rail_numbers,
     slow_cables as slow_cables,
     uneven_links as uneven_links,
 )

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topo.errors import plural
-from topo.fabric import Fabric, Role
+from topo.fabric import Fabric, Kind, Role
 from topo.graphs import components
-from topo.hostlist import compress
+from topo.hostlist import compress, natural_order
 from topo.speeds import speed_name
 from topo.table import Record, Shown, Table
 
@@ -114,6 +115,27 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
                 )
             )
     return PortUse(tuple(classes))
+
+
+def rail_numbers(fabric: Fabric) -> NDArray[np.int32]:
+    """Return (E,) the number of each adapter port among those of its server, with and without a link; -1 for others.
+
+    Names decide: ``mlx5_2`` comes before ``mlx5_10``.
+
+    Examples
+    --------
+    >>> import topo
+    >>> fabric = topo.preset("dgx-b200-superpod").fabric
+    >>> topo.rail_numbers(fabric)[fabric.ends(role="compute")[:9]].tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 0]
+    """
+    rail = np.full(fabric.n_end_ports, -1, np.int32)
+    host = fabric.host[fabric.end_node]
+    ends = np.flatnonzero((fabric.kind[fabric.end_node] == Kind.HCA) & (host >= 0))
+    names = {node: natural_order(fabric.names[node]) for node in np.unique(fabric.end_node[ends]).tolist()}
+    order = sorted(ends.tolist(), key=lambda end: (host[end], names[fabric.end_node[end]], end))
+    rail[order] = np.arange(len(order)) - np.searchsorted(host[order], host[order])
+    return rail
 
 
 def lacks_manager(fabric: Fabric) -> str:

@@ -360,6 +360,22 @@ def shifts(n: int, count: int) -> NDArray[np.int32]:
     return ((np.arange(n) + by[:, None]) % n).astype(np.int32)
 
 
+def shifts_in(rings: Sequence[NDArray[np.integer]], count: int) -> NDArray[np.int32]:
+    """Return (K, n) partners in shifts within each of several rings, such as rails; -1 where a shift leads back.
+
+    Examples
+    --------
+    >>> shifts_in([np.array([0, 2]), np.array([1, 3, 4])], 2).tolist()
+    [[2, 3, 0, 4, 1], [-1, 4, -1, 1, 3]]
+    """
+    steps = shifts(max(map(len, rings)), count)[:, :1]
+    partners = np.full((len(steps), sum(map(len, rings))), -1, np.int32)
+    for ring in rings:
+        to = ring[(np.arange(len(ring)) + steps) % len(ring)]
+        partners[:, ring] = np.where(steps % len(ring), to, -1)
+    return partners
+
+
 def halving_doubling(n: int) -> NDArray[np.int32]:
     """Return (ceil(log2 n), n) partners: each rank and the one that differs in one bit; -1 where there is none.
 

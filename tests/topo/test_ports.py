@@ -282,3 +282,19 @@ def test_cores_and_spines_that_no_pair_of_servers_needs_are_named(gpus: int, lev
     if idle:
         names = topo.expand(said.partition(" carry")[0])
         assert {*names} == {fabric.label(n) for n in range(fabric.n_switches) if fabric.role[n] == idle[0]}
+
+
+def test_rails_go_by_the_names_of_adapters_in_whatever_order_they_stand() -> None:
+    network = {"shape": "rail", "unit_nodes": 6, "tree": {"switch": "QM9700"}}
+    fabric = parse({"name": "r", "nodes": {"gpu": {"model": "dgx-h100", "count": 12}}, "network": network}).fabric
+    adapters = fabric.n_switches + np.random.default_rng(5).permutation(fabric.n_nodes - fabric.n_switches)
+    order = np.concatenate([np.arange(fabric.n_switches), adapters])
+    names = tuple(fabric.names[node] for node in order)
+    rail = topo.rail_numbers(replace(fabric, names=names, host=fabric.host[order]))
+    of_server: dict[str, list[tuple[int, int]]] = {}
+    for end in fabric.ends().tolist():
+        server, device = names[fabric.end_node[end]].split()
+        of_server.setdefault(server, []).append((int(device.removeprefix("mlx5_")), int(rail[end])))
+    assert len(of_server) == 12
+    assert all([number for _, number in sorted(ports)] == [*range(8)] for ports in of_server.values())
+    assert set(rail[: fabric.n_switches].tolist()) == {-1}
