@@ -102,11 +102,11 @@ def test_jobs_on_the_same_servers_share_their_gpus() -> None:
     """A smaller job beside another, and one that names its servers in another order, on the very same GPUs."""
     large = ALLREDUCE | {"ranks": 16, "nodes": ["gpu3", "gpu1"]}
     small = ALLREDUCE | {"name": "b", "ranks": 8, "beside": "a"}
-    other = ALLREDUCE | {"name": "c", "ranks": 3, "nodes": ["gpu1"]}
+    other = ALLREDUCE | {"name": "c", "ranks": 9, "nodes": ["gpu1", "gpu3"]}
     workload = made(large, small, other)
     assert set.union(*gpus(workload, 1)) == {("gpu3", number) for number in range(8)}
-    assert set.union(*gpus(workload, 2)) == {("gpu1", number) for number in range(3)}
-    assert [job.n_ranks for job in workload.jobs] == [16, 8, 3]
+    assert set.union(*gpus(workload, 2)) == {("gpu3", 0)} | {("gpu1", number) for number in range(8)}
+    assert [job.n_ranks for job in workload.jobs] == [16, 8, 9]
     alone = played(small | {"beside": None, "nodes": ["gpu3"]}).jobs[0].time_s
     beside = play(NETWORK, workload).jobs[1].time_s
     assert beside > 1.05 * alone
