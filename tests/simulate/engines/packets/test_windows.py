@@ -126,6 +126,8 @@ def test_an_adapter_with_packets_for_all_windows_changes_nothing(seed: int) -> N
         nightly(64, "| windows of 32 packets |", PacketModel(window_packets=32), 0.05),
         nightly(64, "| `fifo` |", PacketModel(inputs="fifo"), 0.05),
         nightly(64, "| no windows", PacketModel(window_packets=0), 0.065),
+        nightly(64, "| at most 16 packets of an adapter |", PacketModel(adapter_packets=16), 0.05),
+        nightly(64, "| at most 4 packets of an adapter |", PacketModel(adapter_packets=4), 0.24),
     ],
     ids=str,
 )
