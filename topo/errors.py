@@ -192,15 +192,17 @@ def nearest(word: str, names: Iterable[str], *, at_least: float = 0.6) -> str | 
     def ratio(one: str, other: str) -> float:
         return SequenceMatcher(None, one, other).ratio()
 
-    def likeness(name: str) -> tuple[bool, bool, float, int]:
+    def likeness(name: str) -> tuple[bool, float, int]:
         other = name.lower()
         same = takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False))
         like = ratio(word, other)
-        parts = all(any(ratio(part, own) >= at_least for part in word.split("-")) for own in other.split("-"))
-        return like >= at_least, parts, like, sum(1 for _ in same)
+        whole = like >= at_least and all(
+            any(ratio(part, own) >= at_least for part in word.split("-")) for own in other.split("-")
+        )
+        return whole, like, sum(1 for _ in same)
 
     best = max(sorted(names), key=likeness, default=None)
-    return best if best is not None and likeness(best)[0] else None
+    return best if best is not None and likeness(best)[1] >= at_least else None
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:

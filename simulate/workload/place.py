@@ -202,7 +202,9 @@ def place_workload(
                     in_rounds, flows = task, task.first_round(fabric)
                 elif task is not None and task.algorithm == SHARP:
                     with entry.refusing(("algorithm",), f"{SHARP} of {plural(len(ends), 'rank')}", CAN_TAKE):
-                        flows = task.flows(fabric)
+                        messages = task.schedule(fabric)
+                    _check_repeat(entry, task.repeat, len(messages))
+                    flows = task.flows(fabric, messages)
                 else:
                     flows = _flows(entry, job, fabric, ends, traces).placed(ends)
             flows = flows.in_order(job.order) if isinstance(job, Messaging) else flows
@@ -494,7 +496,7 @@ def _gpu_job(
                     once = reduce.flows(servers, job.size)
                 else:
                     choice, once = exchange(job.collective, None, job.size)
-                _check_repeat(entry, job, len(once))
+                _check_repeat(entry, job.repeat, len(once))
                 return servers, repeated(once.waiting_first(job.compute), job.repeat), choice
             case GpuTrainingJob():
                 flows = flows_of_training(
@@ -577,7 +579,7 @@ def _flows(
         with entry.refusing(("algorithm",), found, CAN_TAKE):
             groups = groups_of(fabric, near, job.algorithm, job.group)
             messages = schedule(job.collective, job.algorithm, len(near), chunks=job.chunks, groups=groups)
-        _check_repeat(entry, job, len(messages))
+        _check_repeat(entry, job.repeat, len(messages))
         once = messages.flows(job.size, job.eager).waiting_first(job.compute)
         return repeated(once, job.repeat) if len(once) else once
     if isinstance(job, TrainingJob):
@@ -604,10 +606,10 @@ def _flows(
     return Flows.of([], [], []) if isinstance(job, StorageJob) else traces[job.name]
 
 
-def _check_repeat(entry: _Entry, job: CollectiveJob | GpuCollectiveJob, messages: int) -> None:
+def _check_repeat(entry: _Entry, repeat: int, messages: int) -> None:
     """Refuse more flows than there may be."""
-    if messages * job.repeat > FLOWS.limit:
-        found = f"{messages:,} messages, {job.repeat:,} times"
+    if messages * repeat > FLOWS.limit:
+        found = f"{messages:,} messages, {repeat:,} times"
         raise entry.refusal(("repeat",), found, str(FLOWS))
 
 

@@ -717,8 +717,9 @@ class Packets(FlowBook):
         between = np.bincount(of_route[in_fabric], minlength=n_routes) > 0  # buffers inside servers have no end
         filled = np.ceil((2 * rows["back"] + longest) / longest) + 1
         rows["window"] = np.where(between, filled if window is None else window, 0)
-        enters, entry = np.unique(of_route[in_fabric], return_index=True)
-        rows["adapter"][enters] = table.resource[in_fabric][entry]
+        if self.model.adapter_packets:
+            enters, entry = np.unique(of_route[in_fabric], return_index=True)
+            rows["adapter"][enters] = table.resource[in_fabric][entry]
         slow = np.lexsort((np.arange(n), self.network.capacity_bytes_s[table.resource], of_route))
         rows["slowest"][hops > 0] = table.resource[slow[table.offset[:-1][hops > 0]]]
         if self._rules.adaptive and in_fabric.any():

@@ -143,7 +143,7 @@ FLOW = np.dtype(
         ("limit", "i4"),  # and for which channel
         ("connection", "i4"),  # -1 for none
         ("behind", "i4"),  # the next that waits for its turn on the connection, or at the adapter; -1 for none
-        ("adapter", "i4"),  # channel by which it enters the fabric, -1 for none
+        ("adapter", "i4"),  # channel by which it enters the fabric where adapters have a limit, else -1
         *FLOW_FIELDS,
     ],
     align=True,
@@ -157,7 +157,7 @@ PACKET_ROUTE = np.dtype(
         ("overhead", "i8"),  # ticks of a message before it is sent
         ("window", "i8"),  # packets of a message that may be on their way, 0 for any number
         ("slowest", "i4"),  # its slowest channel
-        ("adapter", "i4"),  # the first one in the fabric, -1 for none
+        ("adapter", "i4"),  # the first one in the fabric where adapters have a limit, else -1
         ("stride", "i8"),  # from here to the route of the next queue pair in ``route_link``
     ],
     align=True,

@@ -238,15 +238,14 @@ def _allowed(rules: Rules, state: PacketState, flow: int) -> bool:
     flows, now, adapter = state.flows, state.now, state.flows[flow].adapter
     if flows[flow].left == 0 or (flows[flow].window > 0 and flows[flow].unacknowledged >= flows[flow].window):
         return False
-    limited = rules.adapter_packets > 0 and adapter >= 0
-    if limited and state.channels[adapter].under_way >= rules.adapter_packets:
+    if adapter >= 0 and state.channels[adapter].under_way >= rules.adapter_packets:
         _line_up(rules, state, flow, adapter)
         return False
     if not may_send(rules.control, flows, flow, now[0].tick):
         push(now, state.heap, flows[flow].allowed + now[0].repeated, FLOWS + flow)
         state.requesters[rules.n_queues + flow].next = rules.n_queues + flow
         return False
-    if limited:
+    if adapter >= 0:
         state.channels[adapter].under_way += 1
     return True
 
@@ -398,8 +397,7 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
             _note_order(state, flow, packets[packet].behind, tick)
         if flows[flow].due == 0:
             _end(rules, state, flow, tick)
-        limited = rules.adapter_packets > 0 and flows[flow].adapter >= 0
-        if flows[flow].window > 0 or born < 0 or limited:
+        if flows[flow].window > 0 or born < 0 or flows[flow].adapter >= 0:
             packets[packet].out = ACK
             _put(state, len(state.channels) + len(state.links) + packet, tick + flows[flow].back)
             return -1
@@ -410,7 +408,7 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
     now[0].free = packet
     now[0].n_free += 1
     may: Any = np.int64(flow) if waited else np.int64(-1)
-    if rules.adapter_packets > 0 and flows[flow].adapter >= 0:
+    if flows[flow].adapter >= 0:
         may = _leave_adapter(rules, state, flows[flow].adapter, may)
     return int(may)
 
