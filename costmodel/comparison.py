@@ -116,7 +116,7 @@ def compare(*clusters: Cluster, currency: str | None = None, job: int | None = N
             have = cluster.counts.gpu_nodes
             raise HeddleError(f"{cluster.name}: found a job of {job:,} servers; expected 2 to {have:,}, which compute")
     bills = [bill(cluster) for cluster in given]
-    named = {cluster.spec.currency or parts.currency for cluster, parts in zip(given, bills, strict=True)}
+    named = {cluster.spec.priced_in or parts.currency for cluster, parts in zip(given, bills, strict=True)}
     currencies = named if currency is None else {currency}
     one = currencies.pop() if len(currencies) == 1 else "USD"
     return Comparison(tuple(_compared(cluster, parts, one, job) for cluster, parts in zip(given, bills, strict=True)))

@@ -152,11 +152,11 @@ class Quote(Shown):
 
     def why_currency(self, asked: str | None = None) -> str:
         """Say why the cost is in this currency, and what names another; empty where it is ``asked`` or the spec's."""
-        if asked or self.cluster.spec.currency:
+        if asked or self.cluster.spec.priced_in:
             return ""
         units = self.cost.unit == UNITS
         why = "relative units, since the switches have no price in money" if units else self.cost.unit
-        return f"in {why}, as nothing names a currency (`--currency`, `budget.price`, `owning.currency`)"
+        return f"in {why}, as nothing names a currency (`--currency`, or `currency` in the spec)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return cost, power, cost of owning and budgets as plain values."""
@@ -234,7 +234,7 @@ def quote(cluster: Cluster, currency: str | None = None) -> Quote:
     """
     parts = bill(cluster)
     owning = _own(cluster, parts, cluster.spec.owning) if cluster.spec.owning else None
-    return Quote(cluster, parts, parts.price(currency or cluster.spec.currency), owning)
+    return Quote(cluster, parts, parts.price(currency or cluster.spec.priced_in), owning)
 
 
 def own(cluster: Cluster, stated: Owning | None = None) -> CostOfOwning:

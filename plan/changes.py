@@ -238,12 +238,11 @@ def grow(
     check_currency(currency, [after])
     step("matching")
     pairs = list(zip(before.cabled, after.cabled, strict=False))
-    growths = tuple(
-        plan_growth(
-            *pair, (places(before, subnet), places(after, subnet)), (parts(before, subnet), parts(after, subnet))
-        )
-        for subnet, pair in enumerate(pairs)
-    )
+    growths: tuple[Growth, ...] = ()
+    for subnet, pair in enumerate(pairs):
+        where = places(before, subnet), places(after, subnet)
+        what = parts(before, subnet), parts(after, subnet)
+        growths += (plan_growth(*pair, where, what, {new: was for one in growths for new, was in one.names.items()}),)
     single = [fabric.name for fabric in (*before.fabrics[len(pairs) :], *after.fabrics[len(pairs) :])]
     step("counting")
     bills = costmodel.bill(before), costmodel.bill(after)
@@ -254,7 +253,7 @@ def grow(
         tables = route_as_asked(before, growth.old)
         routed.append((tables, route_as_asked(after, growth.with_lids(tables.tables.lid))))
     room, moved, entries = count_ports(after.fabrics), list_moved(before, after, growths), _entries(growths, routed)
-    cost = bought.price(currency or after.spec.currency)
+    cost = bought.price(currency or after.spec.priced_in)
     changes = Changes(
         listed=growths[0].table if len(growths) == 1 else _together(growths),
         found=any(growth.works for growth in growths) or bool(single),

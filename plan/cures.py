@@ -81,12 +81,18 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
             server = next(node for node in ends if fabric.server_of(node) == cut[0])
             column = "storage_adapters" if keys[1:] and fabric.role[server] == Role.COMPUTE else "adapters"
             where = f"a model with `{column}: {more}` in the catalog,"
+            if column == "adapters":
+                where = " and ".join(f"`adapters.{name}: {more}`" for name in _more_adapters(cluster, more))
         elif (own := spec.networks[keys[1]].adapter) and catalog.hca(own).device == "bmc":  # a server has one of them
             groups = dict.fromkeys(max(filter(one.startswith, spec.nodes), key=len, default="") for one in cut)
-            data = [name for name, one in spec.networks.items() if not one.adapter and not {*groups} & {*one.adapters}]
-            such = " and ".join(
-                value.format(f"networks.{name}.adapters", one, 2) for name in data[:1] for one in groups
-            )
+            out = [
+                one
+                for one in groups
+                if one in spec.nodes
+                and one not in spec.adapters
+                and (spec.nodes[one].role or catalog.node(spec.nodes[one].model).role) is not Role.COMPUTE
+            ]
+            such = " and ".join(f"`adapters.{one}: 2`" for one in out)
             column, where = "networks", f"an adapter in another network{such and f', such as {such},'}"
         else:
             fewer = [one for one, number in spec.networks[keys[1]].adapters.items() if number < more]
@@ -147,8 +153,8 @@ def fewer_racks(cluster: Cluster, losses: Losses) -> str:
                         found.append(f"one fewer with {' and '.join(map(str, cures))}")
                         break
     single = ", ".join(f"{inside[rack][0]} alone is in {rack}" for rack in alone)
-    why = f"; {single}: each other rack with switches has no room for it, or half of those that are redundant with it"
-    return "; ".join([why, *found]) if alone else ""
+    why = ": each other rack with switches has no room for it, or half of those that are redundant with it"
+    return "; ".join([f"; {single}{'' if found else why}", *found]) if alone else ""
 
 
 def _switches_of_racks(cluster: Cluster, layout: Layout) -> dict[str, list[str]]:
@@ -192,8 +198,11 @@ def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check
 def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
     """Return a cure with what the cluster costs more with it: the bill of the changed spec or catalog less its own."""
     try:
-        if one.key in ("adapters", "storage_adapters"):
-            changed = replace(cluster, catalog=_with_adapters(cluster, one.key, cast(int, one.value)))
+        if one.key == "storage_adapters":
+            changed = replace(cluster, catalog=_with_storage_adapters(cluster, cast(int, one.value)))
+        elif one.key == "adapters":
+            wanted = _more_adapters(cluster, cast(int, one.value))
+            changed = _with(cluster, {f"adapters.{name}": number for name, number in wanted.items()})
         elif not one.key.startswith(("network.", "networks.", "floor.")) or one.text:
             return one
         else:
@@ -208,14 +217,26 @@ def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
     return replace(one, price=(more.known.low - less.known.low, more.known.high - less.known.high), currency=unit)
 
 
-def _with_adapters(cluster: Cluster, column: str, number: int) -> Catalog:
-    """Return the catalog whose servers in the cluster have so many adapters, where they have fewer."""
+def _more_adapters(cluster: Cluster, number: int) -> dict[str, int]:
+    """Return this number of adapters for each group of servers that has fewer in `network`."""
+    spec = cluster.spec
+    elsewhere = {name for network in spec.networks.values() for name in network.adapters}
+    found = {}
+    for name, group in spec.nodes.items():
+        model = cluster.catalog.node(group.model)
+        hangs = name in spec.adapters or name not in elsewhere or (group.role or model.role) is Role.COMPUTE
+        if hangs and spec.adapters.get(name, model.adapters) < number:
+            found[name] = number
+    return found
+
+
+def _with_storage_adapters(cluster: Cluster, number: int) -> Catalog:
+    """Return the catalog whose compute servers in the cluster have so many storage adapters, where they have fewer."""
     nodes = dict(cluster.catalog.nodes)
     for group in cluster.spec.nodes.values():
         model = nodes[group.model]
-        computes = (group.role or model.role) is Role.COMPUTE
-        if getattr(model, column) < number and (computes or column == "adapters"):
-            nodes[group.model] = replace(model, **{column: number})  # type: ignore[arg-type]
+        if model.storage_adapters < number and (group.role or model.role) is Role.COMPUTE:
+            nodes[group.model] = replace(model, storage_adapters=number)
     return replace(cluster.catalog, nodes=MappingProxyType(nodes))
 
 
@@ -271,8 +292,9 @@ def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
     found, spec = {}, cluster.spec
     managing = (name for name, group in spec.nodes.items()
                 if (group.role or cluster.catalog.node(group.model).role) is Role.MANAGEMENT)  # fmt: skip
-    only = [f"`{name}`" for name in managing if any(name in one.adapters for one in spec.networks.values())]
-    elsewhere = f" (the `adapters` of `networks` take {' and '.join(only)} out of it)" if only else ""
+    only = [name for name in managing if name not in spec.adapters
+            and any(name in one.adapters for one in spec.networks.values())]  # fmt: skip
+    elsewhere = f" ({' or '.join(f'`adapters.{name}: 2`' for name in only)})" if only else ""
     for (runs, why), names in subnets.items():
         found[compress(names)] = f"{runs}: {why}; let a group of management servers hang in it"
         if _network(cluster, names[0])[0] == ["network"]:

@@ -251,15 +251,26 @@ def files_of_folder(path: Path, subnet: str | None) -> RoutingFiles:
     return RoutingFiles(opensm / "lfts", opensm / "opensm.conf", opensm / POLICY)
 
 
+WITHOUT_TABLES = (
+    "no forwarding tables are given: pairs are counted on shortest paths that share links evenly (minhop), and waiting "
+    "is not explained; name what was loaded with --tables LFTS, as `dump_fts` prints it"
+)
+
+
 @of_one_plan
 def read_routed_argument(
-    path: Path, given: RoutingFiles = RoutingFiles(), step: Callable[[str], None] = lambda text: None
+    path: Path,
+    given: RoutingFiles = RoutingFiles(),
+    step: Callable[[str], None] = lambda text: None,
+    *,
+    otherwise: str = "",
 ) -> Routed:
     """Read a fabric and the tables that it is routed by; the notes of the fabric say what was skipped in all files.
 
     Tables that are not given are those of the folder; a spec is routed as it says. Lanes that are not given are those
     of the folder's ``opensm.conf`` or of the spec's traffic classes; a dump of a fabric has one. The policy likewise is
-    that of the folder's ``qos-policy.conf`` or of the spec's traffic classes.
+    that of the folder's ``qos-policy.conf`` or of the spec's traffic classes. A dump without tables is routed by the
+    engine ``otherwise``, and a note says so.
 
     HeddleError if a file cannot be read, there are no tables, or it is not clear which subnet is meant.
     """
@@ -280,7 +291,8 @@ def read_routed_argument(
         own = files_of_folder(path, given.subnet)
         tables, lanes, policy = tables or own.tables, lanes or own.lanes, policy or own.policy
     fabric = give_roles(read_fabric_argument(path, given.subnet), given.roles)
-    if tables is None and path.suffix not in SPEC_SUFFIXES:
+    assumed = tables is None and path.suffix not in SPEC_SUFFIXES
+    if assumed and not otherwise:
         raise HeddleError(
             f"{path}: a fabric without forwarding tables; name them with --tables LFTS, as `dump_fts` prints them; an "
             "Ethernet has none: play it with --ecmp"
@@ -292,7 +304,8 @@ def read_routed_argument(
         routed = routing.Routed(fabric, found.tables)
     else:
         step("routing")
-        routed = route_as_asked(read_cluster(path), fabric)
+        fabric = replace(fabric, notes=(*fabric.notes, WITHOUT_TABLES)) if assumed else fabric
+        routed = routing.route(fabric, otherwise) if assumed else route_as_asked(read_cluster(path), fabric)
     if lanes is not None:
         routed = replace(routed, lanes=read_lanes(lanes))
     if policy is not None:
@@ -312,7 +325,7 @@ def read_paths_argument(
 ) -> Routed | Hashed:
     """Read a fabric and what gives flows their paths: tables, as `read_routed_argument` does, or hashes of switches.
 
-    Hashes are those of an Ethernet, all of whose fabrics are taken where ``given`` names none; with ``hashing`` those
+    Hashes are those of an Ethernet, which ``given`` names, or all of whose fabrics are taken; with ``hashing`` those
     of any other fabric too, without its tables.
 
     HeddleError if a file cannot be read, it is not clear which subnet is meant, or nothing has such a name.
@@ -321,7 +334,10 @@ def read_paths_argument(
 
     import routing
 
-    if not hashing.applies and (path.suffix not in SPEC_SUFFIXES or subnets_of(path)):
+    cluster = read_cluster(path) if path.suffix in SPEC_SUFFIXES else None
+    others = cluster.cabled[len(cluster.subnets) :] if cluster and given.subnet else ()
+    named = {fabric.name: fabric for fabric in others if fnmatchcase(fabric.name, given.subnet or "")}
+    if not hashing.applies and (cluster is None or cluster.subnets) and not named:
         if hashing.down:
             parts = " ".join(f"--down {shlex.quote(part)}" for part in hashing.down)
             files = f"{path} --tables {given.tables}" if given.tables else path
@@ -335,9 +351,8 @@ def read_paths_argument(
         if file is not None:
             raise HeddleError(f"{file}: found a file for forwarding tables; expected none where switches hash")
     step("reading the fabric")
-    if path.suffix in SPEC_SUFFIXES:
-        cluster = read_cluster(path)
-        known = {fabric.name: fabric for fabric in cluster.cabled[: len(cluster.subnets) or None]}
+    if cluster is not None:
+        known = named or {fabric.name: fabric for fabric in cluster.cabled[: len(cluster.subnets) or None]}
         names = [name for name in known if fnmatchcase(name, given.subnet or "*")]
         name = path.stem
     else:
@@ -377,10 +392,11 @@ def read_traffic(name: str, catalog: Catalog, seed: int) -> Callable[[Routed], D
         from topo import Purpose
 
         path = find_preset("workloads", name, "--for", get_args(Purpose))
-        flows = read_workload(path, routed.fabric, seed, catalog).flows
-        n = routed.fabric.n_end_ports
-        sent = (flows.src < n) & (flows.dst < n) & (flows.src != flows.dst) & (flows.size_bytes > 0)
-        pairs, pair = np.unique(flows.src[sent].astype(np.int64) * n + flows.dst[sent], return_inverse=True)
+        workload, n = read_workload(path, routed.fabric, seed, catalog), routed.fabric.n_end_ports
+        end_of = np.append(np.arange(n), workload.devices.end_port)  # GPUs send over the ports of their servers
+        flows, (src, dst) = workload.flows, end_of[[workload.flows.src, workload.flows.dst]]
+        sent = (src != dst) & (flows.size_bytes > 0)
+        pairs, pair = np.unique(src[sent] * n + dst[sent], return_inverse=True)
         if not len(pairs):
             raise HeddleError(f"{path}: nothing is sent over the network; expected a workload that does")
         weight = np.bincount(pair, weights=flows.size_bytes[sent]).astype(np.float64)

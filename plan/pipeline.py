@@ -471,7 +471,7 @@ def price_parts(plan: Plan, step: Progress) -> Plan:
     step("pricing")
     assert plan.bill is not None
     owning = costmodel.own(plan.planned) if plan.planned.spec.owning else None
-    cost = plan.bill.price(plan.options.currency or plan.planned.spec.currency)
+    cost = plan.bill.price(plan.options.currency or plan.planned.spec.priced_in)
     return replace(plan, quote=Quote(plan.planned, plan.bill, cost, owning))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import costmodel
 from plan.files import check_writable, write_file
 from plan.folder import check_replaceable, write_folder
 from plan.inputs import (
@@ -54,6 +55,7 @@ from topo import HeddleError, Shown, Table, format_csv
 if TYPE_CHECKING:
     from simulate import PacketModel
     from simulate.workload import BesideAdaptive, Bottlenecks, Draws
+    from topo import Cluster
 
 LINKS = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation")
 """Columns of ``links.csv``."""
@@ -248,6 +250,15 @@ def simulate(
     elif output is not None:
         write_file(Path(output), format_flows_csv(routed.fabric, traffic.flows, simulation.outcome.finish_s))
     return played
+
+
+def job_times(spec: Path, cluster: Cluster, workload: str, step: Progress = silent) -> dict[str, float]:
+    """Return how long each job of a workload takes on the networks over which the jobs of a spec send, in seconds."""
+    networks = [fabric.name for fabric in costmodel.job_networks(cluster.fabrics)]
+    subnet = networks[0] if len(networks) == 1 else f"{networks[0].partition('-plane')[0]}*"
+    given = RoutingFiles(subnet=subnet if len(cluster.fabrics) > 1 else None)
+    played = simulate(spec, workload, given=given, step=step)
+    return {job.name: job.time_s for job in played.simulation.jobs}
 
 
 def simulation_files(played: Simulated, name: str) -> dict[str, Content]:

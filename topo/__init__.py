@@ -23,8 +23,10 @@ Fabrics
     ``lacks_manager``  why no server but those that compute can run OpenSM
     ``count_ports``  how the ports of switches are used, how many are free, and how far a tree tapers
     ``PortUse``  what `count_ports` returns
+    ``idle_level``  which cores or spines carry nothing
     ``slow_cables``  which cables run at other speeds than those beside them
     ``uneven_links``  which switches have other numbers of links upwards than most of their peers
+    ``rail_numbers``  which of the ports of its server each adapter port is
     ``slowed_adapters``  adapters that ports of switches do not let reach their own rate
     ``Reach``  who reaches whom over all subnets of a plan
     ``find_losses``  what a single failure takes away: of a switch, a link, a rack, a power feed

@@ -73,7 +73,9 @@ from .failures.parts import (
 from .ports import (
     PortUse as PortUse,
     count_ports as count_ports,
+    idle_level as idle_level,
     lacks_manager as lacks_manager,
+    rail_numbers as rail_numbers,
     slow_cables as slow_cables,
     uneven_links as uneven_links,
 )

@@ -35,9 +35,6 @@ from topo.spec.validation import validate
 from topo.speeds import SPEEDS
 from topo.table import Shown, Table
 
-MOST_ROUNDS = 8
-"""How often racks are counted anew with the switches that their power distribution units need: rarely more than two."""
-
 PROTOCOLS = {"infiniband": "InfiniBand", "ethernet": "Ethernet"}
 """Names of the protocols of switches."""
 
@@ -93,10 +90,12 @@ class Cluster(Shown):
             self.spec.floor,
         )
         pdus: tuple[str, ...] = ()
+        tried: set[tuple[str, ...]] = set()
         with self._placed():
             if name and floor is None:
                 raise DesignError("the PDUs are those of racks: give a `floor`", "networks", name, "manage")
-            for _ in range(MOST_ROUNDS):
+            while pdus not in tried:  # each port that is added takes a share of a switch, whose rack takes fewer
+                tried.add(pdus)
                 fabrics, placed = self._compile(pdus), pdus
                 if name and floor is not None:
                     with self._placed("floor"):
@@ -493,7 +492,8 @@ def _is_ethernet(fabric: Fabric, catalog: Catalog) -> bool:
 def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> list[list[HostGroup]]:
     """Return what hangs in `network`, then in each of `networks`; adapters are numbered in this order, by kind."""
     elsewhere = {name for network in spec.networks.values() for name in network.adapters}
-    first = [group for group in groups if group.role == Role.COMPUTE or group.name not in elsewhere]
+    first = [replace(group, adapters=spec.adapters.get(group.name, group.adapters)) for group in groups
+             if group.role == Role.COMPUTE or group.name not in elsewhere or group.name in spec.adapters]  # fmt: skip
     if not first:
         raise DesignError(f"`network` of {spec.name} has no nodes: all groups are in `networks` only")
     used = Counter(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from topo.catalog.load import Catalog
 from topo.fabric import MAX_LMC
@@ -196,8 +196,11 @@ class ClusterSpec(SpecModel):
     """Shape of the network between the adapters of the servers."""
     network_name: Name | None = None
     """Name of `network` in rows and files: ``compute`` makes it ``hall-compute``; that of the cluster when left out."""
+    adapters: dict[GroupName, Annotated[int, Field(ge=1, le=64)]] = Field(default_factory=dict)
+    """Adapters of each server in `network`, by group of servers; those of its model when left out, none of a group that
+    does not compute and is in one of `networks`."""
     networks: Annotated[dict[Name, Network], Field(max_length=16)] = Field(default_factory=dict)
-    """Further networks. A group that does not compute and is in one of these is in `network` no more."""
+    """Further networks. A group that does not compute and is in one of these is in `network` only with `adapters`."""
     floor: FloorPlan | None = None
     """The room; without it there are no racks and no cable lengths."""
     routing: Routing = Routing()
@@ -216,6 +219,20 @@ class ClusterSpec(SpecModel):
     """Switches, cables and transceivers that must not be used."""
     owning: Owning | None = None
     """Years of use and price of energy, for the cost of ownership."""
+    currency: Annotated[str, *spelled("units|[A-Z]{3}", "units, or a currency like USD")] | None = None
+    """Currency of what the plan costs; that of `budget.price`, else of `owning`, when left out. All are the same."""
+
+    @field_validator("owning", "currency")
+    @classmethod
+    def _of_one_currency(cls, value: Owning | str | None, info: ValidationInfo) -> Owning | str | None:
+        budget, owning = info.data.get("budget"), info.data.get("owning")
+        now = value.currency if isinstance(value, Owning) else value
+        stated = {"budget.price": budget and budget.price and parse_money(budget.price)[1],
+                  "owning.currency": owning and owning.currency}  # fmt: skip
+        for key, other in stated.items():
+            if now and other and other != now:
+                raise mismatch(f"{other}, the currency of `{key}`: prices are added up", now)
+        return value
 
     @field_validator("networks")
     @classmethod
@@ -235,10 +252,10 @@ class ClusterSpec(SpecModel):
         return traffic
 
     @property
-    def currency(self) -> str | None:
-        """The currency that the spec names: of its price limit, else of what owning costs; None where it names none."""
-        if self.budget.price:
-            return parse_money(self.budget.price)[1]
+    def priced_in(self) -> str | None:
+        """The currency that the spec names: `currency`, of its price limit, or of what owning costs; None for none."""
+        if self.currency or self.budget.price:
+            return self.currency or parse_money(self.budget.price or "")[1]
         return None if self.owning is None else self.owning.currency
 
     def to_yaml(self, comment: str = "") -> str:

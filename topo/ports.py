@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topo.errors import plural
-from topo.fabric import Fabric, Role
+from topo.fabric import Fabric, Kind, Role
 from topo.graphs import components
+from topo.hostlist import compress, natural_order
 from topo.speeds import speed_name
 from topo.table import Record, Shown, Table
 
@@ -29,9 +31,9 @@ class PortClass(Record):
     down: int
     """Ports to adapters, or to switches of a lower level."""
     up: int
-    """Ports to switches of a higher level."""
+    """Ports to switches of a higher level, but joints."""
     across: int
-    """Ports to switches of the same level."""
+    """Ports to switches of the same level, and to joints, which carry what goes to other zones."""
     free: int
     """Ports without a cable."""
     down_gbps: float
@@ -83,6 +85,7 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
         ports = np.arange(fabric.first_adapter_port)
         node, far = fabric.port_node[ports], fabric.peer_node[ports]
         step = np.sign(fabric.level[far] - fabric.level[node]).astype(int)
+        step[fabric.role[far] == Role.JOINT] = 0
         step[(far >= fabric.n_switches)] = -1
         use = np.where(far < 0, 3, step + 1)  # down, across, up, free
         for key in sorted({(int(fabric.role[n]), int(fabric.model[n])) for n in range(fabric.n_switches)}):
@@ -114,6 +117,27 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
     return PortUse(tuple(classes))
 
 
+def rail_numbers(fabric: Fabric) -> NDArray[np.int32]:
+    """Return (E,) the number of each adapter port among those of its server, with and without a link; -1 for others.
+
+    Names decide: ``mlx5_2`` comes before ``mlx5_10``.
+
+    Examples
+    --------
+    >>> import topo
+    >>> fabric = topo.preset("dgx-b200-superpod").fabric
+    >>> topo.rail_numbers(fabric)[fabric.ends(role="compute")[:9]].tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 0]
+    """
+    rail = np.full(fabric.n_end_ports, -1, np.int32)
+    host = fabric.host[fabric.end_node]
+    ends = np.flatnonzero((fabric.kind[fabric.end_node] == Kind.HCA) & (host >= 0))
+    names = {node: natural_order(fabric.names[node]) for node in np.unique(fabric.end_node[ends]).tolist()}
+    order = sorted(ends.tolist(), key=lambda end: (host[end], names[fabric.end_node[end]], end))
+    rail[order] = np.arange(len(order)) - np.searchsorted(host[order], host[order])
+    return rail
+
+
 def lacks_manager(fabric: Fabric) -> str:
     """Return why no server but those that compute can run OpenSM, in words; empty where another has a port.
 
@@ -134,12 +158,38 @@ def lacks_manager(fabric: Fabric) -> str:
     return f"all {len(ends):,} host ports are of compute servers, and {left} free"
 
 
+def idle_level(fabric: Fabric) -> str:
+    """Say which cores or spines carry nothing, since all servers are connected below them; empty where none is idle.
+
+    Examples
+    --------
+    >>> import topo
+    >>> network = {"shape": "fat-tree", "switch": "QM8700", "levels": 3}
+    >>> nodes = {"gpu": {"model": "pcie-a100", "count": 60}}
+    >>> topo.idle_level(topo.parse({"name": "x", "nodes": nodes, "network": network}).fabric)
+    'core[0-1] carry nothing: all servers reach one another below them'
+    """
+    role, ends = fabric.role[: fabric.n_switches], fabric.port_node[fabric.inner_links]
+    used = np.unique(fabric.end_switch[fabric.ends()])
+    for upper in (Role.CORE, Role.SPINE):
+        idle = np.flatnonzero(role == upper)
+        above = (role >= upper) & (role <= Role.JOINT)
+        part = components(fabric.n_switches, *ends[~above[ends].any(axis=1)].T)[used[used >= 0]]
+        if len(idle) and len(part) and (part == part[0]).all() and not np.isin(idle, used).any():
+            return (
+                f"{compress(map(fabric.label, idle.tolist()))} carry nothing: all servers reach one another below them"
+            )
+    return ""
+
+
 MOST_NAMED = 3
 """Cables, switches or bundles that a sentence names."""
 
 
-def slow_cables(fabric: Fabric) -> tuple[str, ...]:
+def slow_cables(fabric: Fabric, named: int = MOST_NAMED) -> tuple[str, ...]:
     """Say which cables run at other speeds than those beside them: between the same roles, slower than the fastest.
+
+    At most ``named`` of each kind are named.
 
     Examples
     --------
@@ -157,8 +207,8 @@ def slow_cables(fabric: Fabric) -> tuple[str, ...]:
         fastest = rate[beside].max()
         for gbps in np.unique(rate[beside & (rate < fastest)]):
             slow = slower[beside & (rate == gbps)]
-            names = ", ".join(fabric.channel_label(port).replace(" -> ", " to ") for port in slow[:MOST_NAMED].tolist())
-            more = f" and {len(slow) - MOST_NAMED:,} more" if len(slow) > MOST_NAMED else ""
+            names = ", ".join(fabric.channel_label(port).replace(" -> ", " to ") for port in slow[:named].tolist())
+            more = f" and {len(slow) - named:,} more" if len(slow) > named else ""
             a, b = (Role(role).name.lower() for role in pair)
             shown = slow[0], slower[beside & (rate == fastest)][0]
             own, usual = (speed_name(int(fabric.width[port]), int(fabric.speed[port])) for port in shown)
@@ -169,11 +219,12 @@ def slow_cables(fabric: Fabric) -> tuple[str, ...]:
     return tuple(said)
 
 
-def uneven_links(fabric: Fabric) -> tuple[str, ...]:
+def uneven_links(fabric: Fabric, named: int = MOST_NAMED) -> tuple[str, ...]:
     """Say which switches have other numbers of links upwards than most of their peers: what differs, not what is wrong.
 
     Peers have the same level, role and model, and switches above them in common; links to joints do not count. Most of
-    at least three must agree, both on how many links lead up and on how many lead to a switch that is named.
+    at least three must agree, both on how many links lead up and on how many lead to a switch that is named; at most
+    ``named`` of them are.
 
     Examples
     --------
@@ -203,7 +254,7 @@ def uneven_links(fabric: Fabric) -> tuple[str, ...]:
         odd = sorted((s for s in switches if agree and links[s].total() != usual), key=lambda s: links[s].total())
         tops = sorted(set().union(*(links[switch] for switch in switches))) if odd else []
         most = {top: _most([links[switch][top] for switch in switches])[0] for top in tops}
-        for switch in odd[:MOST_NAMED]:
+        for switch in odd[:named]:
             own = links[switch]
             roles = " and ".join(sorted({Role(role).name.lower() + "s" for role in fabric.role[list(own)].tolist()}))
             less = [
@@ -211,13 +262,13 @@ def uneven_links(fabric: Fabric) -> tuple[str, ...]:
                 for top in tops
                 if own[top] < most[top]
             ]
-            more = [f"fewer to {len(less) - MOST_NAMED:,} more"] if len(less) > MOST_NAMED else []
+            more = [f"fewer to {len(less) - named:,} more"] if len(less) > named else []
             said.append(
                 f"{fabric.label(switch)} has {plural(own.total(), 'link')} to {roles} where {agree:,} of its "
-                f"{len(switches) - 1:,} peers have {usual:,}{'; ' if less else ''}{', '.join(less[:MOST_NAMED] + more)}"
+                f"{len(switches) - 1:,} peers have {usual:,}{'; ' if less else ''}{', '.join(less[:named] + more)}"
             )
-        if len(odd) > MOST_NAMED:
-            said.append(f"{len(odd) - MOST_NAMED:,} more of these {len(switches):,} differ from the {agree:,}")
+        if len(odd) > named:
+            said.append(f"{len(odd) - named:,} more of these {len(switches):,} differ from the {agree:,}")
     return tuple(said)
 
 

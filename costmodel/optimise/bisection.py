@@ -305,10 +305,10 @@ def bisection(
 ) -> Bisection:
     """Share of its rate that every server of a bisected job gets, for the worst choice of the halves.
 
-    Compute nodes are divided into jobs of ``job`` nodes in the order of the spec, which is also their order on the
-    leaves. In each subnet the servers of each job, and those of the storage, are divided into two halves. Every server
-    of one half sends, and every server of the other half receives, the same share of its rate over all its adapters,
-    with partners that suit the network best. The worst halves are decided by the worst cut, which
+    Compute nodes are divided into jobs of ``job`` nodes zone by zone, in the order of their names, which is also their
+    order on the leaves. In each subnet the servers of each job, and those of the storage, are divided into two halves.
+    Every server of one half sends, and every server of the other half receives, the same share of its rate over all its
+    adapters, with partners that suit the network best. The worst halves are decided by the worst cut, which
     `costmodel.optimise.cuts` finds:
 
         share = min over sets of switches of  Gb/s of the links that leave the set / what the jobs ask of them
@@ -489,10 +489,13 @@ def serving_share(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> Bisec
 
 
 def servers_of(fabrics: Sequence[Fabric], role: Role) -> list[str]:
-    """Names of the cabled servers of a role, sorted."""
+    """Names of the cabled servers of a role, zone by zone, as a scheduler fills them, and sorted in each."""
     cabled = ((fabric, np.unique(fabric.port_node[fabric.links])) for fabric in fabrics)
-    named = (fabric.hosts[fabric.host[n]] for fabric, nodes in cabled for n in nodes[fabric.role[nodes] == role])
-    return sorted(dict.fromkeys(named))
+    zones: dict[str, int] = {}
+    for fabric, nodes in cabled:
+        for n in nodes[fabric.role[nodes] == role].tolist():
+            zones.setdefault(fabric.hosts[fabric.host[n]], int(fabric.zone[n]))
+    return sorted(zones, key=lambda server: (zones[server], server))
 
 
 def _adapters(fabric: Fabric, hosts: set[str]) -> Sides:

@@ -73,8 +73,11 @@ def cost(spec: Path, currency: str | None, skeleton: Path | None, as_json: bool)
 @specs_argument
 @currency_option
 @job_option
+@click.option("--workload", "-w", help="Also how long its jobs take: a YAML file, or a preset such as allreduce.")
 @as_json
-def compare(specs: tuple[Path, ...], currency: str | None, job: int | None, as_json: bool) -> None:
+def compare(
+    specs: tuple[Path, ...], currency: str | None, job: int | None, workload: str | None, as_json: bool
+) -> None:
     """Compare specs: parts, cost, power, bisection and failures.
 
     SPECS are two or more files. If one of them is a cluster of the Fire-Flyer paper, the tables of the paper are
@@ -83,6 +86,7 @@ def compare(specs: tuple[Path, ...], currency: str | None, job: int | None, as_j
     import costmodel
     from plan.inputs import check_currency, read_cluster
     from plan.render.tables import show_table
+    from topo import Table, format_seconds
 
     clusters = [read_cluster(spec) for spec in specs]
     published = [cluster for cluster in clusters if costmodel.is_published(cluster)]
@@ -93,8 +97,15 @@ def compare(specs: tuple[Path, ...], currency: str | None, job: int | None, as_j
     check_currency(currency, clusters)
     beside = costmodel.compare(*clusters, currency=currency, job=job) if len(clusters) > 1 else None
     baselines = costmodel.baselines(published[0].catalog) if published else None
+    times: list[dict[str, float]] = []
+    if workload is not None:
+        from plan.simulation import job_times
+
+        with progress(quiet=as_json) as step:
+            times = [job_times(*pair, workload, step) for pair in zip(specs, clusters, strict=True)]
     if as_json:
-        print_json({"systems": beside and beside.to_dict(), "published": baselines and baselines.to_dict()})
+        figures = {"systems": beside and beside.to_dict(), "published": baselines and baselines.to_dict()}
+        print_json(figures | ({"times_s": times} if times else {}))
         return
     if beside is not None:
         table = beside.table
@@ -102,6 +113,11 @@ def compare(specs: tuple[Path, ...], currency: str | None, job: int | None, as_j
             named = (replace(column, name=f"{n}: {specs[n - 1].name}") for n, column in enumerate(table.columns[1:], 1))
             table = replace(table, columns=(table.columns[0], *named))
         show_table(table)
+    if times:
+        jobs = dict.fromkeys(name for one in times for name in one)
+        rows = [(name, *(format_seconds(one[name]) if name in one else "" for one in times)) for name in jobs]
+        headings = [f"{n}: {cluster.name}" for n, cluster in enumerate(clusters, 1)]
+        show_table(Table.of_rows("times of jobs, from data sheets", ("job", *headings), rows))
     if baselines is not None:
         show_table(baselines.table)
 

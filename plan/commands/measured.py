@@ -44,7 +44,10 @@ def calibrate(log: Path, as_json: bool) -> None:
         click.echo(f"plan simulate --host-gbps {found.bus_gbytes_per_s.value * 8:.4g}   # calibrated on {log.name}")
 
 
-@click.command(short_help="Find the link or collision that slows measured pairs or ports.")
+UNSENT = "no port has counted what it sent: whether packets waited is not known"
+
+
+@click.command(short_help="Find bad cables, and what slows measured pairs or ports.")
 @fabric_argument
 @click.argument("measured", type=FILE)
 @click.option("--before", type=FILE, help="An earlier reading of the counters, to be subtracted.")
@@ -60,7 +63,8 @@ def explain(
 ) -> int:  # fmt: skip
     """Explain measured bandwidths of pairs, or counters of ports, by slow links and collisions.
 
-    FABRIC is the same as for `plan simulate`, with the --tables that were loaded during the measurement. MEASURED
+    FABRIC is the same as for `plan simulate`, with the --tables that were loaded during the measurement; bad links of
+    a dump are found without. MEASURED
     is a CSV file. It has a row for each pair (source,destination,Gb/s, and a round if several were measured at
     once), or is a matrix whose first cell is the unit. Or it has counters of ports: ibdiagnet2.db_csv, or the
     output of `ibqueryerrors --data` or `perfquery -x`; or bit error rates: ibdiagnet2.net_dump_ext; or what
@@ -73,21 +77,21 @@ def explain(
     """
     with progress(quiet=as_json) as step:
         import simulate
-        from plan.inputs import read_paths_argument, read_routed_argument
+        from plan.inputs import WITHOUT_TABLES, read_paths_argument, read_routed_argument
         from topo import slow_cables, uneven_links
 
         counted = before is not None or simulate.diagnosis.are_counters(measured)
         found: Explanation | Waits | None = None
         bad: BadLinks | None = None
         if counted:
-            routed = read_routed_argument(fabric, given, step)
+            routed = read_routed_argument(fabric, given, step, otherwise="minhop")
             step("reading what was measured")
             earlier = None if before is None else simulate.diagnosis.read_counters(before, routed)
             counters = simulate.diagnosis.read_counters(measured, routed)
             step("explaining")
             counters = counters if earlier is None else counters.since(earlier)
             bad = simulate.diagnosis.find_bad_links(routed, counters)
-            if (counters.sent_bytes[counters.known] > 0).any():
+            if (counters.sent_bytes[counters.known] > 0).any() and WITHOUT_TABLES not in routed.fabric.notes:
                 found = simulate.diagnosis.explain_waits(routed, counters, following=following)
         else:
             paths = read_paths_argument(fabric, given, hashing, step)
@@ -96,14 +100,17 @@ def explain(
             step("explaining")
             found = simulate.diagnosis.explain(paths, pairs, following=following)
     on = (routed if counted else paths).fabric
-    print_notes((*on.notes, *((*slow_cables(on), *uneven_links(on)) if bad else ())))
-    doubts = found.doubts if found else ("no port has counted what it sent: whether packets waited is not known",)
+    slow = slow_cables(on) if bad else ()
+    print_notes((*on.notes, *slow, *(uneven_links(on) if bad else ())))
+    doubts = found.doubts if found else () if WITHOUT_TABLES in on.notes else (UNSENT,)
     if bad and bad.without_ber:
         doubts = (*doubts, f"the bit error rate of {plural(bad.without_ber, 'port')} is not known")
     identified = bool(bad and bad.found) or bool(found and found.identified)
     status = 1 if identified else 3 if found and found.undecided else 0
     if as_json:
-        print_json((bad.to_dict() if bad else {}) | (found.to_dict() if found else {}))
+        every = on.n_ports
+        beside = {"slow_cables": slow_cables(on, every), "uneven_links": uneven_links(on, every)}
+        print_json((bad.to_dict() | beside if bad else {}) | (found.to_dict() if found else {}))
     else:
         from plan.render.tables import show_table
 
@@ -111,7 +118,8 @@ def explain(
             if len(table):
                 show_table(table)
         if not identified:
-            click.echo("no cause identified" if (found and found.others) or status else "no fault found")
+            sound = "no fault counted, but cables are slower than others beside them" if slow else "no fault found"
+            click.echo("no cause identified" if (found and found.others) or status else sound)
         for table in (found.table, found.next_table) if found else ():
             if len(table):
                 show_table(table)

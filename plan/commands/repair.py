@@ -66,7 +66,10 @@ def repair(fabric: Path, spare: float | None, output: Path | None, as_json: bool
         show_table(found.repair.table)
         show_table(found.worth)
         if any(found.worth.columns[1].values):
-            click.echo("missing: pairs that cables connect; the effective bisection counts their flows as 0")
+            click.echo(
+                "missing: pairs that cables connect; the effective bisection, of end ports that keep a cable, counts "
+                "their flows as 0"
+            )
         proof = found.plan.proofs[-1]
         if apart := proof.disconnected:
             click.echo(f"no cables connect {apart:,} of {plural(proof.pairs, 'pair')} any longer")

@@ -27,7 +27,8 @@ iblinkinfo --line{diags} > links.iblinkinfo
 
 # errors since the counters were last cleared, and waiting packets; neither is cleared here
 ibqueryerrors --data{diags} > errors.txt
-# bit errors and light of the ports that it names, where NVIDIA's mlxlink is: LID and port as in fabric.ibnetdiscover
+# bit errors and light of the ports that it names, where NVIDIA's mlxlink is: LID as in fabric.ibnetdiscover, port as
+# printed (16/2 is port 32 of a switch with NDR ports)
 #   {{ set -x; mlxlink -d lid-LID -p PORT -m -c; set +x; }} >> errors.txt 2>&1
 
 # all that ibdiagnet tells, where NVIDIA's is installed: ibdiagnet2.db_csv is a FABRIC too
@@ -42,6 +43,7 @@ sminfo{diags} > sm.txt
 # then, wherever `plan` is installed:
 #   plan verify fabric.ibnetdiscover now.lfts           are the tables complete and free of credit loops on one lane?
 #     on several lanes: --lanes opensm.conf --policy qos-policy.conf, or ibdiagnet's .slvl and .psl
+#   plan explain fabric.ibnetdiscover errors.txt --tables now.lfts   which cables are bad?
 #   plan diff PLAN fabric.ibnetdiscover -o differences   is it cabled as planned?
 #   plan route fabric.ibnetdiscover -o out               better tables
 """

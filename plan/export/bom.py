@@ -161,7 +161,8 @@ def _racks(layout: Layout) -> Table:
     cells = []
     for rack, (devices, watts) in enumerate(zip(layout.inside, layout.power_by_rack(), strict=True)):
         used = sum(layout.devices[device].rack_units for device in devices)
-        shown = ", ".join(f"U{layout.unit[device]} {layout.devices[device].name}" for device in devices)
+        held = ((layout.unit[device], layout.devices[device]) for device in devices)  # a PDU is at no unit
+        shown = ", ".join(f"U{unit} {device.name}" if device.rack_units else device.name for unit, device in held)
         known = watts.known and watts.known.low
         least = "at least" if watts.missing else None
         cells.append((layout.rack_name(rack), used, layout.floor.rack_units, least, known, shown))

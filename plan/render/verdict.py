@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from plan.cures import cure, no_manager
@@ -11,6 +11,7 @@ from topo import Verdict
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
+    from topo import Loss
 
 WORDS = {Verdict.HOLDS: "holds", Verdict.EXCEEDED: "does not hold", Verdict.CANNOT_TELL: "cannot be judged"}
 
@@ -18,7 +19,7 @@ WORDS = {Verdict.HOLDS: "holds", Verdict.EXCEEDED: "does not hold", Verdict.CANN
 def verdict_line(plan: Plan) -> str:
     """Return the verdict on a plan in one sentence: why it is none that holds comes first."""
     named = f"{plan.source}: " if plan.source and plan.source != plan.name else ""
-    why = "; ".join(_reasons(plan))
+    why = "; ".join(_once(_reasons(plan)))
     beside = f", {caveat(plan)} (caveat below)" if caveat(plan) else ""
     said = dict.fromkeys(check.doubt for check in plan.budget if check.doubt)
     doubts = "; ".join(one for one in said if not any(one in other for other in said if other != one))
@@ -33,7 +34,8 @@ def verdict_line(plan: Plan) -> str:
 
 def caveat(plan: Plan) -> str:
     """Return what stands beside the verdict where tables are for study alone; empty for others."""
-    return "but its tables are not to be loaded" if any(one.caveat for one in plan.subnets) else ""
+    word = "but" if plan.verdict.holds else "and"
+    return f"{word} its tables are not to be loaded" if any(one.caveat for one in plan.subnets) else ""
 
 
 def one_failure(plan: Plan, told: str = "") -> str:
@@ -43,31 +45,43 @@ def one_failure(plan: Plan, told: str = "") -> str:
     """
     if plan.losses is None:
         return ""
-    taken = list(dict.fromkeys(_taken(plan)))
-    most = max(plan.losses.worst, key=lambda loss: (loss.off, loss.kind != "rack"), default=None)
-    off = [f"one {most.kind} takes {most.networks}"] if most and most.off else []
-    if taken:
-        return "; ".join(text for text in [*taken, *off] if text not in told)
+    off: list[Loss] = []
+    for rack in (False, True):  # a rack is told where it takes more than any other part
+        rows = (loss for loss in plan.losses.worst if (loss.kind == "rack") is rack)
+        most = max(rows, key=lambda loss: loss.off, default=None)
+        off += [most] if most and most.off > max((loss.off for loss in off), default=0) else []
+    networks = [f"one {loss.kind} takes {loss.networks}" for loss in off]
+    if taken := dict(_taken(plan)):
+        left = [(effect, cured) for effect, cured in taken.items() if effect not in told]
+        return "; ".join([*_once(left, told, "cure: "), *networks])
     kinds = ["switch", "link", *dict.fromkeys(one.kind for one in plan.losses.worst if one.kind in ("rack", "feed"))]
     any_one = " or ".join((", ".join(kinds[:-1]), kinds[-1]))
-    return "; ".join([f"any one {any_one} may fail: all servers left reach one another", *off])
+    others = "those that they reach with nothing failed" if plan.losses.parted else "one another"
+    return "; ".join([f"any one {any_one} may fail: once rerouted, all servers left reach {others}", *networks])
 
 
-def _reasons(plan: Plan) -> Iterator[str]:
-    """Yield why a plan does not hold, or what is unknown where it cannot be judged; nothing where it holds."""
+def _once(reasons: Iterable[tuple[str, str]], told: str = "", word: str = "") -> Iterator[str]:
+    """Yield reasons, each with its cure where that was not ``told`` before."""
+    for reason, cured in reasons:
+        yield reason if cured in told else f"{reason} ({word}{cured})"
+        told += cured
+
+
+def _reasons(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield why a plan does not hold, or what is unknown where it cannot be judged, and the cure of each."""
     for kind, number in Counter(refusal.where for refusal in plan.refusals).items():
         more = f" and {number - 1:,} more" if number > 1 else ""
-        yield f"{kind}: {plan.refused(kind)[0]}{more}"
+        yield f"{kind}: {plan.refused(kind)[0]}{more}", ""
     for check in plan.budget:
         if check.verdict is plan.verdict and check.verdict is not Verdict.HOLDS:
-            yield check.reason
+            yield check.reason.removesuffix(f" ({check.cure})"), check.cure
 
 
-def _taken(plan: Plan) -> Iterator[str]:
-    """Yield what one part of each kind takes away, but for the servers in a rack, the worst first."""
+def _taken(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield what one part of each kind takes away, but for the servers in a rack, and the cure; the worst first."""
     assert plan.losses is not None
     largest = plan.losses.largest
     for loss in sorted(plan.losses.worst, key=lambda loss: loss.weight, reverse=True):
         # What the worst switch takes is named with it, not with its rack.
         if loss.effect and (loss.kind != "rack" or loss.together or largest is None or loss.beyond > largest.beyond):
-            yield f"{loss.effect} (cure: {' and '.join(map(str, cure(plan.planned, plan.losses, loss)))})"
+            yield loss.effect, " and ".join(map(str, cure(plan.planned, plan.losses, loss)))

@@ -13,7 +13,19 @@ from plan.cures import fewer_racks, fewer_switches, more_spines, no_manager
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
-from topo import Column, Table, Verdict, compress, count, percent, plural, slow_cables, slowed_adapters, uneven_links
+from topo import (
+    Column,
+    Table,
+    Verdict,
+    compress,
+    count,
+    idle_level,
+    percent,
+    plural,
+    slow_cables,
+    slowed_adapters,
+    uneven_links,
+)
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -96,6 +108,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "slower than the adapter", "; ".join(slowed)
     if len(plan.fabrics) > 1:
         yield from _networks(plan)
+    for words in filter(None, map(idle_level, plan.fabrics)):
+        yield "idle switches", words
     for fabric in plan.subnets[len(plan.routed) :]:
         yield from _caveat(plan, fabric)
     subnets = zip(plan.routed, plan.proofs, plan.qualities, plan.bounds, plan.multipaths, strict=True)
@@ -113,9 +127,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
             f"{plural(quality.max_load, 'pair')} over the fullest link, {quality.balance:.2f} times the mean of those "
             f"used; no tables have fewer than {bounds.max_load:,} there, because {bounds.why}",
         )
-        beside = "" if plan.bisection is None else (
-            ". The rows `job` have the worst halves on the best paths: lower where random halves seldom meet the worst "
-            "cut, higher where paths collide")  # fmt: skip
+        beside = "" if plan.bisection is None else ". The rows `job` are of the worst halves, on the best paths instead"
         yield (
             f"effective bisection{name}",
             f"{quality.ebb:.3f}{_error(quality, bounds)} of its rate for a host: the mean over "
@@ -195,10 +207,11 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
             continue
         alike = math.isclose(row.down_gbps * row.up, row.up_gbps * row.down)
         rates = "" if alike else f", {row.down_gbps:,.0f} to {row.up_gbps:,.0f} Gb/s"
+        across = f", {row.across:,} to other leaves or joints" if row.across else ""
         more = "more up than down, " if row.taper < 1 else ""
         tapers.append(
-            f"{row.taper:.3g} ({more}{row.switches:,} {row.role} {row.model}: {row.down:,} ports down, {row.up:,} up "
-            f"in all{rates})"
+            f"{row.taper:.3g} ({more}{row.switches:,} {row.role} {row.model}: {row.down:,} ports down, {row.up:,} up"
+            f"{across} in all{rates})"
         )
     if tapers:
         yield "taper", ", ".join(tapers)
@@ -231,7 +244,7 @@ def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:
     yield "cost", "; ".join(filter(None, (f"{cost.sums} {unit}", cost.coverage, quote.why_currency(asked))))
     if quote.owning is not None:
         own, years = quote.owning, plural(quote.owning.stated.years, "year")
-        yield "owning", f"energy {own.energy}, with capital {own.total} {own.stated.currency} in {years}"
+        yield "owning", f"capital {own.capital}, energy {own.energy}, both {own.total} {own.stated.currency} in {years}"
     for most, row in ((False, "power, typically"), (True, "power, at most")):
         known = f"{power.planned_w * 1e-3:,.1f kW} {power.basis}" if most and power.by_typical else ""
         lacking = power.asked(typical=not most, named=False)

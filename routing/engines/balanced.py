@@ -1,6 +1,6 @@
 """The engine `balanced`: any topology, complete, without credit loops on one lane, even for jobs on parts of it.
 
-1. A whole tree gets destination-modulo routing by closed form, whose shifts are free of contention.
+1. A whole tree gets destination-modulo routing by closed form, whose shifts (along rails) are free of contention.
 2. Elsewhere some tables are made that are complete and free of loops. On a damaged tree that is the closed form again;
    where trees are joined, the closed form under the order of `routing.order.joined`, what crosses from zone to zone
    dealt in several ways; where there is no tree, or zones are small and none keeps its paths, closed forms under
@@ -35,10 +35,10 @@ from routing.order.legal import ChannelOrder
 from routing.order.structure import Turned, in_structure_order
 from routing.order.turn_order import Wish, grow_channel_order, two_sided_order
 from routing.proof import prove
-from routing.quality.figures import congestion, shifts
+from routing.quality.figures import congestion, shifts_in
 from routing.routed import Routed
 from routing.search.move import AMENDED, AS_THEY_ARE
-from routing.search.problem import all_pairs_alone, pose
+from routing.search.problem import all_pairs_alone, pose, rings_of, servers_and_rails
 from routing.search.search import EFFORT, Found, TableSearch
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
@@ -129,6 +129,7 @@ def _perfect(start: Start) -> RoutingTables | None:
     if not start.tree or start.order.rate_gbps.min() < start.order.rate_gbps.max():
         return None
     role, found = start.fabric.role[start.fabric.end_node[start.ranks]], []
+    _, rail = servers_and_rails(start.fabric, start.ranks)
     for next_hop in (start.closed, closed_in_a_row(start)):
         if next_hop is None:
             continue
@@ -136,7 +137,8 @@ def _perfect(start: Start) -> RoutingTables | None:
         worst = 0
         for each in np.unique(role):
             ranks = frozen(start.ranks[role == each])
-            worst = max(worst, congestion(routed, ranks, shifts(len(ranks), SHIFTS))[0].max(initial=0))
+            partners = shifts_in(rings_of(rail[role == each]), SHIFTS)
+            worst = max(worst, congestion(routed, ranks, partners)[0].max(initial=0))
         if worst <= 1:
             found.append(routed)
     if len(found) < 2:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from routing.candidates import Candidate
 from routing.order.channel_order import taken_channels
 from routing.proof import prove
-from routing.quality.figures import bisections, fair_rates, shifts
+from routing.quality.figures import bisections, fair_rates, shifts_in
 from routing.routed import Routed
+from routing.search.problem import rings_of, servers_and_rails
 from routing.search.search import search_of
 from routing.tables import RoutingTables, select_endpoints, tree_order
 from topo.fabric import Fabric, Kind, frozen
@@ -63,7 +64,7 @@ class Judge:
             longest=proof.max_hops,
             score=worth.score,
             parts=worth.parts,
-            fullest=float(worth.fullest[:1].sum()),
+            fullest=float(worth.fullest[problem.every_pair]),
             halves=halves,
             shifts=of_shifts,
             jobs=float(rates.mean()) if len(rates) else None,
@@ -74,7 +75,7 @@ class Judge:
 def mean_rates(
     fabric: Fabric, tables: RoutingTables, rates: Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[np.float64]]
 ) -> tuple[float, float]:
-    """Return the mean rate in random halves of the hosts, and in shifts among the hosts of one role.
+    """Return the mean rate in random halves of the hosts, and in shifts among the hosts of one role, along their rails.
 
     Parameters
     ----------
@@ -86,11 +87,11 @@ def mean_rates(
     ranks = tree_order(fabric, select_endpoints(fabric, tables, "hca"))
     phases = int(np.clip(FLOWS // max(len(ranks), 1), LEAST_PHASES, MOST_PHASES))
     halves = float(rates(ranks, bisections(len(ranks), phases, np.random.default_rng(0))).mean())
-    role = fabric.role[fabric.end_node[ranks]]
+    role, (_, rail) = fabric.role[fabric.end_node[ranks]], servers_and_rails(fabric, ranks)
     total, hosts = 0.0, 0
     for each in np.unique(role):
         mine = frozen(ranks[role == each])
-        if len(mine) > 1:
-            total += len(mine) * rates(mine, shifts(len(mine), phases)).mean()
+        if len(partners := shifts_in(rings_of(rail[role == each]), phases)):
+            total += len(mine) * rates(mine, partners).mean()
             hosts += len(mine)
     return halves, float(total / hosts) if hosts else 0.0

@@ -161,8 +161,9 @@ def measure(
     ----------
     routed : Routed
     endpoints : str or (n,) int or str
-        A set of `select_endpoints`, whose ranks are counted along the tree (`tree_order`), or end ports in the order of
-        their ranks (`find_ends`), which shifts and halving-doubling follow: the GPUs of a zone, for instance.
+        A set of `select_endpoints`, of which those with a cable count, with ranks along the tree (`tree_order`), or end
+        ports in the order of their ranks (`find_ends`), which shifts and halving-doubling follow: the GPUs of a zone,
+        for instance.
     seed : int or numpy.random.Generator
         Of the random bisections and permutations.
     samples : int
@@ -194,8 +195,9 @@ def measure(
     ranks = find_ends(routed, endpoints)
     if isinstance(endpoints, str):  # along the tree: the order in which a file has the adapters says nothing
         ranks = tree_order(along or fabric, ranks)
+        ranks = ranks[fabric.end_switch[ranks] >= 0]
     n = len(ranks)
-    proof = prove(routed, ranks) if proof is None else proof
+    proof = prove(routed, ranks) if proof is None or len(proof.ends) != n else proof
     load = proof.load[fabric.inner]
     used = np.count_nonzero(load)
     laid_out = _laid_out(routed, ranks)  # once for all: on a large fabric it takes longer than a phase
@@ -356,6 +358,22 @@ def shifts(n: int, count: int) -> NDArray[np.int32]:
         return np.zeros((0, n), np.int32)
     by = np.arange(1, n) if n - 1 <= count else np.unique(np.linspace(1, n - 1, count).astype(np.int64))
     return ((np.arange(n) + by[:, None]) % n).astype(np.int32)
+
+
+def shifts_in(rings: Sequence[NDArray[np.integer]], count: int) -> NDArray[np.int32]:
+    """Return (K, n) partners in shifts within each of several rings, such as rails; -1 where a shift leads back.
+
+    Examples
+    --------
+    >>> shifts_in([np.array([0, 2]), np.array([1, 3, 4])], 2).tolist()
+    [[2, 3, 0, 4, 1], [-1, 4, -1, 1, 3]]
+    """
+    steps = shifts(max(map(len, rings)), count)[:, :1]
+    partners = np.full((len(steps), sum(map(len, rings))), -1, np.int32)
+    for ring in rings:
+        to = ring[(np.arange(len(ring)) + steps) % len(ring)]
+        partners[:, ring] = np.where(steps % len(ring), to, -1)
+    return partners
 
 
 def halving_doubling(n: int) -> NDArray[np.int32]:

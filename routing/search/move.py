@@ -51,8 +51,10 @@ class Samples(NamedTuple):
     """(D,) the switch that each destination hangs on, or is."""
     lid: Int32s
     """(D,) LID."""
+    rail: Int32s
+    """(D,) which of the G rows of `source` is of each destination."""
     source: Floats
-    """(U, S) weight of the sources at each switch."""
+    """(U, G, S) weight of the sources at each switch."""
     weight: Floats
     """(U, D) weight of each destination: flow (s, d) of sample u is the product of both."""
     indptr: Int64s
@@ -157,7 +159,7 @@ class State(NamedTuple):
 
 def new_state(samples: Samples, count: int, channels: int, widest: int) -> State:
     """Return what the kernels work in, for a number of samples; ``widest`` is the most channels of a switch."""
-    n, k = samples.source.shape[1], count
+    n, k = samples.source.shape[2], count
     longest = int(np.diff(samples.indptr).max(initial=0))
     return State(
         load=np.zeros((channels, k), np.float32),
@@ -296,7 +298,7 @@ def add_up_loads(
             if there != home:
                 used[channel, state.onward[there] - indptr[there]] += sign
             for u in range(dense):
-                own[here, u] += samples.source[u, here] * samples.weight[u, dest]
+                own[here, u] += samples.source[u, samples.rail[dest], here] * samples.weight[u, dest]
                 flow, own[here, u] = own[here, u], 0.0
                 own[there, u] += flow
                 load[channel, u] += sign * flow
@@ -324,7 +326,7 @@ def sum_turns(samples: Samples, turns: Turns, state: State, next_hop: NextHops, 
         for i in range(count - 1, 0, -1):
             here = state.nearest[i]
             channel, there = state.onward[here], receiver[state.onward[here]]
-            flow = state.own[here, 0] + samples.source[0, here] * samples.weight[0, dest]
+            flow = state.own[here, 0] + samples.source[0, samples.rail[dest], here] * samples.weight[0, dest]
             if there != samples.switch[dest]:
                 flows[channel, state.onward[there] - indptr[there]] += flow
                 state.own[there, 0] += np.float32(flow)
@@ -344,7 +346,7 @@ def find_crowds(samples: Samples, turns: Turns, state: State, next_hop: NextHops
         for i in range(count - 1, 0, -1):
             here = state.nearest[i]
             channel = state.onward[here]
-            if state.room[here] or samples.source[0, here] > 0.0:
+            if state.room[here] or samples.source[0, samples.rail[dest], here] > 0.0:
                 state.room[receiver[channel]] = 1
                 crowd[dest] = max(crowd[dest], state.load[channel, 0] * samples.slow[channel])
 
@@ -410,14 +412,14 @@ def _begin(samples: Samples, turns: Turns, bounds: Allowed, state: State, dest: 
     for i in range(count - 1, 0, -1):
         here = state.nearest[i]
         for u in range(len(samples.source)):
-            state.own[here, u] += samples.source[u, here] * samples.weight[u, dest]
+            state.own[here, u] += samples.source[u, samples.rail[dest], here] * samples.weight[u, dest]
             state.own[turns.order.receiver[state.onward[here]], u] += state.own[here, u]
     _sum_listed(samples, turns, state, dest)
     state.settled[:], state.head[:], state.child[:] = False, -1, -1
     for here in range(len(state.depth)):
         state.room[here] = bounds.hops[home, here] + bounds.detour - state.depth[here]
         for u in range(len(samples.source)):
-            state.dense[u, here] = samples.source[u, here] * samples.weight[u, dest]
+            state.dense[u, here] = samples.source[u, samples.rail[dest], here] * samples.weight[u, dest]
     for i in range(samples.indptr[dest + 1] - first):
         here = samples.sender[first + i]
         state.following[i] = state.head[here]

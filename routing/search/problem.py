@@ -6,10 +6,15 @@ weights; the others list their flows. Samples of one *class* share its weight.
 | class | samples |
 |---|---|
 | pairs | every host to every other; the same by the rate of the hosts' links, where these differ |
+| across | where servers have rails, every host to every other whatever its rail |
 | roles | every host to those of one role; those of one role to each other |
 | shifts | rank i to rank i + s along the tree, over the hosts of each role |
 | jobs | an all-to-all among every 2nd to 12th host, the k-th of each leaf, hosts in a row, hosts at random |
 | management | every switch to every LID, so that paths which no host takes are even, too |
+
+A host is an adapter port. Where most that compute are of servers with as many ports, at least two, traffic is of
+servers and keeps to its rail: port r of a server sends to port r of others, as NCCL's collectives and (by PXN)
+all-to-alls do.
 """
 
 from __future__ import annotations
@@ -26,10 +31,12 @@ from routing.order.destinations import Destinations
 from routing.order.legal import ChannelOrder
 from routing.search.move import DOUBLINGS, Samples
 from topo.errors import HeddleError
-from topo.fabric import Fabric, Kind, frozen
+from topo.fabric import Fabric, Kind, Role, frozen
+from topo.ports import rail_numbers
 
-WEIGHTS = {"pairs": 4.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
-"""Weights of the classes of traffic. All pairs weigh most, since nobody knows what will run."""
+WEIGHTS = {"pairs": 4.0, "across": 1.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
+"""Weights of the classes of traffic. All pairs weigh most, since nobody knows what will run. What crosses rails decides
+between tables that serve rails alike: from .02 to 1.5 these got the same, and the fullest link 736 to 544 pairs."""
 
 PURPOSES = {"all-pairs": "pairs", "permutations": "shifts", "jobs": "jobs"}
 """What a fabric may be for, and the class of traffic that stands for it."""
@@ -71,7 +78,7 @@ class Dense(NamedTuple):
 
     name: str
     source: NDArray[np.float64]
-    """(S,) by switch."""
+    """(S,) by switch, or (G, S) by the rail of the destination."""
     dest: NDArray[np.float64]
     """(D,) by destination."""
     share: float
@@ -99,6 +106,11 @@ class Problem:
         """Number of dense samples; they come first."""
         return len(self.samples.source)
 
+    @property
+    def every_pair(self) -> int:
+        """The sample of every host to every other, whatever their rails."""
+        return self.names.index("across" if "across" in self.names else "pairs")
+
 
 class Hosts(NamedTuple):
     """End ports of adapters that have a LID, in the order of the tree."""
@@ -113,6 +125,10 @@ class Hosts(NamedTuple):
     """(H,) rate of its link, by the fastest of them."""
     slow: NDArray[np.float64]
     """(H,) the fastest rate between switches over that of its link."""
+    server: NDArray[np.int64]
+    """(H,) the server that it is of; a number of its own where that has no rails."""
+    rail: NDArray[np.int64]
+    """(H,) which of the ports of its server it is; -1 where servers have no rails, and each sends to every other."""
 
 
 def pose(
@@ -143,10 +159,46 @@ def pose(
         fabric.role[fabric.end_node[ranks]].astype(np.int64),
         rate / max(rate.max(initial=0.0), 1.0),
         order.rate_gbps.max(initial=1.0) / np.maximum(rate, 1.0),
+        *servers_and_rails(fabric, ranks),
     )
     dense = list(_dense(hosts, fabric.n_switches, len(dests.lid)))
     listed = [*_shifts(hosts), *_jobs(hosts)]
-    return assemble(order, *in_number_order(dests), dense, listed, weights_for(fabric.purpose))
+    rail = np.full(len(dests.lid), -1)
+    rail[hosts.dest] = hosts.rail
+    return assemble(order, *in_number_order(dests), dense, listed, weights_for(fabric.purpose), rail=rail)
+
+
+def servers_and_rails(fabric: Fabric, ranks: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the server and the rail of each adapter port: see `Hosts`.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    ranks : (n,) int32
+        End ports of adapters.
+
+    Returns
+    -------
+    (n,) int64
+        Number of the server, which no other port has where it has no rails.
+    (n,) int64
+        Rail, or -1 where servers have none.
+    """
+    server, rail = len(fabric.hosts) + np.arange(len(ranks)), np.full(len(ranks), -1)
+    host, number = fabric.host[fabric.end_node], rail_numbers(fabric)
+    ports = np.bincount(host[number >= 0], minlength=len(fabric.hosts))
+    compute = fabric.role[fabric.end_node[ranks]] == Role.COMPUTE
+    of_server = np.where(host[ranks] >= 0, ports[host[ranks]], 1) if len(ports) else np.ones(len(ranks), np.int64)
+    usual = np.bincount(of_server[compute], minlength=1).argmax()
+    some = compute & (of_server == usual)
+    if usual > 1 and 2 * np.count_nonzero(some) > np.count_nonzero(compute):
+        server[some], rail[some] = host[ranks[some]], number[ranks[some]]
+    return server, rail
+
+
+def rings_of(rail: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the numbers of the ports of each rail, in order: shifts go round in each."""
+    return [np.flatnonzero(rail == one) for one in np.unique(rail)]
 
 
 def weights_for(purpose: str) -> dict[str, float]:
@@ -192,6 +244,7 @@ def assemble(
     listed: Sequence[Sample],
     classes: dict[str, float],
     doublings: int = DOUBLINGS,
+    rail: NDArray[np.int64] | None = None,
 ) -> Problem:
     """Return the problem of some samples.
 
@@ -205,13 +258,20 @@ def assemble(
         Weight of each class.
     doublings : int
         Of the power that stands for the fullest channel in samples that are listed.
+    rail : (D,) int64, optional
+        Of each destination; those with -1 get the last of the rows of dense samples.
     """
     n = len(order.indptr) - 1
+    rail = np.full(len(lid), -1) if rail is None else rail
+    rails = int(rail.max(initial=-1)) + 1
+    rows = rails + 1 if rails else 1
+    source = [np.broadcast_to(one.source, (rows, n)) for one in dense]
     sender, dest, flow, sample = _together(listed, switch, len(dense))
     samples = Samples(
         switch=frozen(switch.astype(np.int32)),
         lid=frozen(lid.astype(np.int32)),
-        source=frozen(np.array([one.source for one in dense]).reshape(-1, n)),
+        rail=frozen(np.where(rail < 0, rails, rail).astype(np.int32)),
+        source=frozen(np.array(source, np.float64).reshape(-1, rows, n)),
         weight=frozen(np.array([one.dest for one in dense]).reshape(-1, len(lid))),
         indptr=frozen(np.searchsorted(dest, np.arange(len(lid) + 1)).astype(np.int64)),
         sender=frozen(sender),
@@ -225,7 +285,7 @@ def assemble(
     names = tuple(one.name for one in every)
     weights = np.array([one.share * classes[one.name] for one in every])
     flows = np.bincount(sample, flow, len(names))
-    flows[: len(dense)] = [one.source.sum() * one.dest.sum() for one in dense]
+    flows[: len(dense)] = (samples.source.sum(axis=2)[:, samples.rail] * samples.weight).sum(axis=1)
     alone = np.array([one.alone if isinstance(one, Sample) else 0.0 for one in every])
     return Problem(samples, names, frozen(weights / weights.sum()), frozen(flows), frozen(alone), frozen(hops))
 
@@ -250,14 +310,16 @@ def all_pairs_alone(problem: Problem) -> Problem:
 
 def _dense(hosts: Hosts, n: int, dests: int) -> Iterator[Dense]:
     """Yield all pairs, those by rate, to and within each role, and what manages the fabric."""
-    sends, receives = np.bincount(hosts.switch, minlength=n).astype(float), np.zeros(dests)
+    sends, receives = _senders(hosts, n, np.ones(len(hosts.rate))), np.zeros(dests)
     receives[hosts.dest] = 1.0
     uneven = hosts.rate.min(initial=1.0) < 1.0
     yield Dense("pairs", sends, receives, 0.75 if uneven else 1.0)
     if uneven:
         fast = np.zeros(dests)
         fast[hosts.dest] = hosts.rate
-        yield Dense("pairs", np.bincount(hosts.switch, hosts.rate, n).astype(float), fast, 0.25)
+        yield Dense("pairs", _senders(hosts, n, hosts.rate), fast, 0.25)
+    if len(sends) > 1:
+        yield Dense("across", sends[-1], receives, 1.0)
     roles = np.unique(hosts.role)
     for role in roles if len(roles) > 1 else ():
         mine = hosts.role == role
@@ -266,20 +328,28 @@ def _dense(hosts: Hosts, n: int, dests: int) -> Iterator[Dense]:
         share = 0.5 / len(roles)
         yield Dense("roles", sends, to, share)
         if mine.sum() > 1:
-            yield Dense("roles", np.bincount(hosts.switch[mine], minlength=n).astype(float), to, share)
+            yield Dense("roles", _senders(hosts, n, mine.astype(float)), to, share)
     yield Dense("management", np.ones(n), np.ones(dests), 1.0)
+
+
+def _senders(hosts: Hosts, n: int, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (G, S) what hosts with some weights send from switches to a destination of each rail; last, to others."""
+    some = [*((hosts.rail == rail) | (hosts.rail < 0) for rail in range(hosts.rail.max(initial=-1) + 1)), True]
+    return np.stack([np.bincount(hosts.switch, weight * mine, n) for mine in some])
 
 
 def _shifts(hosts: Hosts) -> Iterator[Sample]:
     """Yield shifts over the hosts of each role: no job has a ring of GPUs and storage."""
     for role in np.unique(hosts.role):
-        ranks = np.flatnonzero(hosts.role == role)
-        count, share = len(ranks), len(ranks) / len(hosts.role)
-        most = min(round(MOST_FLOWS * share / count), count - 1)
+        mine = np.flatnonzero(hosts.role == role)
+        rings = [mine[ring] for ring in rings_of(hosts.rail[mine])]
+        ranks, share = np.concatenate(rings), len(mine) / len(hosts.role)
+        count = max(map(len, rings))
+        most = min(round(MOST_FLOWS * share / len(ranks)), count - 1)
         few = np.unique(1 + (np.arange(most) * (count - 1)) // most) if count > 2 and most else ()
         for shift in few:
-            to = np.roll(ranks, -shift)
-            yield Sample("shifts", hosts.switch[ranks], hosts.dest[to], np.ones(count, np.float32), share / len(few))
+            to = np.concatenate([np.roll(ring, -shift) for ring in rings])
+            yield Sample("shifts", hosts.switch[ranks], hosts.dest[to], np.ones(len(to), np.float32), share / len(few))
 
 
 def _jobs(hosts: Hosts) -> Iterator[Sample]:
@@ -289,24 +359,37 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
     """
     if not len(hosts.role):
         return
-    most = np.flatnonzero(hosts.role == np.bincount(hosts.role).argmax())
-    pools = [np.arange(len(hosts.role))] + ([most] if len(most) < len(hosts.role) else [])
+    most = hosts.role == np.bincount(hosts.role).argmax()
+    first = np.sort(np.unique(hosts.server, return_index=True)[1])
+    pools = [first] + ([first[most[first]]] if not most.all() else [])
     rng = np.random.default_rng(0)
     placed = [one for pool in pools for one in _placed(hosts, pool, rng, MOST_FLOWS // len(pools)) if len(one[0]) > 3]
     placed.sort(key=lambda one: len(one[0]))
-    flows = np.cumsum([len(job) * len(np.unique(hosts.switch[job])) for job, _ in placed])
-    placed = placed[: int(np.searchsorted(flows, MOST_FLOWS))]
-    total = sum(weight for _, weight in placed)
-    for job, weight in placed:
-        senders, count = np.unique(hosts.switch[job], return_counts=True)
-        yield Sample(
-            "jobs",
-            np.tile(senders, len(job)).astype(np.int32),
-            np.repeat(hosts.dest[job], len(senders)),
-            np.tile(count, len(job)).astype(np.float32),
-            weight / total,
-            (len(job) - 1) * float(hosts.slow[job].max()),
-        )
+    jobs = [(*_all_to_all(hosts, job), weight) for job, weight in placed]
+    jobs = jobs[: int(np.searchsorted(np.cumsum([len(sender) for sender, *_ in jobs]), MOST_FLOWS))]
+    total = sum(weight for *_, weight in jobs)
+    for sender, dest, flow, alone, weight in jobs:
+        yield Sample("jobs", sender, dest, flow, weight / total, alone)
+
+
+def _all_to_all(
+    hosts: Hosts, job: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32], float]:
+    """Return sender, destination and flow among the servers that some ports are of, and the most at a port's own link.
+
+    A port of a rail gets from its rail and from ports that are of none; these get from all.
+    """
+    member = np.flatnonzero(np.isin(hosts.server, hosts.server[job]))
+    rail, sender, dest, flow, alone = hosts.rail[member], [], [], [], 0.0
+    for each in np.unique(rail):
+        to = member[rail == each]
+        senders, count = np.unique(hosts.switch[member[(rail == each) | (rail < 0) | (each < 0)]], return_counts=True)
+        sender.append(np.tile(senders, len(to)))
+        dest.append(np.repeat(hosts.dest[to], len(senders)))
+        flow.append(np.tile(count, len(to)))
+        alone = max(alone, (count.sum() - 1) * float(hosts.slow[to].max()))
+    together = np.concatenate(sender), np.concatenate(dest), np.concatenate(flow).astype(np.float32)
+    return together[0].astype(np.int32), together[1], together[2], alone
 
 
 def _placed(

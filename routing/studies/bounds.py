@@ -101,7 +101,8 @@ def bound(
     ----------
     fabric : Fabric
     ends : (n,) int or str, optional
-        End ports that talk, by index or by name (`routing.find_end`); all host ports when left out.
+        End ports that talk, by index or by name (`routing.find_end`); all host ports when left out. Those without a
+        cable do not count.
     reached : int
         Fullest link of tables that there are: once the bound is as high, nothing is left to search for.
     exact : bool
@@ -125,6 +126,7 @@ def bound(
     (30420, 30420)
     """
     ends = Fabric.given(fabric).ends() if ends is None else find_ends(fabric, ends)
+    ends = ends[fabric.end_switch[ends] >= 0]
     net = _net(fabric, ends)
     groupings = list(_groupings(fabric, net))
     load, why, cut = _fullest_cut(fabric, net, groupings)

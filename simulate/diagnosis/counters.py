@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.routed import Routed
+from topo.catalog.devices import CHIPS, device_id
 from topo.errors import FormatError, plural
 from topo.fabric import MAX_PORTS, Fabric, Frozen
 from topo.files.csv import split_row
@@ -34,7 +35,9 @@ CEILINGS = (1 << 32) - 1, (1 << 64) - 1
 MLXLINK = re.compile(rf"(?:{SHELL}|\+ )?(?:sudo )?(?:mlx|mst)link\s(.{{0,200}})")
 """The command before what it prints: in a session, or as ``set -x`` prints it."""
 OF_LID, OF_DEVICE = re.compile(r"-d\s*\S*?lid-(0x[0-9a-fA-F]{1,4}|\d{1,5})\b"), re.compile(r"-d\s*(\w{1,20})(?:\s|$)")
-OF_PORT = re.compile(r"(?:-p|--port)\s*(\S{1,10})")
+OF_PORT = re.compile(r"(?<!\S)--?p(?:ort)?(?!\w*_)[\s=]*(\S{1,10})")
+SPLIT_AT = {"Quantum": 41, "Quantum-2": 65}
+"""Ports of a switch with this chip, the last one of them its own; one with more has its cages split in two."""
 MLXLINK_VALUE = re.compile(r'"?\b([A-Z][\w ]{3,40}(?: \[dBm\])?)"?\s*:\s*"?([^"]{1,120})')
 """A line of its text or JSON, which names the same values and writes them alike."""
 MLXLINK_ERRORS = {
@@ -79,7 +82,7 @@ PM_INFO_COLUMNS = {
     f"{name.lower()}{bits}": name for name in ("PortXmitData", "PortXmitWait") for bits in ("", "ext", "extended")
 }
 """Columns of PM_INFO, without case and underscores; a later one, of 64 bits, counts more."""
-PM_INFO_COLUMNS |= {name.lower(): name for name in ERRORS}
+PM_INFO_COLUMNS |= {name.lower() + bits: name for bits in ("", "ext") for name in ERRORS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,26 +332,48 @@ class _Places:
         known = self.ports.get(value, -1)
         return known if known >= 0 or not 0 < value < 1 << 64 else _absent(f"{value:#018x}", port)
 
-    def of_lid(self, lid: int, number: int) -> Port:
-        """Return the port with this number of the switch or adapter that has the LID."""
+    def _end_of(self, lid: int) -> int:
         if self.lids is None:
             ends = np.flatnonzero(self.routed.tables.lid > 0)
             self.lids = dict(zip(self.routed.tables.lid[ends].tolist(), ends.tolist(), strict=True))
-        end = self.lids.get(lid, -1)
+        return self.lids.get(lid, -1)
+
+    def of_lid(self, lid: int, number: int) -> Port:
+        """Return the port with this number of the switch or adapter that has the LID."""
+        end = self._end_of(lid)
         return _absent(f"LID {lid}", number) if end < 0 else self._of_node(int(self.fabric.end_node[end]), number)
 
     def of_command(self, host: str | None, words: str) -> Port:
-        """Return the port that a command of mlxlink names, -1 if it does not."""
-        number = OF_PORT.search(words)
-        if number and not re.fullmatch(r"\d{1,3}", number[1]):
-            return -1  # a port of a cage, as it is printed
+        """Return the port that a command of mlxlink names, or a name that no device has."""
+        told = OF_PORT.search(words)
+        label, number = told[1] if told else "1", 0
         if found := OF_LID.search(words):
-            return self.of_lid(int(found[1], 16 if found[1].startswith("0x") else 10), int(number[1] if number else 1))
-        if host is None or not (found := OF_DEVICE.search(words)):
-            return -1
-        name = f"{host} {found[1]}"
+            lid = int(found[1], 16 if found[1].startswith("0x") else 10)
+            end = self._end_of(lid)
+            number = self._number_of(int(self.fabric.end_node[end]) if end >= 0 else -1, label)
+            return self.of_lid(lid, number) if number else (f"LID {lid} port {label}", 1)
+        found = OF_DEVICE.search(words)
+        name = f"{host} {found[1]}" if host and found else f"mlxlink {words.strip()[:40]}"
         node = self.names.get(name, -1)
-        return self._of_node(node, int(number[1] if number else 1)) if node >= 0 else (name, 1)
+        number = self._number_of(node, label)
+        return self._of_node(node, number) if node >= 0 and number else (name, number or 1)
+
+    def _number_of(self, node: int, label: str) -> int:
+        """Return the number of the port that mlxlink calls ``cage/port/half``, 0 if it is not known.
+
+        A port of a cage is left out where cages have one, a half where they are not split; it takes 1 for what is left
+        out (mstflint, ``MlxlinkCommander::calculatePanelPort``, 2026). Quantum-3 numbers by registers of its own.
+        """
+        if not re.fullmatch(r"\d{1,3}(/[12]){0,2}", label):
+            return 0
+        first, *rest = map(int, label.split("/"))
+        chip = CHIPS.get(device_id(self.fabric, node), "") if node >= 0 else ""
+        if chip not in SPLIT_AT:
+            return first if not rest and chip != "Quantum-3" else 0
+        panel = 2 * first - 2 + (rest.pop(0) if rest else 1) if chip == "Quantum-2" else first
+        if len(self.fabric.ports_of(node)) > SPLIT_AT[chip]:
+            panel = 2 * panel - 2 + (rest.pop(0) if rest else 1)
+        return 0 if rest else panel
 
     def _of_node(self, node: int, number: int) -> Port:
         first, beyond = self.fabric.port_offset[node : node + 2].tolist()

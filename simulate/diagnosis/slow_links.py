@@ -285,9 +285,7 @@ def explain(routed: Routed | Hashed, measured: Measured, *, following: int = 5) 
         crossed = crossings.link if suspects[0].kind == "link" else crossings.channel
         on = np.isin(crossed, suspects[0].ports)
         pair, slowed = crossings.pair[on], suspects[0].part * crossings.shared_gbps[on]
-        gain = _misfit((log_found - log_scale - np.log(should))[pair], scatter) - _misfit(
-            (log_found - log_scale)[pair] - np.log(np.minimum(should[pair], slowed)), scatter)  # fmt: skip
-        met = crossings.met(on, gain)
+        met = crossings.met(on, _gain((log_found - log_scale)[pair], should[pair], slowed, scatter))
         np.minimum.at(should, pair[met], slowed[met])
     left = log_found - log_scale - np.log(should)
     unclear = int(np.count_nonzero(left < -FAR * scatter))
@@ -352,6 +350,14 @@ def _misfit(difference: NDArray[np.float64], scatter: float) -> NDArray[np.float
     return np.minimum(0.5 * (difference / scatter) ** 2, OUTLIER)
 
 
+def _gain(
+    log_found: NDArray[np.float64], should: NDArray[np.float64], slowed: NDArray[np.float64], scatter: float
+) -> NDArray[np.float64]:
+    """Return by how much better rates are explained that may be no more than ``slowed``, as logarithms of odds."""
+    now = np.minimum(should, slowed)
+    return np.asarray(_misfit(log_found - np.log(should), scatter) - _misfit(log_found - np.log(now), scatter))
+
+
 def _collisions(
     crossings: Crossings,
     measured: Measured,
@@ -400,10 +406,9 @@ def _slow_links(
     entry, of_group = entry[chosen], group[number[chosen]]
     pair, shared, chance = crossings.pair[entry], crossings.shared_gbps[entry], crossings.chance[entry]
     found, now = log_found[pair], should[pair]
-    before = _misfit(log_found - np.log(should), scatter)[pair]
 
     def gains(part: float) -> NDArray[np.float64]:
-        return np.asarray(before - _misfit(found - np.log(np.minimum(now, part * shared)), scatter))
+        return _gain(found, now, part * shared, scatter)
 
     evidence = np.empty((len(PARTS), len(first)))
     for at, part in enumerate(PARTS):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from topo.errors import HeddleError, did_you_mean
 from topo.fabric import Fabric, Kind
-from topo.hostlist import natural_order
+from topo.ports import rail_numbers
 
 GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
@@ -184,13 +184,12 @@ def rails_of_hosts(fabric: Fabric, *, unplugged: bool = False) -> dict[int, NDAr
     >>> [fabric.names[fabric.end_node[end]] for end in rails[0][:3]]
     ['gpu000 mlx5_0', 'gpu000 mlx5_1', 'gpu000 mlx5_2']
     """
-    by_host: dict[int, list[tuple[str, int]]] = {}
-    adapters = fabric.kind[fabric.end_node] == Kind.HCA
-    for end in np.flatnonzero(adapters & (unplugged | (fabric.end_switch >= 0))).tolist():
-        node = fabric.end_node[end]
-        if fabric.host[node] >= 0:
-            by_host.setdefault(int(fabric.host[node]), []).append((natural_order(fabric.names[node]), end))
-    return {host: np.array([end for _, end in sorted(ends)], np.int32) for host, ends in by_host.items()}
+    rail, host = rail_numbers(fabric), fabric.host[fabric.end_node]
+    ends = np.flatnonzero((rail >= 0) & (unplugged | (fabric.end_switch >= 0)))
+    by_host: dict[int, list[int]] = {number: [] for number in host[ends].tolist()}
+    for end in ends[np.argsort(rail[ends], kind="stable")].tolist():
+        by_host[int(host[end])].append(end)
+    return {number: np.array(rails, np.int32) for number, rails in by_host.items()}
 
 
 class EndPortNames:

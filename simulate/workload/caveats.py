@@ -140,5 +140,6 @@ def _error(job: RunningJob) -> str:
         beyond = f"; {job.n_ranks:,} GPUs are beyond these" if job.n_ranks > found.gpus[1] else ""
         return f"measured: {found}{beyond}{CALIBRATE * found.system.startswith('HFReduce')}"
     if isinstance(job.spec, GpuJob) and job.servers is not None and not _own(job):
-        return "from data sheets: how far times of GPUs are from measured ones stands in docs/validation/accuracy.md"
+        return (f"from data sheets, not measured on {job.servers.model.name}: how far times of GPUs are from measured "
+                "ones elsewhere stands in docs/validation/accuracy.md")  # fmt: skip
     return ""

@@ -121,7 +121,9 @@ class JobResult(Record):
     @property
     def measured(self) -> str:
         """`measured_s` for a person, such as ``118 to 120 ms``."""
-        return " to ".join(f"{time_s * 1e3:,.3g}" for time_s in self.measured_s or ()) + " ms" * bool(self.measured_s)
+        if self.measured_s is None:
+            return "not measured"
+        return " to ".join(f"{time_s * 1e3:,.3g}" for time_s in self.measured_s) + " ms"
 
     @property
     def time_s(self) -> float:

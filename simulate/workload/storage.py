@@ -461,5 +461,5 @@ def _chains(n_servers: int, n_ssds: int, replicas: int) -> NDArray[np.int32]:
 def _figure(model: NodeModel, name: str) -> float:
     value = getattr(model, name)
     if value is None or value <= 0:
-        raise HeddleError(f"the catalog has no {name} of {model.name}; storage needs it")
+        raise HeddleError(f"{model.name}: {name} is unknown; storage needs it in nodes.csv of a `catalog` of your own")
     return float(value)

@@ -160,3 +160,47 @@ def test_infragraph_notices_a_renamed_key(tmp_path: Path) -> None:
         *("choice", "description", "cpu", "nic", "port", "switch", "xpu"),
         *("physical", "bandwidth", "gigabits_per_second"),
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_fabrics_of_its_blueprints_are_fabrics_here(tmp_path: Path) -> None:
+    """As many cables as its own graph has between instances; a port of two cables, as its de Bruijn has, is refused."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLUEPRINTS, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(CONSUMERS)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    made = dict(line.split()[1:] for line in done.stdout.splitlines() if line.startswith("made "))
+    assert len(made) == 6
+    for name, cables in made.items():
+        if name == "debruijn":
+            with pytest.raises(topo.FormatError, match=r"found 2 cables in port\[4\] of switch\[0\]"):
+                topo.read_fabric(tmp_path / f"{name}.json")
+        else:
+            fabric = topo.read_fabric(tmp_path / f"{name}.json")
+            assert (len(fabric.links), fabric.notes) == (int(cables), ()), name
+
+
+BLUEPRINTS = """
+import sys
+from importlib import import_module
+from infragraph.infragraph_service import InfraGraphService
+from infragraph.blueprints.devices.generic.generic_switch import Switch
+from infragraph.blueprints.devices.generic.server import Server
+from infragraph.blueprints.devices.nvidia.dgx import NvidiaDGX
+def of(module, name, *given):
+    return getattr(import_module("infragraph.blueprints.fabrics." + module), name)(*given)
+made = {
+    "clos": of("closfabric", "ClosFabric"),
+    "tiers2": of("clos_fat_tree_fabric", "ClosFatTreeFabric", Switch(port_count=16), NvidiaDGX(), 2, []),
+    "tiers3": of("clos_fat_tree_fabric", "ClosFatTreeFabric", Switch(port_count=4), Server(), 3, []),
+    "dragonfly": of("dragonfly_fabric", "DragonflyFabric", Switch(port_count=16), Server(), 4, 2, 2),
+    "single": of("single_tier_fabric", "SingleTierFabric", NvidiaDGX(), 3),
+    "debruijn": of("multi_host_debruijn_fabric", "MultiHostDeBruijnFabric", Switch(port_count=16), Server(), 3),
+}
+for name, graph in made.items():
+    service = InfraGraphService()
+    service.set_graph(graph)
+    open(f"{sys.argv[1]}/{name}.json", "w").write(graph.serialize("json"))
+    edges = service.get_networkx_graph().edges
+    print("\\nmade", name, sum(a.split(".")[:2] != b.split(".")[:2] for a, b in edges))
+"""

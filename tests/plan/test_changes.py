@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,6 +54,37 @@ def test_what_stands_elsewhere_is_listed_device_by_device_and_places_of_today_cu
     assert not [table for table in kept.tables if table.title.startswith("moved")]
     assert "0 unplugged" in kept.remarks[0]
     assert "elsewhere" not in " ".join(kept.remarks)
+
+
+ROOM = {"rack_units": 30, "racks_per_row": 8}
+ZONES = {
+    "nodes": {"gpu": {"model": "pcie-a100", "count": 12}},
+    "network": {"shape": "zones", "zones": 2, "tree": {"switch": "QM8700", "spines": 2, "parallel": 2},
+                "joints": {"switch": "QM8700", "count": 1, "ports": 4}},
+}  # fmt: skip
+MANAGED = {
+    "nodes": {"head": {"model": "management-ndr", "count": 2}, "gpu": {"model": "dgx-h100", "count": 8}},
+    "network": {"shape": "rail", "unit_nodes": 8, "tree": {"switch": "QM9700", "spines": 2, "parallel": 2}},
+    "adapters": {"head": 2},
+    "networks": {"mgmt": {"network": {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C"},
+                          "adapters": {"gpu": 1, "head": 1}, "adapter": "BMC-1GE", "manage": ["switches", "pdus"]}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", [ZONES, MANAGED])
+def test_pinned_devices_are_themselves_in_all_networks_whatever_their_switches(spec: dict[str, Any]) -> None:
+    """Servers change zones and leaves; what stands where it stood under its name does not stand elsewhere."""
+    old = topo.parse({"name": "x", **spec, "floor": ROOM})
+    assert old.layout is not None
+    grown = spec["nodes"] | {"gpu": spec["nodes"]["gpu"] | {"count": 18}}
+    pinned = old.layout.pinned.model_dump(mode="json", exclude_unset=True)
+    larger = topo.parse({"name": "x", **spec, "nodes": grown, "floor": pinned})
+    stood, stands = stands_of(old), stands_of(larger)
+    assert all(stands[name] == place for name, place in stood.items())
+    changes = grow(old, larger)
+    assert not [table for table in changes.tables if table.title.startswith("moved")]
+    for growth in changes.growths:
+        assert all(re.sub(r"0+(?=\d)", "", new) == re.sub(r"0+(?=\d)", "", was) for new, was in growth.names.items())
 
 
 @pytest.mark.slow

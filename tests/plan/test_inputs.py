@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 
 import plan
+import routing
 import topo
 from helpers.strategies import nightly
 from plan.cli import run
-from plan.inputs import catalog_of, give_roles, read_fabric_argument, read_paths_argument, read_routed_argument
+from plan.inputs import (
+    catalog_of,
+    give_roles,
+    read_fabric_argument,
+    read_paths_argument,
+    read_routed_argument,
+    read_traffic,
+)
 from topo.catalog.load import config_root
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
@@ -145,3 +153,18 @@ def test_rules_that_give_no_role_are_told(tmp_path: Path) -> None:
     rules.write_text("storage storage*\nmanagement mgnt*\n")
     notes = give_roles(read_fabric_argument(LAB), rules).notes
     assert notes == (f"{rules}: no adapter has its role from the pattern 'mgnt*'",)
+
+
+def test_what_gpus_send_counts_between_the_ports_of_their_servers(tmp_path: Path) -> None:
+    """An all-to-all of NCCL: each GPU sends its part to each GPU of other servers, over the rail of the receiver."""
+    network = {"shape": "rail", "unit_nodes": 3, "tree": {"switch": "QM9700"}}
+    cluster = topo.parse({"name": "r", "nodes": {"gpu": {"model": "dgx-h100", "count": 4}}, "network": network})
+    path = tmp_path / "w.yaml"
+    path.write_text("jobs: [{name: a, kind: gpu-collective, collective: all-to-all, size: 32 MiB}]", encoding="utf-8")
+    routed = routing.route(cluster.fabric)
+    demand = read_traffic(str(path), cluster.catalog, 0)(routed)
+    names = [cluster.fabric.names[cluster.fabric.end_node[end]].split() for end in range(cluster.fabric.n_end_ports)]
+    pairs = zip(demand.source.tolist(), demand.destination.tolist(), strict=True)
+    assert all(names[a][0] != names[b][0] and names[a][1] == names[b][1] for a, b in pairs)
+    assert len(demand.weight) == 4 * 3 * 8
+    np.testing.assert_allclose(demand.weight, 8 * 2**20)  # eight GPUs of a server, each with a part for each of 32

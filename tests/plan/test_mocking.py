@@ -1,6 +1,7 @@
 """Fabrics with known faults: what was broken is what the commands find in the files, and nothing else."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -118,6 +119,14 @@ def test_every_preset_is_a_realistic_fabric_with_faults(tmp_path: Path) -> None:
 
 LARGE = {"dgx-baseline", "four-planes-32k", "deepseek-v3-planes", "deepseek-v3-2048"}
 """Files of these take seconds to write."""
+
+
+def test_the_container_has_what_tests_install(repository: Path) -> None:
+    """Its script is run in ``tests/peers``; its packages are those that are installed there."""
+    lines = (repository / "Containerfile.live").read_text()
+    packages = set(re.search(r"--no-install-recommends (.*?) &&", lines)[1].split())
+    assert packages <= set((repository / "scripts/install-test-tools").read_text().split())
+    assert {"ibsim-utils", "opensm", "infiniband-diags"} <= packages and "COPY scripts/live-fabric" in lines
 
 
 def test_a_seed_is_a_fabric_and_another_one_another() -> None:

@@ -4,6 +4,7 @@ import json
 from importlib import resources
 from typing import Any
 
+import numpy as np
 import pytest
 
 import plan
@@ -49,3 +50,17 @@ def test_a_bisection_alone_is_that_of_the_worst_cut() -> None:
     found = {key for key in keys(schema) if key.endswith((".bisection", "_bisection"))}
     assert found == {".bisection", ".between_rails.bisection"}
     assert "bisection" not in [figure.name for figure in routing.candidates.FIGURES]
+
+
+@pytest.mark.parametrize("part", ["leaf0", "spine1", "gpu03"])
+def test_a_repair_and_a_loss_have_one_effective_bisection(part: str) -> None:
+    """Of the end ports that keep a cable, in the same random halves: what the repaired tables are worth is the same."""
+    routed = routing.route(topo.preset("lab-20").fabric)
+    study = routing.studies.study_loss(routed, part)
+    found = plan.repair(routed, down=[part])
+    columns = {column.name: column.values for column in found.worth.columns}
+    assert columns["effective bisection"][0] == pytest.approx(study.static[1].ebb)
+    left = found.plan.routed[0]
+    kept = np.setdiff1d(left.fabric.ends(), study.cut)
+    ranks = routing.tables.tree_order(routed.fabric, kept)
+    assert columns["effective bisection"][1] == pytest.approx(routing.measure(left, ranks).ebb)

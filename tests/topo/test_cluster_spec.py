@@ -265,3 +265,22 @@ def assert_ports_consistent(fabric: Fabric) -> None:
             assert fabric.peer[peer] == port
             assert fabric.speed[peer] == fabric.speed[port]
             assert fabric.width[peer] == fabric.width[port]
+
+
+@pytest.mark.parametrize("currency", ["", "currency: USD\n", "currency: EUR\n"])
+@pytest.mark.parametrize("budget", ["", "budget: {price: 9000000 USD}\n", "budget: {price: 9000000 EUR}\n"])
+@pytest.mark.parametrize("owns", ["", "USD", "CNY"])
+def test_a_spec_has_one_currency_or_is_refused_where_it_has_two(
+    currency: str, budget: str, owns: str, catalog: Catalog
+) -> None:
+    owning = f"owning: {{years: 5, pue: 1.3, price_per_kwh: 0.1, currency: {owns}}}\n" if owns else ""
+    named = {text[-4:-1].strip("}") for text in (currency, budget.replace("}", "")) if text} | (
+        {owns} if owns else set()
+    )
+    text = PILOT + owning + budget + currency
+    if len(named) > 1:
+        with pytest.raises(SpecError, match=r"expected (USD|EUR|CNY), the currency of `(budget|owning)\."):
+            validate_spec(parse_yaml(text, "spec.yaml"), catalog)
+    else:
+        spec = validate_spec(parse_yaml(text, "spec.yaml"), catalog)
+        assert spec.priced_in == (named.pop() if named else None)

@@ -3,9 +3,10 @@
 from collections import Counter
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import topo
@@ -92,8 +93,24 @@ def test_switches_with_other_links_than_most_are_named(seed: int) -> None:
         assert all(f"1 instead of 2 to {name}" in line for name in least)
 
 
+def test_as_many_are_named_as_are_asked_for() -> None:
+    """Ten of 24 switches miss a cable, and ten cables are narrow: three of each are named, or all."""
+    fabric = grow_tree((4, 24), (1, 6), (1, 2))
+    leaves, first = np.unique(fabric.port_node[fabric.inner_links].min(axis=1), return_index=True)
+    assert len(leaves) == 24
+    pulled = fabric.inner_links[first[:10], 0]
+    said = topo.uneven_links(fabric.without(pulled))
+    assert len(said) == 4 and said[-1] == "7 more of these 24 differ from the 14"
+    assert len(topo.uneven_links(fabric.without(pulled), 99)) == 10
+    width = fabric.width.copy()
+    width[fabric.inner_links[first[:10]]] = 1
+    (some,), (every,) = (topo.slow_cables(replace(fabric, width=width), *most) for most in ((), (99,)))
+    assert (some.count(" to "), every.count(" to ")) == (3, 10) and some.endswith(" and 7 more")
+
+
 @examples(15)
 @given(gpus=st.integers(1, 40), stores=st.integers(1, 9), zones=st.integers(1, 3), taper=st.sampled_from([1.0, 3.0]))
+@example(gpus=30, stores=3, zones=2, taper=1.0)
 def test_a_network_has_figures_of_its_own(gpus: int, stores: int, zones: int, taper: float) -> None:
     """Beside another network it has the ports, the taper and the zones that it has alone: recounted port by port."""
     tree = {"switch": "QM8700"}
@@ -122,6 +139,8 @@ def test_a_network_has_figures_of_its_own(gpus: int, stores: int, zones: int, ta
                 far = int(fabric.peer_node[port])
                 if far < 0:
                     way = "free"
+                elif topo.Role.JOINT in fabric.role[[switch, far]] and far < fabric.n_switches:
+                    way = "down" if fabric.role[switch] == topo.Role.JOINT else "across"
                 elif far >= fabric.n_switches or fabric.level[far] < fabric.level[switch]:
                     way = "down"
                 else:
@@ -227,3 +246,55 @@ def test_who_can_run_the_subnet_manager_is_told(cluster: topo.Cluster) -> None:
         if said:
             assert said.startswith(f"all {len(hung)} host ports")
             assert ("no port of a leaf" in said) == (free == 0) and (free < 2 or f" {free:,} ports" in said)
+
+
+@examples(15)
+@given(gpus=st.integers(1, 900), levels=st.sampled_from([2, 3]), zones=st.integers(1, 2))
+def test_cores_and_spines_that_no_pair_of_servers_needs_are_named(gpus: int, levels: int, zones: int) -> None:
+    """A graph of cables without them, by networkx, still connects every two servers."""
+    tree = {"switch": "QM8700", "levels": levels}
+    network: dict[str, object] = {"shape": "fat-tree", **tree}
+    if zones > 1:
+        network = {
+            "shape": "zones",
+            "zones": zones,
+            "tree": tree,
+            "joints": {"switch": "QM8700", "count": 1, "ports": 4},
+        }
+    spec = {"name": "x", "nodes": {"gpu": {"model": "pcie-a100", "count": gpus}}, "network": network}
+    try:
+        fabric = parse(spec).fabric
+    except DesignError:
+        return
+
+    def connected(gone: set[Role]) -> bool:
+        kept = [n for n in range(fabric.n_nodes) if n >= fabric.n_switches or fabric.role[n] not in gone]
+        graph = nx.Graph(fabric.port_node[fabric.links].tolist()).subgraph(kept)
+        hosts = [n for n in kept if n >= fabric.n_switches]
+        return len({frozenset(nx.node_connected_component(graph, host)) for host in hosts}) == 1
+
+    roles = set(fabric.role[: fabric.n_switches].tolist())
+    upper = {Role.CORE, Role.JOINT}
+    idle = [role for role, above in ((Role.CORE, upper), (Role.SPINE, upper | {Role.SPINE}))
+            if role in roles and connected(above)]  # fmt: skip
+    said = topo.idle_level(fabric)
+    assert bool(said) == bool(idle)
+    if idle:
+        names = topo.expand(said.partition(" carry")[0])
+        assert {*names} == {fabric.label(n) for n in range(fabric.n_switches) if fabric.role[n] == idle[0]}
+
+
+def test_rails_go_by_the_names_of_adapters_in_whatever_order_they_stand() -> None:
+    network = {"shape": "rail", "unit_nodes": 6, "tree": {"switch": "QM9700"}}
+    fabric = parse({"name": "r", "nodes": {"gpu": {"model": "dgx-h100", "count": 12}}, "network": network}).fabric
+    adapters = fabric.n_switches + np.random.default_rng(5).permutation(fabric.n_nodes - fabric.n_switches)
+    order = np.concatenate([np.arange(fabric.n_switches), adapters])
+    names = tuple(fabric.names[node] for node in order)
+    rail = topo.rail_numbers(replace(fabric, names=names, host=fabric.host[order]))
+    of_server: dict[str, list[tuple[int, int]]] = {}
+    for end in fabric.ends().tolist():
+        server, device = names[fabric.end_node[end]].split()
+        of_server.setdefault(server, []).append((int(device.removeprefix("mlx5_")), int(rail[end])))
+    assert len(of_server) == 12
+    assert all([number for _, number in sorted(ports)] == [*range(8)] for ports in of_server.values())
+    assert set(rail[: fabric.n_switches].tolist()) == {-1}

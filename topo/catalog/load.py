@@ -262,6 +262,9 @@ class _Loading:
             elif price is not None:
                 point = PricePoint(price.low, price.high, price.note, row.source)
                 fresh.setdefault(row.model, {}).setdefault(price.currency, []).append(point)
+        for model in self.prices:  # a later row of a series replaces earlier ones of its lengths
+            newer = fresh.get(series_of(model), {})
+            self.prices[model] = {unit: points for unit, points in self.prices[model].items() if unit not in newer}
         self.prices |= fresh
 
     def known(self, rows: Iterable[Row], free: Container[str] = ()) -> Iterator[Row]:

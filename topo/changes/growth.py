@@ -1,8 +1,8 @@
 """Growth of a plan into a larger one: which cables stay, which move, and in which order no host loses its path.
 
-Switches are matched by name and model, servers by the switches that they are attached to. A cable between the same two
-nodes in both plans stays in its ports; the other cables of the target take the remaining ports. So no cable is moved
-only because its port number differs.
+Switches are matched by name and model; servers by name where they stand at the same place, else by the switches that
+they are attached to. A cable between the same two nodes in both plans stays in its ports; the other cables of the
+target take the remaining ports. So no cable is moved only because its port number differs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import networkx as nx
@@ -100,6 +101,15 @@ class Growth(Shown):
         return [pair for pair in pairs if pair[0] != pair[1]]
 
     @property
+    def names(self) -> dict[str, str]:
+        """Name of each switch and server that stays, by its name in the grown fabric."""
+        return {
+            self.grown.server_of(node): self.old.server_of(was)
+            for node, was in enumerate(self.was.tolist())
+            if was >= 0
+        }
+
+    @property
     def cut(self) -> list[str]:
         """Hosts that are disconnected in some step."""
         return sorted({name for work in self.works for name in work.cut})
@@ -139,6 +149,7 @@ def plan_growth(
     target: Fabric,
     places: tuple[Sequence[str], Sequence[str]] | None = None,
     parts: tuple[Bought, Bought] | None = None,
+    known: Mapping[str, str] = MappingProxyType({}),
 ) -> Growth:
     """Plan the changes of cables from a fabric to a larger one.
 
@@ -150,6 +161,8 @@ def plan_growth(
         Place of each node of the old fabric, and of each node of the target.
     parts : pair of sequences of pairs of str, optional
         Part number of the cable at each port, and the transceiver there, of the old fabric and of the target.
+    known : mapping of str to str, optional
+        Name in the old fabric of servers of the target, as other networks of the same plans have it.
 
     Returns
     -------
@@ -171,7 +184,7 @@ def plan_growth(
     >>> topo.plan_growth(plan(30, 2), plan(45, 3))
     <Growth 70 cables stay, 0 unplugged, 35 plugged in 1 step>
     """
-    was = _match(old, target)
+    was = _match(old, target, places, known)
     if not (was[: target.n_switches] >= 0).any():
         raise HeddleError(f"found no switch of {old.name} in {target.name}; expected a plan that it grows into")
     moved_to, at, stay = _settle(old, target, was)
@@ -203,14 +216,26 @@ def _key(label: str) -> str:
     return re.sub(r"\d+", lambda number: str(int(number[0])), label).removeprefix("z0-")
 
 
-def _match(old: Fabric, target: Fabric) -> NDArray[np.int32]:
-    """Return (N,) the node of the old fabric for each node of the target, -1 for a new one."""
+def _match(
+    old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequence[str]] | None, known: Mapping[str, str]
+) -> NDArray[np.int32]:
+    """Return (N,) the node of the old fabric for each node of the target, -1 for a new one.
+
+    Servers are those that other networks know, else those with the same name and place: a cable is moved sooner than a
+    server. The others are matched by their switches.
+    """
     was = np.full(target.n_nodes, -1, np.int32)
     keys = ([(_key(one.label(node)), _model(one, node)) for node in range(one.n_switches)] for one in (target, old))
     was[: target.n_switches] = match_keys(*keys)
     place = {int(there): here for here, there in enumerate(was.tolist()) if there >= 0}
     before, after = _servers(old, place), _servers(target, {node: node for node in range(target.n_switches)})
-    left = dict(before)
+    left, named = dict(before), {_key(name): name for name in before}
+    floors = places if places and all(places) else None
+    for name, server in after.items():
+        mine = known.get(name) or named.get(_key(name), "")
+        stays = floors and mine in left and floors[0][left[mine].adapters[0]] == floors[1][server.adapters[0]]
+        if mine in left and left[mine].kind == server.kind and (name in known or stays):
+            was[server.adapters] = left.pop(mine).adapters
     for exact in (2, 1, 0):  # same switches and name; same switches; same kind on any switch
         free = defaultdict(list)
         for name, server in left.items():
@@ -366,10 +391,12 @@ def _order(
     step = 0
 
     def work(do: str, cable: Cable, before: Cable | None = None, cut: tuple[str, ...] = ()) -> Work:
-        """Return the change that plugs a cable, or unplugs it if ``before`` has its ports in the old fabric."""
+        """Return the change that plugs a cable, or unplugs it if ``before`` has its ports in the old fabric.
+
+        What is unplugged has the names of the old fabric.
+        """
         fabric, ports = (grown, cable) if before is None else (old, before)
-        a, b = (grown.port_label(port) if port < grown.n_ports else old.port_label(port - grown.n_ports)
-                for port in cable)  # fmt: skip
+        a, b = map(fabric.port_label, ports)
         stand = places[before is None] if places else ()
         a_place, b_place = (stand[fabric.port_node[port]] if stand else "" for port in ports)
         length = _length(fabric, ports[0])
@@ -414,7 +441,7 @@ def _order(
                 live.disconnected |= cut
                 occupied.difference_update(cable)
                 busy |= occupies(cable)
-                hosts = tuple(sorted(grown.label(node) for node in cut))
+                hosts = tuple(sorted(old.label(was[node]) for node in cut))
                 works.append(work("unplug", cable, was_of[cable], hosts))
         out = later
         plug()

@@ -100,7 +100,7 @@ def draw_floor(
     if fullest:
         legend.append(("line", palette.LOADS[-1][1], f"the fullest: {plural(fullest, 'cable')}"))
     width = max(LEAST_WIDTH, left - edge + columns * step)
-    marks, tall = format_marks(edge, y, width, [legend])
+    marks, tall = format_marks(edge, y, width - edge, [legend])
     about = (
         f"{plural(layout.n_racks, 'rack')} of {layout.floor.rack_units} units in {plural(rows, 'row')}, "
         f"{plural(len(layout.devices), 'device')}; {layout.floor.rack_width:g} m from rack to rack, "

@@ -42,7 +42,7 @@ def parse_infragraph(text: str, path: str = "") -> Discovery:
         ]
     except (ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise records.refuse(f"is no description of InfraGraph ({type(error).__name__}: {error!s:.80})") from None
-    cables: list[tuple[Vertex, Vertex, str]] = []
+    cables: dict[frozenset[Vertex], tuple[Vertex, Vertex, str]] = {}
     for first, second, scheme, link in edges:
         if scheme not in ("one2one", "many2many"):
             raise records.refuse(f"found an edge of the scheme {scheme!r:.40}; expected one2one or many2many")
@@ -50,12 +50,15 @@ def parse_infragraph(text: str, path: str = "") -> Discovery:
         pairs = zip(near, far, strict=False) if scheme == "one2one" else product(near, far)
         speed = found.speed(link)
         for one, other in pairs:
-            cables.append((one, other, speed))
+            cables.setdefault(frozenset((one, other)), (one, other, speed))  # from each end, it may be
             if len(cables) > DUMP_CABLE_ENDS.limit:
                 raise DUMP_CABLE_ENDS.exceeded(path)
     number: Counter[NodeKey] = Counter()
-    uses = Counter(found.node(end) for a, b, _ in cables for end in (a, b))
-    for a, b, speed in cables:
+    uses = Counter(found.node(end) for pair in cables for end in pair)
+    for (instance, at, part, of), times in Counter(end for pair in cables for end in pair).items():
+        if times > 1 and found.node((instance, at, part, of))[1]:
+            raise records.refuse(f"found {times} cables in {part}[{of}] of {instance}[{at}]; expected one in a port")
+    for a, b, speed in cables.values():
         ends: list[tuple[NodeKey, int]] = []
         for point in (a, b):
             name, ports = found.node(point)

@@ -67,6 +67,8 @@ class Loss(Record):
     """Largest share of its bandwidth in all networks together that a compute server loses which keeps some of it."""
     share: float
     """Largest share of its bandwidth in a network that a compute server loses which keeps some of it there."""
+    share_in: str
+    """That network; empty for none."""
     share_other: float
     """The same of a server of another role."""
     other: str
@@ -74,8 +76,10 @@ class Loss(Record):
     zones: float | None
     """Largest share of its bandwidth to other zones that a zone loses; None without zones."""
     bandwidth: float
-    """Largest share of their bandwidth to other switches that the servers on one remaining switch lose: of the smaller
-    of what they send and of what its links to other switches carry."""
+    """Largest share of their bandwidth to other switches that the servers on one remaining switch lose, of the smaller
+    of what they send and of what its links to other switches carry, or that those of a pod lose to the cores."""
+    narrowed: str
+    """Whose share that is: ``switch`` or ``pod``; empty for none."""
     reduced: int
     """Servers that go on at reduced performance, on the feeds that are left."""
     apart: tuple[str, ...]
@@ -125,13 +129,14 @@ class Loss(Record):
         if self.zones:
             lost.append(f"{percent(self.zones)} of the bandwidth between zones lost")
         if self.bandwidth:
-            lost.append(f"a switch loses {percent(self.bandwidth)} of its bandwidth to the others")
+            where = "on a switch" if self.narrowed == "switch" else "in a pod"
+            lost.append(f"servers {where} lose {percent(self.bandwidth)} of their bandwidth to the others")
         if self.ports:
             lost.append(f"{plural(self.ports, 'adapter port')} without a link")
             of = {"a compute server": self.share} if self.share else {}
             of |= {self.other: self.share_other} if self.other else {}
             words = [f"{percent(share)} of {whose}'s" for whose, share in of.items()]
-            lost += [f"{words[0]} bandwidth in its network", *words[1:]] if words else []
+            lost += [f"{words[0]} bandwidth in {self.share_in or 'its network'}", *words[1:]] if words else []
         if self.reduced:
             lost.append(f"{plural(self.reduced, 'server')} at reduced performance")
         return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'nothing lost'}"
@@ -141,12 +146,14 @@ class Loss(Record):
 class Losses(Shown):
     """The worst failure of each kind of part, of switches in each network.
 
-    Of racks also those that take most servers, most servers of one network, and most bandwidth, where these are others.
+    Also those that take most servers, most servers of one network, and most bandwidth, where these are others.
     """
 
     worst: tuple[Loss, ...]
     unknown: tuple[str, ...]
     """Kinds of failures whose effect is unknown, and why."""
+    parted: bool = False
+    """Whether some servers do not reach one another with nothing failed, such as storage and management ones."""
 
     def _brief(self) -> str:
         return str(self.largest or "no switch")
@@ -191,22 +198,27 @@ class Losses(Shown):
 
     @property
     def table(self) -> Table:
-        """The worst failures, a row for each kind of part."""
+        """The worst failures, a row for each kind of part; a column of what none takes is left out."""
+        figures = [
+            ("servers", "servers cut off"),
+            ("pairs", "pairs lost"),
+            ("apart", "separated groups"),
+            ("off", "off a network"),
+            ("reduced", "servers reduced"),
+            ("ports", "adapter ports"),
+            ("share", "of a compute server", "", "share"),
+            ("share_other", "of another", "", "share"),
+            ("zones", "between zones", "", "share"),
+            ("bandwidth", "of a switch or pod", "", "share"),
+        ]
+        taken = [column for column in figures if any(getattr(row, column[0]) for row in self.worst)]
         return Table.of(
             "what one failure takes away",
             self.worst,
             (lambda row: f"{row.kind} {row.name}", "failure of"),
             ("alike", "same effect"),
             ("of", "total"),
-            ("servers", "servers cut off"),
-            ("pairs", "pairs lost"),
-            (lambda row: len(row.apart), "separated groups"),
-            ("off", "off a network"),
-            ("ports", "adapter ports"),
-            ("share", "of a compute server", "", "share"),
-            ("share_other", "of another", "", "share"),
-            ("zones", "between zones", "", "share"),
-            ("bandwidth", "from a switch", "", "share"),
+            *((lambda row: len(row.apart), *words) if name == "apart" else (name, *words) for name, *words in taken),
         )
 
 
@@ -247,11 +259,10 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
     parting = {loss.name for losses in found.values() for loss in losses if loss.apart}
     total = sum(len(fabric.links) for fabric in fabrics)
     links = [lose(reach, failed, "link", name, network) for name, network, failed in _links(reach, parting)]
-    worst = _alike(_worst(losses, len(losses)) for losses in found.values())
+    worst = _alike(row for losses in found.values() for row in _rows(losses))
     gathered = max(found.get(("rack", ""), ()), key=lambda loss: (loss.together, loss.weight), default=None)
     if gathered and gathered.together and not any(gathered.weight == loss.weight for loss in worst):
         worst.append(replace(gathered, of=len(racks)))
-    _add_racks(worst, found.get(("rack", ""), []))
     worst += [replace(_worst(links, total), alike=1, alike_compute=1)] if links else []
     unknown = ["rack, feed: the spec has no floor"] if layout is None else []
     if layout is not None:
@@ -262,7 +273,8 @@ def find_losses(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | No
             worst += [replace(lose(reach, failed, "feed", name), reduced=len(slow)) for name, failed in feeds.items()]
         except HeddleError as why:
             unknown.append(str(why))
-    return Losses(tuple(worst), tuple(unknown))
+    servers = len(reach.names)
+    return Losses(tuple(worst), tuple(unknown), reach.whole.pairs < servers * (servers - 1) // 2)
 
 
 def find_parting_switch(reach: Reach) -> str:
@@ -290,8 +302,10 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     rest = np.divide(has, had, out=np.ones_like(had), where=has > 0)
     share, computes = 1.0 - rest.min(axis=1, initial=1.0), reach.roles == Role.COMPUTE
     share_compute, share_other = float(share[computes].max(initial=0.0)), float(share[~computes].max(initial=0.0))
+    share_in = rest[computes].min(axis=0, initial=1.0).argmin() if share_compute else 0
     all_had, all_has = had[computes].sum(axis=1), has[computes].sum(axis=1)
     zones = None
+    bandwidth, narrowed = reach.bandwidth_lost(failed)
     before = reach.whole_zones_gbps
     if before:
         after = reach.zones_gbps(failed)
@@ -322,10 +336,12 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         gbps_compute=float((all_had - all_has).sum()),
         share_of_all=float(1.0 - (all_has[all_has > 0] / all_had[all_has > 0]).min(initial=1.0)),
         share=share_compute,
+        share_in=[*reach.networks][share_in] if share_compute else "",
         share_other=share_other,
         other=reach.names[int(np.where(computes, 0.0, share).argmax())] if share_other > share_compute else "",
         zones=zones,
-        bandwidth=reach.bandwidth_lost(failed),
+        bandwidth=bandwidth,
+        narrowed=narrowed,
     )
 
 
@@ -337,13 +353,14 @@ def _worst(losses: Sequence[Loss], of: int) -> Loss:
     return replace(worst, alike=alike, alike_compute=compute, of=of)
 
 
-def _add_racks(worst: list[Loss], racks: Sequence[Loss]) -> None:
-    """Add the racks that take most servers, most servers of a network, and most bandwidth, where no row does yet."""
-    for key in ("servers", "off", "bandwidth"):
-        most = max(racks, key=lambda loss: (getattr(loss, key), loss.weight), default=None)
-        known = max((getattr(loss, key) for loss in worst if loss.kind == "rack"), default=0)
-        if most is not None and getattr(most, key) > known:
-            worst.append(_worst([loss for loss in racks if getattr(loss, key) == getattr(most, key)], len(racks)))
+def _rows(losses: Sequence[Loss]) -> list[Loss]:
+    """Return the worst, and those that take most servers, most servers of a network, and most bandwidth."""
+    rows = [_worst(losses, len(losses))]
+    for key in ("servers", "off", "zones", "bandwidth"):
+        most = max(losses, key=lambda loss: (getattr(loss, key) or 0, loss.weight))
+        if (getattr(most, key) or 0) > max(getattr(row, key) or 0 for row in rows):
+            rows.append(_worst([loss for loss in losses if getattr(loss, key) == getattr(most, key)], len(losses)))
+    return rows
 
 
 def _alike(worst: Iterable[Loss]) -> list[Loss]:

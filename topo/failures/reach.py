@@ -1,12 +1,14 @@
 """Reachability of servers over the cables of all subnets of a plan, intact or with failed parts.
 
-A pair is connected if any one subnet connects it: servers do not forward packets. A plan must connect compute servers
+A pair is connected if any one subnet connects it: servers do not forward packets. A network of gigabit ports, which
+manages servers, connects those alone that have no other port to all of it. A plan must connect compute servers
 to one another and to every storage and management server, or without compute servers all servers. What a failure takes
 is counted over all pairs that the plan connects, and for each network the servers that lose all their ports in it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from topo.errors import plural, spell_out
 from topo.fabric import HOST_ROLES, Fabric, Kind, Role
 from topo.graphs import articulation_points, components, minimum_cut
 from topo.hostlist import compress
+from topo.speeds import SPEEDS
 from topo.table import Brief
 
 NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -44,6 +47,43 @@ class Failed(Brief):
         return f"{plural(lost[0], 'node')}, {plural(lost[1], 'link')}, {plural(len(self.servers), 'server')}"
 
 
+class _Pod:
+    """Switches that only cores connect to others."""
+
+    def __init__(
+        self,
+        switches: NDArray[np.int64],
+        inside: NDArray[np.int64],
+        out: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        rate: NDArray[np.float64],
+        down: NDArray[np.float64],
+        flows: dict[tuple[bytes, ...], float],
+    ) -> None:
+        self.switches = switches
+        """(S,) nodes."""
+        self.inside, self.out = inside, out
+        """Links among them, and to cores: rows of `Fabric.links`."""
+        self._ends, self._foot, self._flows = ends[inside], ends[out].max(axis=1), flows
+        self._rates = rate[inside], rate[out]
+        up = np.bincount(self._foot, self._rates[1], len(switches))
+        a, b = self._ends.T
+        near, far = np.concatenate([a, b]), np.concatenate([b, a])
+        links = _by_switch(len(switches), near, far, np.tile(self._rates[0], 2))
+        each = [repr(one).encode() for one in zip(links, down.tolist(), up.tolist(), strict=True)]
+        self.alike = [bytes(hashlib.sha256(b"".join([*each, b"|", one])).digest()) for one in each]
+        """Of each switch, what it has in common with those that it can be exchanged for, here or in another pod."""
+
+    def gbps(self, sends: NDArray[np.float64], works: NDArray[np.bool_]) -> float:
+        """Return the maximum flow from servers that send so much at each switch to cores over the links that work."""
+        inside, out = works[self.inside], works[self.out]
+        up = np.bincount(self._foot[out], self._rates[1][out], len(self.switches)).astype(np.float64)
+        key = self._ends[inside].tobytes(), self._rates[0][inside].tobytes(), up.tobytes(), sends.tobytes()
+        if key not in self._flows:
+            self._flows[key] = minimum_cut(self._ends[inside], self._rates[0][inside], sends, up)[0]
+        return self._flows[key]
+
+
 @dataclass(frozen=True, eq=False)
 class Reached:
     """Reachability of V servers over C connected components of switches with servers."""
@@ -58,6 +98,8 @@ class Reached:
     """Ports of working servers with a working link to a working switch."""
     gbps: NDArray[np.float64]
     """(V, N) Gb/s of these ports in each network."""
+    aside: NDArray[np.bool_]
+    """(C,) whether the network of the component manages servers."""
 
 
 class Reach:
@@ -99,6 +141,14 @@ class Reach:
         self.names = tuple(self.servers)
         self.roles = np.array(role, np.int64)
         """(V,) `Role` of each server."""
+        slow = SPEEDS.index("GE")
+        self.manages = [bool(len(plugs)) and bool((fabric.speed[fabric.links[plugs[:, 2], 0]] == slow).all())
+                        for fabric, plugs in zip(self.fabrics, self.plugs, strict=True)]  # fmt: skip
+        """Of each subnet, whether it manages servers."""
+        self.managed = np.ones(len(role), bool)
+        """(V,) servers with no port but in such subnets."""
+        for plugs, manages in zip(self.plugs, self.manages, strict=True):
+            self.managed[plugs[:, 0]] &= manages
         self.computes = self.roles == Role.COMPUTE
         if not self.computes.any():
             self.computes[:] = True
@@ -111,7 +161,7 @@ class Reach:
     @cached_property
     def kind(self) -> NDArray[np.int64]:
         """(V,) kind of each server: those of one kind have one role, and ports on the same components."""
-        return self._groups(np.column_stack([self.whole.on, np.equal(self.roles[:, None], [*HOST_ROLES.values()])]))[1]
+        return self._groups(self.whole.on, np.equal(self.roles[:, None], [*HOST_ROLES.values()]))[1]
 
     @cached_property
     def networks(self) -> dict[str, list[int]]:
@@ -143,11 +193,25 @@ class Reach:
         pairs, pair = np.unique(np.concatenate([ends @ [n, 1], ends @ [1, n]]), return_inverse=True)
         near, far = np.divmod(pairs, n)
         lost = np.bincount(pair, np.tile(rate[inner], 2), len(pairs))
+        alike, pod_of = [b""] * n, dict[int, int]()
+        for number, pod in enumerate(self._pods[subnet]):
+            pod_of |= dict.fromkeys(pod.switches.tolist(), number)
+            for switch_, same in zip(pod.switches.tolist(), pod.alike, strict=True):
+                alike[switch_] = same
+        pods: list[dict[int, list[tuple[bytes, float]]]] = [{} for _ in range(n)]
+        if pod_of:
+            for a, b, gbps in zip(near.tolist(), far.tolist(), lost.tolist(), strict=True):
+                if b in pod_of and a not in pod_of:
+                    pods[a].setdefault(pod_of[b], []).append((alike[b], gbps))
+        told = [
+            repr((own, sorted(map(sorted, around.values())))).encode() for own, around in zip(alike, pods, strict=True)
+        ]
         feels = down[far] > 0
         near, far, lost = near[feels], far[feels], lost[feels]
         mine, of_all = self.whole.gbps[server, self.network_of[subnet]], self.whole.gbps.sum(axis=1)[server]
         servers = _by_switch(n, switch, self.kind[server], only, rate[link], mine, of_all)
-        return [a + b"|" + b for a, b in zip(servers, _by_switch(n, near, down[far], up[far], lost), strict=True)]
+        around = _by_switch(n, near, down[far], up[far], lost)
+        return [b"|".join(parts) for parts in zip(servers, around, told, strict=True)]
 
     def without(self, failed: Failed) -> Reached:
         """Return the reachability without the failed parts."""
@@ -168,18 +232,20 @@ class Reach:
         components, index = np.unique(np.concatenate(component), return_inverse=True)
         on = np.zeros((len(self.names), len(components)), bool)
         on[who, index] = True
-        return self._counted(on, len(who), gbps)
+        return self._counted(on, len(who), gbps, np.array(self.manages, bool)[components % len(self.fabrics)])
 
     def between(self, cut: NDArray[np.bool_]) -> int:
         """Return the pairs of servers outside ``cut`` that are connected in the intact plan."""
-        return self._counted(self.whole.on & ~cut[:, None], 0, self.whole.gbps).pairs
+        return self._counted(self.whole.on & ~cut[:, None], 0, self.whole.gbps, self.whole.aside).pairs
 
-    def bandwidth_lost(self, failed: Failed) -> float:
-        """Return the largest share of their bandwidth to other switches that the servers on one remaining switch lose.
+    def bandwidth_lost(self, failed: Failed) -> tuple[float, str]:
+        """Return the largest share of its bandwidth to the others that a switch, or a pod, loses, and which it is.
 
-        That bandwidth is min(Gb/s of the servers on the switch, Gb/s of its links to other switches but joints).
+        That of a remaining switch is min(Gb/s of its servers, Gb/s of its links to other switches but joints). That of
+        a pod, whose switches only cores connect to others, is the maximum flow from its servers on remaining switches
+        to the cores.
         """
-        worst = 0.0
+        worst = 0.0, ""
         for subnet in {*failed.switches, *failed.links}:
             fabric, plugs = self.fabrics[subnet], self.plugs[subnet]
             down, whole, rate, inner = self._rates[subnet]
@@ -193,8 +259,35 @@ class Reach:
             judged = np.unique(plugs[:, 1])
             judged = judged[~dead[judged] & (before[judged] > 0)]
             left = np.minimum(down, up)[judged] / before[judged]
-            worst = max(worst, 1.0 - float(left.min(initial=1.0)))
-        return worst
+            worst = max(worst, (1.0 - float(left.min(initial=1.0)), "switch"))
+            for pod in self._pods[subnet]:
+                if not works[pod.inside].all() or not works[pod.out].all():
+                    sends = np.where(dead[pod.switches], 0.0, down[pod.switches])
+                    if once := pod.gbps(sends, np.ones(len(works), bool)):
+                        worst = max(worst, (1.0 - pod.gbps(sends, works) / once, "pod"))
+        return worst if worst[0] > 0 else (0.0, "")
+
+    @cached_property
+    def _pods(self) -> list[list[_Pod]]:
+        """For each subnet, its pods of several switches with servers."""
+        found: list[list[_Pod]] = []
+        flows: dict[tuple[bytes, ...], float] = {}
+        for fabric, (down, _, rate, inner) in zip(self.fabrics, self._rates, strict=True):
+            ends, core = fabric.port_node[fabric.links].astype(np.int64), fabric.role == Role.CORE
+            found.append([])
+            if not core.any():
+                continue
+            below = inner & ~core[ends].any(axis=1)
+            label = components(fabric.n_switches, *ends[below].T)
+            for part in np.unique(label[(down > 0) & ~core[: fabric.n_switches]]).tolist():
+                switches = np.flatnonzero(label == part)
+                at = np.full(fabric.n_nodes, -1)
+                at[switches] = np.arange(len(switches))
+                mine = at[ends].max(axis=1) >= 0
+                inside, out = np.flatnonzero(below & mine), np.flatnonzero(inner & ~below & mine)
+                if len(inside) and len(out):
+                    found[-1].append(_Pod(switches, inside, out, at[ends], rate, down[switches], flows))
+        return found
 
     @cached_property
     def _rates(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]]:
@@ -254,12 +347,12 @@ class Reach:
         Those must meet that met ``before``, without those that reach nobody now; or, of a plan, of which one computes.
         """
         split = reached.on.shape[1]
-        rows, of = self._groups(reached.on if before is None else np.column_stack([reached.on, before.on]))
-        now, then = rows[:, :split], rows[:, split:]
+        rows, of = self._groups(*([reached.on] if before is None else [reached.on, before.on]))
+        now, then, managed = rows[:, :split], rows[:, split:-1], rows[:, -1]
         computes = np.bincount(of, self.computes, len(rows)) > 0
-        due = computes[:, None] | computes if before is None else then @ then.T
+        due = computes[:, None] | computes if before is None else _meets(then, before.aside, managed)
         judged = np.ones(len(of), bool) if before is None else ~reached.alone
-        for a, b in np.argwhere(np.triu(due & ~(now @ now.T))).tolist():
+        for a, b in np.argwhere(np.triu(due & ~_meets(now, reached.aside, managed))).tolist():
             one, other = (of == a) & judged, (of == b) & judged
             if one.any() and other.any() and (a != b or one.sum() > 1):
                 yield (one, other) if (one & self.computes).any() else (other, one)
@@ -334,19 +427,28 @@ class Reach:
             kept &= np.bincount(left[left >= 0], minlength=len(a)) > 0
         return np.where(works, components(n, a[kept], b[kept]), -1).astype(np.int64)
 
-    def _groups(self, on: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Return the distinct rows, and (V,) the row of each server."""
+    def _groups(self, *columns: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Return the distinct rows, of which the last column is `managed`, and (V,) the row of each server."""
+        on = np.column_stack([*columns, self.managed])
         _, first, of = np.unique(np.packbits(on, axis=1), axis=0, return_index=True, return_inverse=True)
         return on[first], of.ravel()
 
-    def _counted(self, on: NDArray[np.bool_], ports: int, gbps: NDArray[np.float64]) -> Reached:
+    def _counted(
+        self, on: NDArray[np.bool_], ports: int, gbps: NDArray[np.float64], aside: NDArray[np.bool_]
+    ) -> Reached:
         if not on.size:
-            return Reached(on, 0, np.ones(len(self.names), bool), ports, gbps)
+            return Reached(on, 0, np.ones(len(self.names), bool), ports, gbps, aside)
         rows, of = self._groups(on)
-        meets = (rows.astype(np.int64) @ rows.T.astype(np.int64) > 0).astype(np.int64)
+        meets = _meets(rows[:, :-1], aside, rows[:, -1]).astype(np.int64)
         servers = np.bincount(of, minlength=len(rows))
         partners = meets @ servers - np.diagonal(meets)
-        return Reached(on, int(servers @ partners) // 2, partners[of] == 0, ports, gbps)
+        return Reached(on, int(servers @ partners) // 2, partners[of] == 0, ports, gbps, aside)
+
+
+def _meets(on: NDArray[np.bool_], aside: NDArray[np.bool_], managed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return (R, R) whether servers on components reach one another, over those ``aside`` if either is ``managed``."""
+    data, manages = on[:, ~aside].astype(np.int64), on[:, aside].astype(np.int64)
+    return (data @ data.T > 0) | ((manages @ manages.T > 0) & (managed[:, None] | managed))
 
 
 def _by_switch(n: int, switch: NDArray[np.int64], *columns: NDArray[np.generic]) -> list[bytes]:

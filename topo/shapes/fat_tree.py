@@ -78,7 +78,8 @@ class FatTree(ShapeModel):
     leaves: Count | None = None
     """Total number of leaves; by default as many as the nodes need."""
     spines: Count | None = None
-    """Spines of a pod (a tree of two levels is one pod); as few as carry all uplinks when left out, two at least."""
+    """Spines of a pod (a tree of two levels is one pod); as few as carry all uplinks when left out, two at least; with
+    two ports in a cage, links to a spine come in pairs."""
     parallel: Count | None = None
     """Links between each leaf and each spine of its pod; with neither this nor `spines`, as many as the nodes of the
     fullest leaf need. With one of them, all ports of a leaf that are not for nodes are uplinks."""

@@ -234,7 +234,7 @@ class Rail(ShapeModel):
             number = max(links, key=lambda number: (number * links[number], -number))
             fewer = {"spines": number, "parallel": links[number]}
             gbps = servers * min(nodes[0].speed.gbps, leaf.node_speed.gbps)
-            share = f"{percent(min(1.0, number * links[number] * leaf.speed.gbps / gbps))} left between rails, "
+            share = f"{percent(min(1.0, number * links[number] * leaf.speed.gbps / gbps))} left between rails at best, "
             key = f"`tree: {{spines: {number}, parallel: {links[number]}}}`"
             changed.append((key, share, self.model_copy(update={"tree": self.tree.model_copy(update=fewer)})))
         ways = []

@@ -8,7 +8,8 @@ That of collectives that were launched together (``nccl:coalesced``) may not, an
 A kernel waits for the one before it on its stream, and for the last one of each other stream that had ended when it
 began; between the last of these and its own begin, the host was late. So a profile in which nothing is sent takes as
 long as it took. How long NCCL's kernels took does not count: their messages are simulated. All that an all-to-all moves
-is taken to be split evenly.
+is taken to be split evenly. What was launched before the profile began, which no ``correlation`` of a launch names, is
+of the step before, and is left out.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from simulate.workload.chakra import ChakraNode, NodeType
 from topo.errors import FormatError
 
 ON_GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
+LAUNCHES = {"cuda_runtime", "cuda_driver"}
+"""Of AMD, too."""
 COLLECTIVES = {
     "allreduce": 0, "allgather": 2, "broadcast": 5, "alltoall": 6, "reducescatter": 7, "reduce": 1, "barrier": 9,
 }  # fmt: skip
@@ -57,6 +60,12 @@ def parse_kineto(profile: dict[str, Any], path: str) -> Iterator[tuple[str, Chak
             for event in profile["traceEvents"]
             if event.get("ph") == "X" and event.get("cat") in ON_GPU
         ]
+        launched = {
+            event["args"]["correlation"]
+            for event in profile["traceEvents"]
+            if event.get("cat") in LAUNCHES and "correlation" in event.get("args", {})
+        }
+        events = [event for event in events if not launched or event[-1].get("correlation") in launched]
         events.sort(key=lambda event: event[:3])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         expected = "`ts`, `dur`, `tid` and `name`, as torch.profiler writes them"

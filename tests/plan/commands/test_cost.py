@@ -35,10 +35,7 @@ def test_cost_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
     assert "not in the total: 180 x storage-3fs" in shown
     assert "as nothing names a currency" not in shown
     assert run(["cost", SPEC]) == 0
-    assert (
-        "in USD, as nothing names a currency (`--currency`, `budget.price`, `owning.currency`)"
-        in capsys.readouterr().out
-    )
+    assert "in USD, as nothing names a currency (`--currency`, or `currency` in the spec)" in capsys.readouterr().out
 
 
 def test_energy_of_a_year_stands_beside_that_of_all_years_and_what_it_lacks(
@@ -231,6 +228,28 @@ def test_compare_sets_any_specs_beside_one_another(capsys: pytest.CaptureFixture
     assert "unknown" in shown
 
 
+@pytest.mark.slow
+def test_compare_has_the_times_of_jobs_that_a_simulation_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One spec has another network beside that of its jobs."""
+    lab = str(config_root() / "lab-20.yaml")
+    two = tmp_path / "two.yaml"
+    two.write_text(
+        "name: two\nnodes: {gpu: {model: dgx-h100, count: 4}, st: {model: storage-ndr, count: 2}}\n"
+        "network: {shape: rail, unit_nodes: 4, tree: {switch: QM9700, spines: 2, parallel: 2}}\nnetworks:\n"
+        "  storage: {network: {shape: fat-tree, switch: QM9700}, adapters: {gpu: 2, st: 2}}\n"
+    )
+    assert run(["compare", lab, str(two), "-w", "allreduce", "--json"]) == 0
+    times = json.loads(capsys.readouterr().out)["times_s"]
+    for spec, more, found in ((lab, [], times[0]), (str(two), ["--subnet", "two"], times[1])):
+        assert run(["simulate", spec, "-w", "allreduce", *more, "--json"]) == 0
+        jobs = json.loads(capsys.readouterr().out)["jobs"]
+        assert found == {job["name"]: pytest.approx(job["time_s"]) for job in jobs} and found
+    assert run(["compare", lab, str(two), "-w", "allreduce"]) == 0
+    assert "times of jobs" in capsys.readouterr().out
+
+
 def test_a_spec_that_is_not_the_papers_needs_another(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", str(config_root() / "lab-20.yaml")]) == 2
     assert "expected another spec to compare with" in capsys.readouterr().err
@@ -365,7 +384,7 @@ def test_a_total_of_which_too_little_is_known_is_unknown_in_all_places(
     spec.write_text(f"{SMALL_POD}{owning}budget: {{price: {limit} USD}}\n")
     assert run(["check", str(spec)]) == (1 if limit == 1 else 3)
     said = " ".join(capsys.readouterr().out.split())
-    assert "total unknown USD" in said and "with capital unknown USD" in said
+    assert "total unknown USD" in said and "both unknown USD in" in said
     assert ("price at least" in said) == (limit == 1) and ("price unknown" in said) == (limit > 1)
     assert run(["cost", str(spec), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

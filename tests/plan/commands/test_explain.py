@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import plan
 import topo
+from helpers.strategies import nightly
+from helpers.twins import path
 from plan.cli import run
 from topo.catalog.load import config_root
 from topo.fabric import Role
@@ -69,6 +72,54 @@ def test_a_healthy_fabric_is_one_although_not_every_port_is_counted(tmp_path: Pa
         assert json.loads(capsys.readouterr().out)["bad_links"] == []
     file.write_text(summary.replace("0 bad nodes", "3 bad nodes"))  # cut, or of another fabric
     assert run(["explain", LAB, str(file)]) == 2
+
+
+def check_site(fabric: topo.Fabric, kinds: list[str], seed: int, folder: Path, capsys: Captured) -> None:
+    """Explain a dump and counters alone: each fault of the kinds is told, and no link without errors is bad."""
+    made = plan.mock(fabric, folder / "site", faults=8, kinds=kinds, seed=seed)
+    site = [str(folder / "site" / name) for name in ("fabric.ibnetdiscover", "errors.txt")]
+    label, faults = made.planned.port_label, {kind: [] for kind in kinds}
+    for one in made.faults:
+        faults[one.kind].append(one.ports)
+    assert run(["explain", *site, "--json"]) == (1 if faults.get("errors") else 0)
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    assert "no forwarding tables are given: pairs are counted on shortest paths" in told.err
+    listed = " ".join(found["slow_cables"])
+    assert {one["link"] for one in found["bad_links"]} == {
+        " to ".join(map(label, ports)) for ports in faults.get("errors", ())
+    }
+    assert all(label(port) in listed for ports in faults.get("degraded", ()) for port in ports)
+    for ports in faults.get("missing", ()):
+        nodes = {made.planned.label(int(made.planned.port_node[port])) for port in ports}
+        assert any(all(node in line for node in nodes) for line in found["uneven_links"])
+    assert "identified" not in found
+    run(["explain", *site])
+    shown = capsys.readouterr().out
+    assert ("no fault counted, but cables are slower" in shown) == (kinds == ["degraded"])
+    assert "whether packets waited" not in shown
+
+
+@pytest.mark.parametrize("kinds", [["errors"], ["degraded"], ["errors", "degraded", "missing"]])
+def test_an_unknown_site_needs_no_tables(kinds: list[str], tmp_path: Path, capsys: Captured) -> None:
+    check_site(topo.preset("dgx-h100-48").subnets[0], kinds, 5, tmp_path, capsys)
+
+
+def test_waiting_is_not_explained_without_tables(tmp_path: Path, capsys: Captured) -> None:
+    fabric = topo.preset("lab-20").fabric
+    (tmp_path / "lab").write_text(topo.format_ibnetdiscover(fabric))
+    rows = [f"GUID {guid:#x} port 1: [PortXmitWait == 70000] [PortXmitData == 9]" for guid in fabric.node_guid.tolist()]
+    (tmp_path / "counters").write_text("\n".join(rows))
+    assert run(["explain", str(tmp_path / "lab"), str(tmp_path / "counters"), "--json"]) == 0
+    assert {"identified", "others"}.isdisjoint(json.loads(capsys.readouterr().out))
+    assert run(["explain", LAB, str(tmp_path / "counters"), "--json"]) in (1, 3)
+
+
+@pytest.mark.parametrize("name", ["ndr-pod", *map(nightly, ("hdr-pod", "a100-superpod", "two-frames", "edr-frames",
+                                                            "qdr-directors", "fdr10-mesh"))])  # fmt: skip
+@pytest.mark.slow
+def test_the_cables_to_replace_of_a_real_machine(name: str, tmp_path: Path, capsys: Captured) -> None:
+    check_site(topo.read_fabric(path(name)), ["errors", "degraded"], 7, tmp_path, capsys)
 
 
 @pytest.mark.slow

@@ -80,6 +80,43 @@ def test_each_version_of_topograph_reads_every_node_and_its_tiers(preset: str, v
         assert version == "0.5", "which has nodes under switches that are not declared then"
 
 
+def tree_of(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Parent of each switch, and switch of each node, of a ``topology.conf``."""
+    switches, nodes = dict[str, str](), dict[str, str]()
+    for name, kind, children in re.findall(r"^SwitchName=(\S+) (Switches|Nodes)=(\S+)$", text, re.MULTILINE):
+        (switches if kind == "Switches" else nodes).update(dict.fromkeys(expand(children), name))
+    return switches, nodes
+
+
+def slurm_of_topograph(text: str, version: str) -> str:
+    """What topograph makes of a model for Slurm, breadth first from the root: ``toTreeTopology`` in 1.0.0."""
+    places = read_model(text, version)
+    below: dict[str, dict[str, bool]] = {}
+    for node, (*above,) in places.items():
+        for child, switch in zip([node, *above], above, strict=False):
+            below.setdefault(switch, {})[child] = child == node
+    roots = [above[-1] for above in places.values()]
+    queue, lines = list(dict.fromkeys(roots)), []
+    while queue:
+        switch = queue.pop(0)
+        children = [child for child, is_node in below[switch].items() if not is_node]
+        nodes = [child for child, is_node in below[switch].items() if is_node]
+        lines += [f"SwitchName={switch} Switches={','.join(children)}"] if children else []
+        lines += [f"SwitchName={switch} Nodes={','.join(nodes)}"] if nodes else []
+        queue += children
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("version", ["0.5", "1.0"])
+@pytest.mark.parametrize("preset", ["lab-20", "k-ary-tree", "dgx-h100-48"])
+def test_over_topograph_slurm_gets_the_same_tree(preset: str, version: str) -> None:
+    fabrics = topo.preset(preset).fabrics
+    model, ours = format_topograph_model(fabrics), format_topology_conf(fabrics)
+    assert tree_of(slurm_of_topograph(model, version)) == tree_of(ours) != ({}, {})
+    moved = re.sub(r"^- switch: .*", "- switch: fabric" if version == "1.0" else r"\g<0>", model, flags=re.MULTILINE)
+    assert (tree_of(slurm_of_topograph(moved, version)) == tree_of(ours)) == (version == "0.5")
+
+
 def test_labels_are_those_of_both_versions_and_of_nfd() -> None:
     fabrics = topo.preset("k-ary-tree").fabrics
     labels = {one["metadata"]["name"]: one["metadata"]["labels"] for one in load(format_node_labels(fabrics)) if one}

@@ -172,7 +172,7 @@ def test_failure_limits_price_and_power_stand_first_then_what_is_unknown_and_nam
     assert re.findall("<dt>(.*?)</dt>", first) == wanted
     shown = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
     assert "`" not in shown
-    assert "<code>adapters: 2</code>" in first, "the key that cures"
+    assert "<code>adapters.gpu: 2</code>" in first, "the key that cures"
 
 
 def test_side_by_side_every_failure_of_one_kind_is_told(report: Report) -> None:

@@ -225,7 +225,7 @@ def test_parts_of_a_dump_fail_each_and_over_years(tmp_path: Path, capsys: Captur
     assert low < mean < high
     assert all(float(means[f"year.{share}"]["high"] or 0) <= 1 for share in ("connected", "fewest", "whole"))
     file.write_text(dump + "stages: [route]\nparameters: {failed.switch: [leaf7]}\n")
-    assert run(["sweep", str(file), "-o", str(tmp_path / "no"), "--json"]) == 0
+    assert run(["sweep", str(file), "-o", str(tmp_path / "no"), "--json"]) == 1  # all fail: a script shall stop
     assert json.loads(capsys.readouterr().out)["failed"] == 1
 
 

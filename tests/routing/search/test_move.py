@@ -74,8 +74,8 @@ def plain_loads(search: TableSearch, start: Start, next_hop: np.ndarray) -> np.n
 
     for dest in range(len(samples.lid)):
         for u in range(len(samples.source)):
-            for sender in np.flatnonzero(samples.source[u]):
-                follow(sender, dest, u, samples.source[u, sender] * samples.weight[u, dest])
+            for sender in np.flatnonzero(samples.source[u, samples.rail[dest]]):
+                follow(sender, dest, u, samples.source[u, samples.rail[dest], sender] * samples.weight[u, dest])
         for i in range(samples.indptr[dest], samples.indptr[dest + 1]):
             follow(samples.sender[i], dest, samples.sample[i], samples.flow[i])
     return load
@@ -197,7 +197,7 @@ def test_little_time_is_spent_where_channels_are_fullest(
     load = search.loads(begin.next_hop)[:, 0]
     crowd = np.zeros(len(samples.lid))
     for dest in range(len(samples.lid)):
-        for sender in np.flatnonzero(samples.source[0]):
+        for sender in np.flatnonzero(samples.source[0, samples.rail[dest]]):
             here = sender
             while here != samples.switch[dest]:
                 channel = start.order.indptr[here] + begin.next_hop[samples.lid[dest], here]
@@ -291,14 +291,14 @@ def plain_flows(search: TableSearch, order: ChannelOrder, next_hop: np.ndarray, 
     samples = search.problem.samples
     flows = np.zeros((len(order.sender), len(search.problem.weights)))
     every = [
-        (sender, u, samples.source[u, sender] * samples.weight[u, dest])
+        (sender, u, samples.source[u, samples.rail[dest], sender] * samples.weight[u, dest])
         for u in range(len(samples.source))
-        for sender in range(samples.source.shape[1])
+        for sender in range(samples.source.shape[2])
     ]
     listed = range(samples.indptr[dest], samples.indptr[dest + 1])
     every += [(samples.sender[i], samples.sample[i], float(samples.flow[i])) for i in listed]
     for here, k, flow in every:
-        for _ in range(samples.source.shape[1]):
+        for _ in range(samples.source.shape[2]):
             if here == samples.switch[dest]:
                 break
             channel = order.indptr[here] + next_hop[samples.lid[dest], here]

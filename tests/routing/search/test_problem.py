@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from helpers.clusters import tree
+import topo
+from helpers.clusters import tree, zoned
 from routing.engines.start import start_of
 from routing.order.destinations import empty_tables
 from routing.search import problem
@@ -62,3 +64,71 @@ def test_all_jobs_fit_where_each_place_is_one(monkeypatch: pytest.MonkeyPatch) -
     """Eight times hosts times leaves bounds all flows."""
     monkeypatch.setattr(problem, "MOST_FLOWS", 8 * LEAVES * HOSTS * LEAVES)
     assert len(jobs_of(tree(LEAVES * HOSTS, leaves=LEAVES, spines=4))) == HOSTS + OTHERS
+
+
+def rails(heads: int = 0) -> Fabric:
+    """Two units of five servers, with a leaf for each of their ports; heads have one port."""
+    nodes = {"gpu": {"model": "dgx-h100", "count": 10}}
+    nodes |= {"head": {"model": "ufm-appliance", "count": heads}} if heads else {}
+    tree = {"switch": "QM9700", "spines": 2, "parallel": 2}
+    spec = {"name": "r", "nodes": nodes, "network": {"shape": "rail", "unit_nodes": 5, "tree": tree}}
+    return topo.parse(spec).fabric
+
+
+def posed_of(fabric: Fabric) -> tuple[problem.Problem, NDArray[np.int32]]:
+    """The problem, and the end port of each of its destinations."""
+    lids, lft = empty_tables(fabric, None)
+    start = start_of(fabric, lids, lft.shape[::-1])
+    posed = problem.pose(fabric, lids, start.order, start.dests, start.ranks)
+    end_of = np.zeros(int(lids.max()) + 1, np.int32)
+    end_of[lids] = np.arange(len(lids))
+    return posed, end_of[posed.samples.lid]
+
+
+def may_send(fabric: Fabric, a: int, b: int) -> bool:
+    """Whether traffic between two adapters is looked at: by their names alone."""
+    (one, port), (other, to) = (fabric.names[fabric.end_node[end]].split() for end in (a, b))
+    return not (one.startswith("gpu") and other.startswith("gpu")) or port == to
+
+
+@pytest.mark.parametrize("heads", [0, 2])
+def test_ports_of_a_server_send_to_their_rail(heads: int) -> None:
+    """Counted adapter by adapter, by name: all pairs; whatever rails; and no job has a flow between rails."""
+    fabric = rails(heads)
+    posed, ends = posed_of(fabric)
+    samples = posed.samples
+    hosts = fabric.ends()
+    assert posed.names[:2] == ("pairs", "across")
+    for dest, end in enumerate(ends.tolist()):
+        for sample, every in ((0, False), (1, True)):
+            sends = np.zeros(fabric.n_switches)
+            for host in hosts.tolist() if end >= fabric.n_switches else ():
+                sends[fabric.end_switch[host]] += every or may_send(fabric, host, end)
+            np.testing.assert_array_equal(
+                samples.source[sample, samples.rail[dest]] * samples.weight[sample, dest], sends
+            )
+        for at in range(samples.indptr[dest], samples.indptr[dest + 1]):
+            there = hosts[fabric.end_switch[hosts] == samples.sender[at]]
+            known = sum(may_send(fabric, host, end) for host in there.tolist())
+            assert 0 < samples.flow[at] <= known
+
+
+def test_a_job_takes_all_rails_of_its_servers() -> None:
+    """So a destination gets from as many ports, at most, as there are other servers in the job."""
+    fabric = rails()
+    posed, ends = posed_of(fabric)
+    samples = posed.samples
+    dest = np.repeat(np.arange(len(samples.lid)), np.diff(samples.indptr))
+    for job in np.flatnonzero(np.array(posed.names) == "jobs"):
+        to = np.unique(dest[samples.sample == job])
+        servers = {fabric.names[fabric.end_node[ends[one]]].split()[0] for one in to}
+        if not len(to):  # all of one leaf a rail
+            continue
+        assert len(to) == 8 * len(servers)
+        assert posed.alone[job] == len(servers) - 1
+        assert np.bincount(dest[samples.sample == job], samples.flow[samples.sample == job]).max() <= len(servers) - 1
+
+
+def test_a_second_port_of_storage_makes_no_rails() -> None:
+    fabric = zoned(leaves=4, spines=4, n_gpus=16, n_storage=6)
+    assert posed_of(fabric)[0].samples.source.shape[1] == 1

@@ -312,6 +312,22 @@ def test_a_bit_error_rate_is_said_with_what_it_does(tmp_path: Path, capsys: pyte
     assert "the bit error rate of 123 ports is not known" in capsys.readouterr().out
 
 
+def test_counters_of_64_bits_count_on_where_others_stop() -> None:
+    """As ibdiagnet writes them beside those of 16 and 8 bits, or alone, or without a value."""
+    routed = routed_lab()
+    guid, head = f"{int(routed.fabric.node_guid[0]):#x}", "NodeGUID,PortNumber,"
+    for columns, row, says in (
+        ("SymbolErrorCounter,SymbolErrorCounterExt", "65535,70000", "70,000 symbol errors"),
+        ("SymbolErrorCounterExt,SymbolErrorCounter", "70000,65535", "70,000 symbol errors"),
+        ("LinkDownedCounterExt", "300", "down 300 times"),
+        ("LinkDownedCounter,LinkDownedCounterExt", "40,N/A", "down 40 times"),
+        ("PortRcvErrors,PortRcvErrorsExt", "40,0xfffffffe", "4,294,967,294 bad packets"),
+    ):
+        lines = ["START_PM_INFO", head + columns, f"{guid},27,{row}", "END_PM_INFO"]
+        (bad,) = find_bad_links(routed, parse_counters(lines, routed)).links
+        assert bad.says == f"leaf0:27: {says}"
+
+
 def as_mlxlink(name: str, values: dict[str, str], form: str) -> list[str]:
     """What mlxlink prints of a port: text, text in colour, or JSON; all name the same values."""
     if form == "compact":
@@ -367,6 +383,66 @@ def test_mlxlink_names_adapters_by_host_and_others_are_kept_as_absent() -> None:
         text = [name, *as_mlxlink("x", bad, "text")[1:], "+ mlxlink -d lid-1 -p 1 -c", "Effective Physical BER : 1E-15"]
         found = find_bad_links(routed, parse_counters(text, routed))
         assert found.links == () and [one.device for one in found.absent] == [device]
-    for name in ("+ mlxlink -d mlx5_0 -c", "+ mlxlink -d lid-1 -p 1/2 -c"):  # no host; a port as it is printed
-        with pytest.raises(topo.FormatError, match="mlxlink -d lid-7 -p 31 -m -c"):
+    for name in ("+ mlxlink -d mlx5_0 -c", "+ mlxlink -d lid-1 -p 1/2 -c"):  # no host; a half of a port that has none
+        with pytest.raises(topo.FormatError, match=r"mlxlink -d lid-7 -p 31 -m -c.* 1 port that the fabric does not"):
             parse_counters([name, *as_mlxlink("x", bad, "text")[1:]], routed)
+
+
+def one_switch(model: str, radix: int) -> Routed:
+    """Adapters on all ports of a switch whose LID is 1."""
+    builder, speed = topo.FabricBuilder("one"), topo.LinkSpeed(4, "NDR")
+    leaf = builder.switch("leaf", model=model, radix=radix, role=topo.Role.SWITCH, level=0)
+    for number in range(1, radix + 1):
+        nic = builder.adapter(f"n{number}", "mlx5_0", model="", host_model="", role=topo.Role.COMPUTE)
+        builder.link(leaf, number, nic, 1, speed)
+    return routing.route(builder.build(), "minhop")
+
+
+def printed(model: str, radix: int) -> list[str]:
+    """What stands beside each port of a switch, in the order of its ports in InfiniBand."""
+    if model == "QM9700":
+        halves = [""] if radix <= 65 else ["/1", "/2"]
+        return [f"{cage}/{port}{half}" for cage in range(1, 33) for port in (1, 2) for half in halves]
+    return [f"{port}{half}" for port in range(1, 41) for half in ([""] if radix <= 41 else ["/1", "/2"])]
+
+
+@pytest.mark.parametrize(("model", "radix"), [("QM9700", 65), ("QM9700", 129), ("QM8700", 41), ("QM8700", 80)])
+def test_mlxlink_names_ports_as_they_are_printed(model: str, radix: int) -> None:
+    """All in turn; a first port and a first half may be left out, so that port 31 of a QM9700 is the 61st."""
+    routed = one_switch(model, radix)
+    labels = printed(model, radix)
+    names = {label: at for at, label in enumerate(labels, 1)}
+    for _ in range(2):
+        names |= {name.removesuffix("/1"): at for name, at in names.items()}
+    lines = []
+    for name, at in names.items():
+        lines += [f"+ mlxlink -d lid-1 --port_type NETWORK --port {name} -c", f"Link Down Counter : {at + 10}"]
+        told = parse_counters(lines[-2:], routed).errors
+        assert told == {routed.fabric.port_id(0, at): {"LinkDownedCounter": at + 10}}, name
+    assert len(find_bad_links(routed, parse_counters(lines, routed)).links) == len(labels)  # none of its own
+    for name in ("0/1", "1/3", "1/1/1/1", "x", "200", "200/1"):
+        with pytest.raises(topo.FormatError):
+            parse_counters([f"+ mlxlink -d lid-1 -p {name} -c", "Link Down Counter : 99"], routed)
+
+
+def test_cages_of_quantum_3_are_not_guessed() -> None:
+    routed = one_switch("Q3400", 144)
+    for label in ("2", "2/1", "2/1/2"):
+        lines = [f"+ mlxlink -d lid-1 -p {label} -c", "Link Down Counter : 99"]
+        lines += ["+ mlxlink -d lid-2 -c", "Effective Physical BER : 1E-15"]
+        found = find_bad_links(routed, parse_counters(lines, routed))
+        assert found.links == () and [one.device for one in found.absent] == [f"LID 1 port {label}"]
+
+
+def test_what_mlxlink_writes_of_a_module_is_read_as_it_nests_it() -> None:
+    """Lists of lanes beside the values, tabs, names in the order of the alphabet, and what is not there."""
+    routed = routed_lab()
+    module = {"CDR RX": {"values": ["ON"] * 4}, "Rx Power Current [dBm]": "-31.549,1.2,1,0.9 [-9.914..6.999]",
+              "Tx Power Current [dBm]": "N/A", "Wavelength [nm]": "1311"}  # fmt: skip
+    counts = {"Effective Physical BER": "N/A", "Link Down Counter": "12", "Raw Physical BER": "1E-3",
+              "Raw Physical BER Per Lane": {"values": ["1E-3"] * 4}, "Time Since Last Clear [Min]": "9.1"}  # fmt: skip
+    found = {"result": {"output": {"Module Info": module, "Physical Counters and BER Info": counts}}}
+    text = json.dumps(found, indent="\t", separators=(",", " : ")).replace(": {", ":\n{").replace(": [", ":\n[")
+    lines = ["root@gpu03:~/logs# mlxlink -d mlx5_0 -m -c --json", *text.splitlines()]
+    (bad,) = find_bad_links(routed, parse_counters(lines, routed)).links
+    assert bad.says == "gpu03 mlx5_0:1: down 12 times, receives -31.549 dBm, allowed -9.914 to 6.999"

@@ -1,6 +1,7 @@
 """Engines as the network of others: the program of the manual, and processes of plain SimPy, by three calls alone."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -20,16 +21,38 @@ from simulate.traffic.network import Network
 
 
 def test_the_program_of_the_manual_takes_what_its_messages_take(repository: Path) -> None:
-    text = (repository / "docs" / "simulate.md").read_text(encoding="utf-8")
-    section = text.partition("## As the network of another simulator")[2].partition("\n## ")[0]
-    ((program),) = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    said: dict[str, object] = {}
+    (program, _), said = programs(repository, "python"), dict[str, object]()
     with redirect_stdout(StringIO()) as out:
         exec(program, said)
     engine = said["engine"]
     assert isinstance(engine, Fluid)
     src, dst = said["a"], said["b"]
     alone = play(engine.network, Flows.of(src, dst, 1e6)).makespan_s
+    assert out.getvalue() == f"10 messages in {(10 * alone + 9 * 10e-6) * 1e6:.1f} us\n"
+
+
+def programs(repository: Path, language: str) -> list[str]:
+    """What the manual says of the seam, in a language."""
+    text = (repository / "docs" / "simulate.md").read_text(encoding="utf-8")
+    section = text.partition("## As the network of another simulator")[2].partition("\n## ")[0]
+    return re.findall(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+@pytest.mark.peer("cc")
+def test_the_program_in_c_takes_as_long(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled as the manual says; each message takes what it takes alone, behind 10 us of thought."""
+    for name, text in zip(("heddle.h", "pingpong.c"), programs(repository, "c"), strict=True):
+        (tmp_path / name).write_text(text)
+    command = ["cc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", "pingpong.so", "pingpong.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    said: dict[str, object] = {}
+    with redirect_stdout(StringIO()) as out:
+        exec(programs(repository, "python")[1], said)
+    engine = said["engine"]
+    assert isinstance(engine, Fluid)
+    alone = play(engine.network, Flows.of(said["a"], said["b"], 1e6)).makespan_s
     assert out.getvalue() == f"10 messages in {(10 * alone + 9 * 10e-6) * 1e6:.1f} us\n"
 
 

@@ -157,7 +157,7 @@ def test_refuses_what_cannot_be(network: Network) -> None:
         StorageSpec(senders=0)
     with pytest.raises(ValidationError, match="greater than 0"):
         StorageSpec(chunk="0 B")
-    with pytest.raises(HeddleError, match="ssd_read_gbyte_per_s of storage-3fs"):
+    with pytest.raises(HeddleError, match="storage-3fs: ssd_read_gbyte_per_s is unknown"):
         Storage(NetworkEnvironment(network), replace(MODEL, ssd_read_gbyte_per_s=None))
     fabric = tree(40, leaves=2, spines=2)
     with pytest.raises(HeddleError, match="no storage servers"):

@@ -175,6 +175,21 @@ def test_own_rows_override_cell_by_cell_and_prices_wholly(tmp_path: Path, shippe
     assert (prices["CNY"].low, prices["CNY"].high) == (1, 4)
 
 
+def test_an_own_price_of_a_series_replaces_those_of_its_lengths_that_ship(tmp_path: Path, shipped: Catalog) -> None:
+    """In its currency alone; a length that the same table names keeps its own."""
+    lengths = [model for model in shipped.cables if model.startswith("MCP1650") and "USD" in shipped.prices[model]]
+    first, *others = lengths
+    row = "{},{},120,120,{}\n".format
+    text = "model,currency,low,high,source,date,confidence\n" + row("MCP1650", "USD", CITED) + row(first, "USD", CITED)
+    prices = load_catalog(
+        [write(tmp_path / "a", prices=text.replace(f"{first},USD,120,120", f"{first},USD,7,8"))]
+    ).prices
+    assert others and all("USD" not in prices[model] for model in others)
+    assert (prices["MCP1650"]["USD"].low, prices[first]["USD"].low) == (120, 7)
+    euros = load_catalog([write(tmp_path / "b", prices=text.replace("USD", "EUR"))]).prices
+    assert all(euros[model]["USD"] == shipped.prices[model]["USD"] for model in others)
+
+
 @pytest.mark.parametrize(
     ("table", "text", "where", "says"),
     [

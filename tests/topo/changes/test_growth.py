@@ -75,13 +75,12 @@ def replayed(growth: Growth) -> set[frozenset[str]]:
         for work in works:
             ends = [work.a, work.b]
             if work.do == "unplug":
-                ends = [f"{gone[end.rpartition(':')[0]]}:{end.rpartition(':')[2]}" if end.rpartition(":")[0] in gone
-                        and frozenset(ends) not in plugged else end for end in ends]  # fmt: skip
+                ends = [now(end) for end in ends]  # they have the names of the old fabric
                 assert frozenset(ends) in plugged
                 plugged.remove(frozenset(ends))
                 nodes = [end.rpartition(":")[0] for end in ends]
                 busy.update(node.partition(" ")[0] if node.startswith("store") else node for node in nodes)
-                named = {name for other in works for name in other.cut}
+                named = {new_name[name] for other in works for name in other.cut}
                 assert apart() - before <= named
             else:
                 assert not {port for cable in plugged for port in cable} & set(ends)  # both ports are free

@@ -55,6 +55,10 @@ def small() -> dict:
     }  # fmt: skip
 
 
+def turned(edge: dict) -> dict:
+    return edge | {"ep1": edge["ep2"], "ep2": edge["ep1"]}
+
+
 ALL = [("host0", "nic_0", 1), ("host0", "nic_1", 2), ("host1", "nic_0", 3), ("host1", "nic_1", 4)]
 
 
@@ -102,6 +106,11 @@ def test_slices_are_those_of_the_schema(host: str, nic: str, port: str, expected
         (lambda d: d["instances"][0].update(name=[]), "no description of InfraGraph"),
         (lambda d: d["instances"][0].update(count=float("inf")), "no description of InfraGraph"),
         (lambda d: d["edges"].append(7), "no description of InfraGraph"),
+        (lambda d: d["edges"].append(turned(d["edges"][0])), ""),  # each cable from both of its ends
+        (
+            lambda d: d["edges"].append(d["edges"][0] | {"ep1": {"instance": "host[0]", "component": "nic[1]"}}),
+            "found 2 cables in port[0] of sw[0]; expected one in a port",
+        ),
     ],
 )
 def test_what_is_none_is_refused_in_one_line(change: object, words: str) -> None:

@@ -27,7 +27,15 @@ from topo.floor.racks import Feeds
 def connected(fabrics: Sequence[Fabric], failed: Failed) -> set[frozenset[str]]:
     """Every pair of servers that reach one another: a walk through a graph for each subnet."""
     pairs: set[frozenset[str]] = set()
+    other = set()  # servers with a port of more than a gigabit, which a network for management does not connect
+    for fabric in fabrics:
+        for a, b in fabric.links.tolist():
+            for node in (int(fabric.port_node[a]), int(fabric.port_node[b])):
+                if fabric.kind[node] == Kind.HCA and fabric.rate_gbps[a] > 1:
+                    other.add(fabric.hosts[fabric.host[node]])
     for subnet, fabric in enumerate(fabrics):
+        managing = all(fabric.rate_gbps[a] == 1 for a, b in fabric.links.tolist()
+                       if Kind.HCA in fabric.kind[fabric.port_node[[a, b]]])  # fmt: skip
         graph = nx.MultiGraph()
         graph.add_nodes_from(range(fabric.n_nodes))
         for link, (a, b) in enumerate(fabric.port_node[fabric.links].tolist()):
@@ -37,7 +45,7 @@ def connected(fabrics: Sequence[Fabric], failed: Failed) -> set[frozenset[str]]:
         adapters = [node for node in range(fabric.n_nodes) if fabric.kind[node] == Kind.HCA]
         for part in nx.connected_components(graph):
             here = {fabric.hosts[fabric.host[node]] for node in adapters if node in part} - failed.servers
-            pairs |= {frozenset(pair) for pair in combinations(here, 2)}
+            pairs |= {frozenset(pair) for pair in combinations(here, 2) if not (managing and {*pair} <= other)}
     return pairs
 
 
@@ -121,6 +129,10 @@ def test_servers_that_lose_a_network_and_what_they_lose_are_counted_port_by_port
     computes = {name for name, role in roles(cluster).items() if role == "compute"}
     kept = {key: 1 - has[key] / had[key] for key in had if has[key]}
     assert loss.share == pytest.approx(max((lost for key, lost in kept.items() if key[1] in computes), default=0.0))
+    if loss.share:
+        assert max(lost for key, lost in kept.items() if key == (loss.share_in, key[1]) and key[1] in computes) == (
+            pytest.approx(loss.share)
+        )
     others = {key[1]: lost for key, lost in kept.items() if key[1] not in computes}
     assert loss.share_other == pytest.approx(max(others.values(), default=0.0))
     if loss.share_other > loss.share + 1e-9:
@@ -144,7 +156,7 @@ def test_a_leaf_is_told_by_what_compute_servers_lose_and_the_worst_other_by_name
     assert (loss.share, loss.share_other, loss.alike_compute) == (0.125, 0.5, len(with_gpus))
     assert loss.other in {"ufm0", "ufm1"} and loss.alike < loss.alike_compute
     assert f"({len(with_gpus)} take as much from compute servers)" in str(loss)
-    assert f"12.5% of a compute server's bandwidth in its network, 50.0% of {loss.other}'s" in str(loss)
+    assert f"12.5% of a compute server's bandwidth in x, 50.0% of {loss.other}'s" in str(loss)
 
 
 @examples(20)
@@ -192,7 +204,8 @@ def test_on_a_border_leaf_hangs_everything_between_two_zones(placement: str, sha
     spec = topo.preset("fire-flyer-2").spec.model_dump(mode="json", exclude_unset=True)
     spec["network"]["joints"]["placement"] = placement
     del spec["floor"]
-    worst = {loss.kind: loss for loss in topo.find_losses(topo.parse(spec).fabrics, topo.load_catalog()).worst}
+    rows = topo.find_losses(topo.parse(spec).fabrics, topo.load_catalog()).worst
+    worst = {loss.kind: loss for loss in reversed(rows)}  # the first of each kind
     assert worst["joint"].zones == pytest.approx(0.5)
     most = max(loss.zones for loss in worst.values())
     assert most == pytest.approx(share)
@@ -376,6 +389,141 @@ def test_a_rack_of_a_pod_that_takes_most_bandwidth_has_a_row() -> None:
         "floor": {"rows": 2, "rack_power": "44 kW"},
     }
     check_racks(topo.parse(document))
+
+
+def carried(fabric: Fabric, pods: dict[int, int], pod: int, gone: frozenset[int], fail: frozenset[int]) -> float:
+    """Gb/s from servers of a pod to its cores without some switches, by networkx; servers on ``gone`` send nothing."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(["servers", "cores"])
+
+    def add(a: object, b: object, rate: float) -> None:
+        known = graph.get_edge_data(a, b, {"capacity": 0.0})["capacity"]
+        graph.add_edge(a, b, capacity=known + rate)
+
+    for one, other in fabric.links.tolist():
+        ends, rate = [int(fabric.port_node[port]) for port in (one, other)], float(min(fabric.rate_gbps[[one, other]]))
+        if set(ends) & fail:
+            continue
+        for a, b in (ends, ends[::-1]):
+            if pods.get(a) == pod and a not in gone and fabric.kind[b] == Kind.HCA:
+                add("servers", a, rate)
+            elif pods.get(a) == pod:
+                add(a, b if pods.get(b) == pod else "cores", rate if fabric.kind[b] != Kind.HCA else 0.0)
+    return float(nx.maximum_flow_value(graph, "servers", "cores"))
+
+
+@examples(25)
+@given(st.integers(0, 1 << 32))
+def test_a_pod_loses_what_networkx_says_of_a_tree_with_missing_cables(seed: int) -> None:
+    """Leaves, spines and cores of which some cables are missing; twins are tried once, and lose the same."""
+    random = Random(seed)
+    builder = topo.FabricBuilder("tree")
+    ports: dict[int, int] = {}
+
+    def port(switch: int) -> int:
+        ports[switch] = ports.get(switch, 0) + 1
+        return ports[switch]
+
+    def join(a: int, b: int, links: int) -> None:
+        for _ in range(links):
+            builder.link(a, port(a), b, port(b), topo.LinkSpeed(random.choice(widths), "HDR"))
+
+    widths = random.choice([[4], [2, 4]])
+    n_pods, n_leaves, n_spines, n_cores = random.randint(2, 3), *(random.randint(1, 3) for _ in range(3))
+    whole = random.random() < 0.4  # of whole trees, switches are alike
+    some = [1] if whole else [0, 1, 1, 2]
+    cores = [builder.switch(f"c{i}", model="", radix=60, role=Role.CORE, level=3) for i in range(n_cores)]
+    host = 0
+    for pod in range(n_pods):
+        spines = [builder.switch(f"s{pod}-{i}", model="", radix=60, role=Role.SPINE, level=2) for i in range(n_spines)]
+        leaves = [builder.switch(f"l{pod}-{i}", model="", radix=60, role=Role.LEAF, level=1) for i in range(n_leaves)]
+        for spine in spines:
+            for core in cores:
+                join(spine, core, random.choice(some))
+            for leaf in leaves:
+                join(leaf, spine, 1 if whole else random.choice([1, 1, 2]))
+        for leaf in leaves:
+            for _ in range(2 if whole else random.randint(0, 3)):
+                key = builder.adapter(f"h{host}", "d", model="", host_model="", role=Role.COMPUTE)
+                builder.link(key, 1, leaf, port(leaf), topo.LinkSpeed(4, "HDR"))
+                host += 1
+    fabric = builder.build()
+    pods = {node: int(fabric.label(node)[1 : fabric.label(node).index("-")])
+            for node in range(fabric.n_switches) if fabric.role[node] != Role.CORE}  # fmt: skip
+    reach, twins = Reach([fabric]), dict[object, tuple[float, ...]]()
+    for *_, failed, twin in _switches(reach):
+        loss, fail = lose(reach, failed), frozenset(failed.switches[0])
+        lost = [1.0 - after / before for pod in range(n_pods)
+                if (before := carried(fabric, pods, pod, fail, frozenset()))
+                and (after := carried(fabric, pods, pod, fail, fail)) is not None]  # fmt: skip
+        leaves = [left / before for switch, before in at_leaves(fabric, frozenset()).items()
+                  if before and (left := at_leaves(fabric, fail).get(switch)) is not None]  # fmt: skip
+        assert loss.bandwidth == pytest.approx(max([*lost, 1.0 - min(leaves, default=1.0), 0.0]))
+        assert twin is None or twins.setdefault(twin, loss.weight) == pytest.approx(loss.weight)
+
+
+def at_leaves(fabric: Fabric, fail: frozenset[int]) -> dict[int, float]:
+    """Gb/s that servers on each switch that works can send to others."""
+    down, up = dict[int, float](), dict[int, float]()
+    for one, other in fabric.links.tolist():
+        ends, rate = [int(fabric.port_node[port]) for port in (one, other)], float(min(fabric.rate_gbps[[one, other]]))
+        for a, b in (ends, ends[::-1]):
+            if a < fabric.n_switches and a not in fail and b not in fail:
+                side = up if b < fabric.n_switches else down
+                side[a] = side.get(a, 0.0) + rate
+    return {switch: min(rate, up.get(switch, 0.0)) for switch, rate in down.items()}
+
+
+@examples(12)
+@given(st.randoms(use_true_random=False), st.integers(1, 3), st.booleans())
+def test_a_network_for_management_connects_those_alone_that_have_no_other(random, heads: int, both: bool) -> None:
+    """Appliances with a port in the fabric and one for management lose no pair of servers with a leaf of the latter."""
+    mgmt = {"network": {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C", "leaves": 2},
+            "adapters": {"gpu": 1, "head": 1, "store": 1}, "adapter": "BMC-1GE"}  # fmt: skip
+    storage = {"network": {"shape": "fat-tree", "switch": "QM9700", "leaves": 2, "spines": 2},
+               "adapters": {"gpu": 2, "store": 2}}  # fmt: skip
+    models = {"gpu": ("dgx-h100", 8), "head": ("management-ndr", heads), "store": ("storage-ndr", 3)}
+    spec = {
+        "name": "x",
+        "nodes": {name: {"model": model, "count": count} for name, (model, count) in models.items()},
+        "network": {"shape": "rail", "unit_nodes": 16, "tree": {"switch": "QM9700", "spines": 2, "parallel": 4}},
+        "networks": {"mgmt": mgmt, "storage": storage},
+    } | ({"adapters": {"head": 2}} if both else {})
+    cluster = topo.parse(spec)
+    reach, whole = Reach(cluster.fabrics), connected(cluster.fabrics, Failed())
+    servers = 8 + heads + 3
+    never = heads * 3 if both else 0  # a head in the fabric and a store have a network for management in common alone
+    assert reach.whole.pairs == len(whole) == servers * (servers - 1) // 2 - never
+    for subnet, fabric in enumerate(cluster.fabrics):
+        node = random.randrange(fabric.n_switches)
+        failed = Failed(switches={subnet: (node,)})
+        loss, left = lose(reach, failed), connected(cluster.fabrics, failed)
+        assert loss.pairs == len(whole) - len(left)
+        assert named(loss) == {pair for pair in whole - left if not pair & {*topo.expand(loss.cut)}}
+        assert both <= loss.survived
+
+
+def test_a_core_takes_its_share_of_what_pods_send_to_one_another() -> None:
+    """80 cores of 160 spines with 20 uplinks: a spine has a link to each of 20 cores, a pod 20 spines."""
+    network = {"shape": "fat-tree", "switch": "QM8700", "levels": 3}
+    cluster = topo.parse({"name": "x", "nodes": {"gpu": {"model": "pcie-a100", "count": 3200}}, "network": network})
+    core = next(loss for loss in find_losses(cluster.fabrics, cluster.catalog).worst if loss.kind == "core")
+    cores = sum(cluster.fabrics[0].role == Role.CORE)
+    assert core.bandwidth == pytest.approx(1 / cores) and core.alike == cores
+    assert f"servers in a pod lose {topo.percent(1 / cores)} of their bandwidth to the others" in str(core)
+
+
+@pytest.mark.slow
+def test_a_border_leaf_that_is_not_the_worst_leaf_has_a_row() -> None:
+    """Fire-Flyer 2: a leaf that cuts off servers and one on which all joints hang are both rows."""
+    spec = topo.preset("fire-flyer-2").spec.model_dump(mode="json", exclude_unset=True)
+    del spec["floor"]
+    cluster = topo.parse(spec)
+    reach = Reach(cluster.fabrics)
+    each = [lose(reach, Failed(switches={0: (int(node),)})) for node in np.flatnonzero(cluster.fabrics[0].role == 4)]
+    rows = [loss for loss in find_losses(cluster.fabrics, cluster.catalog).worst if loss.kind == "leaf"]
+    for figure in ("servers", "zones", "bandwidth", "off"):
+        assert max(getattr(row, figure) for row in rows) == max(getattr(loss, figure) for loss in each)
 
 
 def check_racks(cluster: Cluster) -> None:

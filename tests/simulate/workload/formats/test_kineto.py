@@ -100,6 +100,22 @@ def test_a_kernel_waits_for_what_ended_as_it_began() -> None:
     assert (second.deps, after.deps, after.duration_us) == ((first.id,), (second.id,), 1)
 
 
+def test_what_was_launched_before_the_profile_is_of_the_step_before() -> None:
+    """Kernels that were under way have no launch in it, and those of NCCL do not say what they move."""
+
+    def launched(number: int, kind: str) -> Event:
+        return {"ph": "X", "cat": kind, "name": "launch", "ts": 90, "dur": 1, "tid": 9, "args": {"correlation": number}}
+
+    before = [kernel(80, 30, 7, correlation=1), kernel(95, 60, 20, "ncclDevKernel_Generic(x)", correlation=2)]
+    ours = [kernel(120, 5, 7, correlation=3), nccl(160, 9, "broadcast", 600, [0, 1], "Long", correlation=4)]
+    hosts = [launched(3, "cuda_runtime"), launched(4, "cuda_driver")]
+    gemm, late, sent = nodes_of([*before, *ours, *hosts])
+    assert (gemm.deps, gemm.duration_us, late.name, late.duration_us) == ((), 5, "late", 35)
+    assert (sent.deps, sent.attributes["comm_type"], sent.attributes["comm_size"]) == ((late.id,), 5, 4800)
+    with pytest.raises(FormatError, match=r"found 'ncclDevKernel_Generic\(x\)', which does not say what it moves"):
+        nodes_of([*before, *ours])
+
+
 @pytest.mark.parametrize(
     ("called", "kind"),
     [("all_to_allv", 6), ("alltoall_base", 6), ("reduce_scatter_tensor_coalesced", 7), ("_reduce_oop", 1),
