@@ -2,9 +2,10 @@
 
     python benchmarks/quality/compare_rails.py [--fabrics 12] [--seed 1]
 
-Networks have 12 to 32 servers with eight adapters, in units that are rarely full, with fewer, as many or more uplinks than
-servers of a unit, and on every second one 1 % of the cables between switches are missing. Jobs are all servers, every second one,
-and the first half. Times are those of the fluid engine, as a multiple of what the fastest engine reaches on that job.
+Networks have 12 to 32 servers with eight adapters, in units that are rarely full, with fewer, as many or more uplinks
+than servers of a unit; of every second one, 1 % of the cables between switches are missing. Jobs are all servers, every
+second one, and the first half. Times are those of the fluid engine, as a multiple of what the fastest engine reaches on
+that job.
 """
 
 from __future__ import annotations
