@@ -2,7 +2,7 @@
 
     python benchmarks/quality/compare_rails.py [--fabrics 12] [--seed 1]
 
-Networks have 12 to 32 servers with eight adapters, in units that are rarely full, with fewer, as many or more uplinks
+Networks have 24 to 64 servers with eight adapters, in units that are rarely full, with fewer, as many or more uplinks
 than servers of a unit; of every second one, 1 % of the cables between switches are missing. Jobs are all servers, every
 second one, and the first half. Times are those of the fluid engine, as a multiple of what the fastest engine reaches on
 that job.
@@ -25,12 +25,12 @@ SIZE = 2**28
 
 def draw(rng: np.random.Generator) -> topo.Cluster | None:
     """Return a random network of rails; None where it cannot be cabled."""
-    count, unit = int(rng.integers(12, 33)), int(rng.integers(6, 17))
+    count, unit = int(rng.integers(24, 65)), int(rng.integers(10, 33))
     parallel = int(rng.integers(1, 5))
     spines = max(2, round(unit * rng.choice([0.5, 0.7, 0.9, 1.0, 1.1]) / parallel))
     tree = {"switch": "QM9700", "spines": spines, "parallel": parallel}
     network = {"shape": "rail", "unit_nodes": unit, "tree": tree}
-    spec = {"name": f"{count}-{unit}-{spines}x{parallel}", "nodes": {"gpu": {"model": "dgx-h100", "count": count}}}
+    spec = {"name": f"r{count}-{unit}-{spines}x{parallel}", "nodes": {"gpu": {"model": "dgx-h100", "count": count}}}
     try:
         cluster = topo.parse(spec | {"network": network})
         return cluster if cluster.fabric.inner.any() and count > unit else None
