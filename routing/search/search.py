@@ -97,6 +97,7 @@ class TableSearch:
     def __init__(self, problem: Problem, order: ChannelOrder) -> None:
         self.problem, self.order = problem, order
         self.of_pairs = np.array(problem.names) == "pairs"
+        self.of_hosts = (np.array(problem.names) != "management").astype(float)
         self.power = np.exp2(problem.samples.doublings)
         widest = int(np.diff(order.indptr).max(initial=0))
         self.state: State = new_state(problem.samples, len(problem.weights), len(order.sender), widest)
@@ -191,14 +192,14 @@ class TableSearch:
             if not most and sweep and left < len(visited):
                 break
             if most or left < len(visited):
-                find_crowds(samples, growing, self.state, next_hop, crowd)
+                find_crowds(samples, growing, self.state, self.state.load[:, 0] * samples.slow, next_hop, crowd)
                 visited = visited[crowd[visited] >= most]
             if left < len(visited):
                 if sweep:
                     break
                 visited = visited[np.argsort(-crowd[visited], kind="stable")[:left]]
             left -= len(visited)
-            terms = self._lowered(sums, high, least)
+            terms = self._lowered(sums, high, least, self.of_hosts if hurried else 1.0)
             moves, _ = move_flows(samples, growing, bounds, terms, self.state, next_hop, visited)
             self.summed, self.used = next_hop.copy(), used - (0 if held is None else held)
             sums = self._kept()
@@ -257,9 +258,9 @@ class TableSearch:
         terms: NDArray[np.float64] = (1 - high) * np.log(sums.square) / 2 + high * np.log(sums.high) / self.power
         return terms
 
-    def _lowered(self, sums: Sums, high: float, least: float) -> Terms:
-        """Return the coefficients by which a sweep lowers the score."""
-        weights, dense = self.problem.weights, self.problem.dense
+    def _lowered(self, sums: Sums, high: float, least: float, counts: NDArray[np.float64] | float = 1.0) -> Terms:
+        """Return the coefficients by which a sweep lowers the score, of the samples that count."""
+        weights, dense = self.problem.weights * counts, self.problem.dense
         most = np.where(self.of_pairs[:dense], self._fullest()[:dense] * (1 + NOTHING), np.inf)
         return Terms(weights * (1 - high) / (2 * sums.square), weights * high / (self.power * sums.high), most, least)
 
