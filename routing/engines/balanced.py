@@ -166,8 +166,10 @@ def _search(start: Start) -> Found:
         begins += [Begin(moved.order, moved.next_hop), *([begin] if few else [])]
     kept, ends = begins[0].kept, []
     level = partial(pairs.improve, kept=kept, high=1.0)
+    # Where there is time for one start, and no closed form, all traffic moves once before the fullest link is lowered.
+    sweeps = EFFORT if few or worth else min(start.size, EFFORT)
     for begin in begins:
-        end = search.improve(*begin[:2], turns=turns, detour=detour, kept=kept)
+        end = search.improve(*begin[:2], turns=turns, detour=detour, kept=kept, effort=sweeps)
         pairs.begin_with(search)
         # In a large tree, to try the turns of detours takes long, and few of them can be allowed.
         lower = (
@@ -178,7 +180,7 @@ def _search(start: Start) -> Found:
         if SWEEPS * start.size <= EFFORT or lower.fullest > end.fullest * (1 - GUARD):
             lower = level(lower.order, lower.next_hop, detour=MOST_DETOUR)
         ends.append(end)
-        if lower.fullest < end.fullest:
+        if lower.fullest < end.fullest or sweeps < EFFORT:
             ends.append(search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=kept))
     best = _best(ends)
     return best if kept is None or not few else search.improve(best.order, best.next_hop, turns=turns)
