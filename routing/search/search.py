@@ -50,8 +50,8 @@ ENOUGH, SWEEPS = 2.5e-3, 8
 EFFORT = 1 << 29
 """Destinations times channels that a search looks at, in all its sweeps: some ten seconds, since one takes up
 to 20 ns in a tree (8,000 hosts, 1 % of the cables missing). That is eight sweeps for 3,800 hosts and one for 8,000;
-where it is fewer than eight, moves that gain nothing but for rounding are left. Where it is not one for all
-destinations, those come first that are reached over the fullest channels."""
+where it is fewer than eight, moves that gain nothing but for rounding are left, and entries that no host's traffic
+takes. Where it is not one for all destinations, those come first that are reached over the fullest channels."""
 
 GOLDEN = (5**0.5 - 1) / 2
 """Destinations are visited in steps of the golden ratio, which spreads any number of them evenly (Weyl)."""
