@@ -39,7 +39,7 @@ from routing.quality.figures import congestion, shifts_in
 from routing.routed import Routed
 from routing.search.move import AMENDED, AS_THEY_ARE
 from routing.search.problem import all_pairs_alone, pose, rings_of, servers_and_rails
-from routing.search.search import EFFORT, SWEEPS, Found, TableSearch
+from routing.search.search import EFFORT, Found, TableSearch
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, Role, frozen
@@ -173,13 +173,14 @@ def _search(start: Start) -> Found:
     for begin in begins:
         end = search.improve(*begin[:2], turns=turns, detour=detour, kept=kept, effort=sweeps)
         pairs.begin_with(search)
-        # In a large tree, to try the turns of detours takes long, and few of them can be allowed.
+        # In a large tree, to try the turns of detours takes long, and few of them can be allowed. Between zones leaves
+        # have few cables to joints, some more than others, which only detours even out.
         lower = (
             end
             if few or not start.tree
             else level(end.order, end.next_hop, turns=turns, effort=min(start.size, EFFORT))
         )
-        if SWEEPS * start.size <= EFFORT or lower.fullest > end.fullest * (1 - GUARD):
+        if start.zones is not None or lower.fullest > end.fullest * (1 - GUARD):
             lower = level(lower.order, lower.next_hop, detour=MOST_DETOUR)
         ends.append(end)
         if lower.fullest < end.fullest or sweeps < EFFORT:
