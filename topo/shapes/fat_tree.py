@@ -324,7 +324,9 @@ def _size_two(tree: FatTree, leaves: int, up: int, down: int, radix: int, grafte
         parallel = tree.parallel or up // tree.spines
         if not tree.parallel and up % tree.spines:
             fits = [spines for spines in range(1, up + 1) if up % spines == 0 and leaves * (up // spines) <= radix]
-            refuse_uneven(f"{up} uplinks of a leaf", f"{tree.spines} spines", fits, ", or give `parallel`")
+            less = up // tree.spines  # which leaves uplinks without a cable
+            works = f": {less}" if less and leaves * less <= radix else ""
+            refuse_uneven(f"{up} uplinks of a leaf", f"{tree.spines} spines", fits, f", or give `parallel{works}`")
         spines = tree.spines
     else:
         wanted = max(-(-(leaves * up + grafted) // radix), min(2, up))
