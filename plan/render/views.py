@@ -95,7 +95,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         worst, of_all = plan.losses.worst, plan.losses.largest
         for loss in sorted(worst, key=lambda loss: loss is not of_all):
             name = "largest failure" if loss is of_all else f"failure of a {loss.kind}"
-            yield name, f"{loss}{more_spines(plan.planned, loss)}{LARGEST * (loss is of_all)}"
+            yield name, f"{loss}{more_spines(plan.planned, loss, plan.quote)}{LARGEST * (loss is of_all)}"
     unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
     unknown += plan.losses.unknown if plan.losses is not None else ()
     if unknown:
@@ -179,7 +179,7 @@ def _racks(plan: Plan, layout: Layout) -> str:
     """Return how many racks there are, and of which devices it is unknown whether they need one each."""
     if why := layout.why_alone(plan.planned.catalog):
         return f"at most {layout.n_racks:,}: {why}; places and lengths of cables hold when the `catalog` has it"
-    return f"{layout.n_racks:,}{fewer_racks(plan.planned, plan.losses) if plan.losses else ''}"
+    return f"{layout.n_racks:,}{fewer_racks(plan.planned, plan.losses, plan.quote) if plan.losses else ''}"
 
 
 def _networks(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -210,7 +210,8 @@ class Rail(ShapeModel):
         """Say which units, and which fewer uplinks, leave ports for others beside the ``nodes``, in one plane.
 
         Each with the switches that it takes more, or the share of the nodes' bandwidth that is left between rails; the
-        cheaper first. Of uplinks there are as many as fit, on the fewest spines, less than twice those of today.
+        cheaper first. Of uplinks there are as many as fit on fewer spines than today, or on the fewest from as many on,
+        less than twice those of today.
         """
         built = self.compile_one(nodes, catalog, "now")
         adapters, count = nodes[0].adapters, sum(group.count for group in nodes)
@@ -229,14 +230,18 @@ class Rail(ShapeModel):
         servers = min(self.unit_nodes, count) * each
         free = leaf.radix - max(servers, -(-(count * adapters + wanted) // n_leaves))
         most = SwitchPorts(catalog, self.tree.spine_switch or self.tree.switch, split=self.tree.split is True).radix
-        links = {number: min(free // number, most // n_leaves) for number in range(spines, 2 * spines)}
-        if spines and not (self.tree.levels == 3 or leaf.uplinks or self.tree.split) and any(links.values()):
-            number = max(links, key=lambda number: (number * links[number], -number))
-            fewer = {"spines": number, "parallel": links[number]}
-            gbps = servers * min(nodes[0].speed.gbps, leaf.node_speed.gbps)
-            share = f"{percent(min(1.0, number * links[number] * leaf.speed.gbps / gbps))} left between rails at best, "
-            key = f"`tree: {{spines: {number}, parallel: {links[number]}}}`"
-            changed.append((key, share, self.model_copy(update={"tree": self.tree.model_copy(update=fewer)})))
+        links = {number: min(free // number, most // n_leaves) for number in range(2, 2 * spines)}
+        gbps = servers * min(nodes[0].speed.gbps, leaf.node_speed.gbps)
+        for numbers in (
+            [] if self.tree.levels == 3 or leaf.uplinks or self.tree.split else [(2, spines), (spines, 2 * spines)]
+        ):
+            number = max(range(*numbers), key=lambda number: (number * links[number], -number), default=0)
+            if links.get(number):
+                fewer = {"spines": number, "parallel": links[number]}
+                part = percent(min(1.0, number * links[number] * leaf.speed.gbps / gbps))
+                share = f"{part} left between rails at best, "
+                key = f"`tree: {{spines: {number}, parallel: {links[number]}}}`"
+                changed.append((key, share, self.model_copy(update={"tree": self.tree.model_copy(update=fewer)})))
         ways = []
         for key, what, shape in changed:
             with suppress(DesignError):
