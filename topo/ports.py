@@ -126,8 +126,8 @@ def rail_numbers(fabric: Fabric) -> NDArray[np.int32]:
     --------
     >>> import topo
     >>> fabric = topo.preset("dgx-b200-superpod").fabric
-    >>> topo.rail_numbers(fabric)[fabric.ends(role="compute")[:9]].tolist()
-    [0, 1, 2, 3, 4, 5, 6, 7, 0]
+    >>> sorted({*topo.rail_numbers(fabric)[fabric.ends(role="compute")].tolist()})
+    [0, 1, 2, 3, 4, 5, 6, 7]
     """
     rail = np.full(fabric.n_end_ports, -1, np.int32)
     host = fabric.host[fabric.end_node]

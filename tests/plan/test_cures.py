@@ -246,10 +246,15 @@ def test_a_network_of_gpu_servers_alone_says_what_gives_its_manager_a_host() -> 
     with pytest.raises(topo.DesignError, match="short of 4") as refused:
         _ = topo.parse(HALL | {"nodes": nodes}).fabrics
     for key, value, share, more in ways:
-        assert f"`{key}: {value}`" in str(refused.value)
+        told = re.search(
+            rf"`{re.escape(f'{key}: {value}')}` \([^)]*?(\d+) switch(?:es)? (more|fewer)\)", str(refused.value)
+        )
         network = HALL["network"] | {key: yaml.safe_load(value)}
         network["tree"] = HALL["network"]["tree"] | (network["tree"] if key == "tree" else {})
-        assert not no_manager(topo.parse(HALL | {"nodes": nodes, "network": network}))
+        hung = topo.parse(HALL | {"nodes": nodes, "network": network})
+        assert not no_manager(hung)
+        there = hung.fabric.n_switches - cluster.fabric.n_switches
+        assert told is not None and there == int(told[1]) * (-1 if told[2] == "fewer" else 1), "with those servers"
         alone = topo.parse(HALL | {"network": network})
         assert alone.fabric.n_switches == cluster.fabric.n_switches + more
         assert f"{costmodel.bisection(alone.fabrics).narrower.share:.1%}" == (share or "100.0%")

@@ -193,7 +193,7 @@ class Rail(ShapeModel):
         if wanted > left_over:
             names = " and ".join(dict.fromkeys(f"`{group.name}`" for group in beside))
             other = f"list {names} in the `adapters` of an entry of `networks`, which takes them out of this one"
-            ways = [*self.ways_to_free(wanted, nodes, catalog), other]
+            ways = [*self.ways_to_free(wanted, nodes, catalog, others), other]
             have, advice = f"the {n_leaves} leaves have {left_over} left", f"Take {', or '.join(ways)}"
             require_ports(wanted, left_over, ports_wanted(beside), have, advice, "more ports")
         if any(group.speed != nodes[0].speed for group in beside):  # in cages of their own
@@ -206,8 +206,10 @@ class Rail(ShapeModel):
         add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, at=at, prefix=prefix)
         return builder.build()
 
-    def ways_to_free(self, wanted: int, nodes: Sequence[HostGroup], catalog: Catalog) -> list[str]:
-        """Say which units, and which fewer uplinks, leave ports for others beside the ``nodes``, in one plane.
+    def ways_to_free(
+        self, wanted: int, nodes: Sequence[HostGroup], catalog: Catalog, beside: Sequence[HostGroup] = ()
+    ) -> list[str]:
+        """Say which units, and which fewer uplinks, leave ports for others ``beside`` the ``nodes``, in one plane.
 
         Each with the switches that it takes more, or the share of the nodes' bandwidth that is left between rails; the
         cheaper first. Of uplinks there are as many as fit on fewer spines than today, or on the fewest from as many on,
@@ -245,7 +247,9 @@ class Rail(ShapeModel):
         ways = []
         for key, what, shape in changed:
             with suppress(DesignError):
-                more = (shape.compile_one(nodes, catalog, "then").n_switches - built.n_switches) * self.planes
+                more = (
+                    shape.compile_one([*nodes, *beside], catalog, "then").n_switches - built.n_switches
+                ) * self.planes
                 switches = f"{plural(abs(more), 'switch', 'switches')} {'fewer' if more < 0 else 'more'}"
                 ways.append((more, f"{key} ({what}{switches})"))
         return [words for _, words in sorted(ways)]
