@@ -15,6 +15,7 @@ from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
 from topo import (
     Column,
+    Sum,
     Table,
     Verdict,
     compress,
@@ -241,7 +242,8 @@ def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:
     """Yield what a plan costs and draws; where nothing names the currency, why it is this one."""
     cost, power = quote.cost, quote.power
     unit = "relative units" if cost.unit == "units" else cost.unit
-    yield "cost", "; ".join(filter(None, (f"{cost.sums} {unit}", cost.coverage, quote.why_currency(asked))))
+    spares = f"spares are in it: {cost.spares} {unit}" if cost.spares != Sum() else ""
+    yield "cost", "; ".join(filter(None, (f"{cost.sums} {unit}", spares, cost.coverage, quote.why_currency(asked))))
     if quote.owning is not None:
         own, years = quote.owning, plural(quote.owning.stated.years, "year")
         yield "owning", f"capital {own.capital}, energy {own.energy}, both {own.total} {own.stated.currency} in {years}"
