@@ -102,7 +102,7 @@ def test_more_spines_cost_what_the_plan_with_them_costs_more() -> None:
         getattr(then.quote.cost.total.known, end) - getattr(found.quote.cost.total.known, end)
         for end in ("low", "high")
     )
-    assert low > 0 and said.endswith(f"{low:,.0f} to {high:,.0f} USD more"), said
+    assert low > 0 and said.endswith(f", {low:,.0f} to {high:,.0f} USD more"), said
 
 
 def test_no_key_is_named_where_more_spines_take_as_much() -> None:
