@@ -229,7 +229,7 @@ def test_a_collective_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert simulate.play(routed, simulate.allreduce(hosts, size, "star")).makespan_s == expected_s
     names = ", ".join(routed.fabric.names[routed.fabric.end_node[end]] for end in hosts)
     text = (
-        "jobs:\n- name: sum\n  kind: collective\n  collective: allreduce\n  algorithm: star\n"
+        "jobs:\n- name: sum\n  kind: collective\n  rank: adapter\n  collective: allreduce\n  algorithm: star\n"
         f"  size: 25 MB\n  nodes: [{names}]\n"
     )
     played = simulate.play(routed, simulate.parse_workload(text, routed.fabric))

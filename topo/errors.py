@@ -183,17 +183,26 @@ class RoutingError(HeddleError):
 def nearest(word: str, names: Iterable[str], *, at_least: float = 0.6) -> str | None:
     """Return the name most like ``word``, or None when none is at least so like it (0 to 1).
 
-    Likeness is difflib's ratio without regard to case; among equals the longer common beginning wins.
+    Likeness is difflib's ratio without regard to case. Of names that are near, one wins whose parts between hyphens are
+    all near a part of the word (`tree` for ``nccl-tree``, not `nvls-tree`), then the likest, then the one with the
+    longer common beginning.
     """
     word = word[:100].lower()
 
-    def likeness(name: str) -> tuple[float, int]:
+    def ratio(one: str, other: str) -> float:
+        return SequenceMatcher(None, one, other).ratio()
+
+    def likeness(name: str) -> tuple[bool, float, int]:
         other = name.lower()
         same = takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False))
-        return SequenceMatcher(None, word, other).ratio(), sum(1 for _ in same)
+        like = ratio(word, other)
+        whole = like >= at_least and all(
+            any(ratio(part, own) >= at_least for part in word.split("-")) for own in other.split("-")
+        )
+        return whole, like, sum(1 for _ in same)
 
     best = max(sorted(names), key=likeness, default=None)
-    return best if best is not None and likeness(best)[0] >= at_least else None
+    return best if best is not None and likeness(best)[1] >= at_least else None
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:

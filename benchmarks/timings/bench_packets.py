@@ -40,7 +40,9 @@ STEPS: dict[str, dict[str, Any]] = {
 def steps(fabric: Fabric) -> dict[str, Flows]:
     """Return steps between the servers of a zone."""
     made = {
-        name: parse_workload({"jobs": [{"name": "step", "kind": "training", "within": "zone", **job}]}, fabric).flows
+        name: parse_workload(
+            {"jobs": [{"name": "step", "kind": "training", "rank": "adapter", "within": "zone", **job}]}, fabric
+        ).flows
         for name, job in STEPS.items()
     }
     ends = fabric.ends(role="compute", zone=0)

@@ -77,6 +77,11 @@ SHOWN_CLASSES = 12
     help="Packets: how many of a message may be on their way; 0 for no limit [as many as fill its path].",
 )
 @click.option(
+    "--adapter-packets",
+    type=click.IntRange(1),
+    help="Packets: how many an adapter port may have on their way over all its messages [any number].",
+)
+@click.option(
     "--control",
     type=click.Choice(["none", "infiniband", "dcqcn"]),
     help="Packets: congestion control [dcqcn on Ethernet, none on InfiniBand].",
@@ -122,9 +127,8 @@ def simulate(
     ibnetdiscover with its --tables. Fluid flows have exact fair rates and no queues; --engine packets also simulates
     queues and head-of-line blocking. Exit status 1: deadlock.
     """
-    model = {
-        name: options.pop(name) for name in ("inputs", "buffer_bytes", "packet_bytes", "window_packets", "control")
-    }
+    names = ("inputs", "buffer_bytes", "packet_bytes", "window_packets", "adapter_packets", "control")
+    model = {name: options.pop(name) for name in names}
     model = {name: value for name, value in model.items() if value is not None}
     if engine == "packets":
         model["adaptive"] = options.pop("adaptive")

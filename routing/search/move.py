@@ -149,7 +149,7 @@ class State(NamedTuple):
     """(C, U) what the next flow would cost, were it infinitely small: between the two."""
     way: Floats
     """(S, U) sum of `slope` on the path of each switch, without what flows to the same destination add to it, where
-    `summed` says that it is known."""
+    `summed` says that it is known: as it was when first asked for, whatever moves to this destination since."""
     summed: Bools
     offer: Int32s
     """(W,) channels that may gain, and `gain`, how much: at most, and exactly where `sure`."""
@@ -334,21 +334,23 @@ def sum_turns(samples: Samples, turns: Turns, state: State, next_hop: NextHops, 
 
 
 @kernel
-def find_crowds(samples: Samples, turns: Turns, state: State, next_hop: NextHops, crowd: Floats) -> None:
-    """Return in (D,) ``crowd`` the fullest channel, by its rate, that all pairs take to each destination.
-
-    Loads are those that were summed last.
-    """
-    receiver = turns.order.receiver
+def find_crowds(samples: Samples, turns: Turns, state: State, load: Floats, next_hop: NextHops, crowd: Floats) -> None:
+    """Return in (D,) ``crowd`` the fullest channel, by its (C,) load, that all pairs take to each destination."""
+    indptr, receiver, seen = turns.order.indptr, turns.order.receiver, state.settled
     for dest in range(len(samples.lid)):
-        count = recall(samples, turns, state, next_hop, dest)
-        crowd[dest], state.room[:] = 0.0, 0
-        for i in range(count - 1, 0, -1):
-            here = state.nearest[i]
-            channel = state.onward[here]
-            if state.room[here] or samples.source[0, samples.rail[dest], here] > 0.0:
-                state.room[receiver[channel]] = 1
-                crowd[dest] = max(crowd[dest], state.load[channel, 0] * samples.slow[channel])
+        lid = samples.lid[dest]
+        crowd[dest], seen[:], seen[samples.switch[dest]] = 0.0, False, True
+        for source in range(len(seen)):
+            here = source
+            while (
+                samples.source[0, samples.rail[dest], source] > 0.0
+                and not seen[here]
+                and next_hop[lid, here] != NO_PATH
+            ):
+                seen[here] = True
+                channel = indptr[here] + next_hop[lid, here]
+                crowd[dest] = max(crowd[dest], load[channel])
+                here = receiver[channel]
 
 
 @kernel
@@ -382,14 +384,11 @@ def move_flows(
     for dest in dests:
         count = recall(samples, turns, state, next_hop, dest)
         _begin(samples, turns, bounds, state, dest, count)
-        moved = True
+        home = samples.switch[dest]
+        state.summed[:] = False
+        state.way[home], state.summed[home] = 0.0, True
         for i in range(count - 1, 0, -1):
             here = state.nearest[i]
-            if moved:
-                home = samples.switch[dest]
-                state.summed[:] = False
-                state.way[home], state.summed[home] = 0.0, True
-                moved = False
             size = _gather(samples, state, dest, here)
             if turns.order.indptr[here + 1] - turns.order.indptr[here] > 1:
                 best, gain = _best(samples, turns, bounds, terms, state, dest, here, size)
@@ -397,7 +396,6 @@ def move_flows(
                     _adopt(samples, turns, bounds, terms, state, next_hop, dest, here, best, size)
                     moves += 1
                     gained += gain
-                    moved = True
             for j in range(size):
                 state.place[state.items[j]] = -1
             _hand_on(samples, turns, state, here)
@@ -521,6 +519,8 @@ def _promises(
     for j in range(dense, size):
         k = state.items[j]
         bound -= shortest * terms.high[k] * _power(state.amount[j], samples.doublings[k])
+    if bound <= 0.0:
+        return 0
     offers = 0
     for channel in range(indptr[here], indptr[here + 1]):
         there, total = receiver[channel], 0.0

@@ -14,7 +14,8 @@ weights; the others list their flows. Samples of one *class* share its weight.
 
 A host is an adapter port. Where most that compute are of servers with as many ports, at least two, traffic is of
 servers and keeps to its rail: port r of a server sends to port r of others, as NCCL's collectives and (by PXN)
-all-to-alls do.
+all-to-alls do. Other hosts of the network, such as that of the subnet manager, then stand in the classes across, roles
+and shifts alone: in the sample of a job, the link to one that all others send to would be the fullest.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ PURPOSES = {"all-pairs": "pairs", "permutations": "shifts", "jobs": "jobs"}
 """What a fabric may be for, and the class of traffic that stands for it."""
 
 ABOVE_ALL = 4
-"""What tables are for weighs so many times as much as all else together: the rest only decides between equals."""
+"""What tables are for weighs so many times as much as all else but what crosses rails: the rest only decides between
+equals."""
 
 MOST_FLOWS = 1 << 20
 """Flows that shifts may list, and jobs: 16 MB each. All shifts that fit are looked at, spread evenly, since those that
@@ -220,7 +222,9 @@ def weights_for(purpose: str) -> dict[str, float]:
         expected = ", ".join(["any", *PURPOSES])
         raise HeddleError(f"found tables for {purpose!r}; expected one of {expected}")
     first = PURPOSES[purpose]
-    return WEIGHTS | {first: ABOVE_ALL * sum(weight for name, weight in WEIGHTS.items() if name != first)}
+    return WEIGHTS | {
+        first: ABOVE_ALL * sum(weight for name, weight in WEIGHTS.items() if name not in (first, "across"))
+    }
 
 
 def in_number_order(dests: Destinations) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -318,23 +322,26 @@ def _dense(hosts: Hosts, n: int, dests: int) -> Iterator[Dense]:
         fast = np.zeros(dests)
         fast[hosts.dest] = hosts.rate
         yield Dense("pairs", _senders(hosts, n, hosts.rate), fast, 0.25)
+    every = np.bincount(hosts.switch, minlength=n).astype(float)
     if len(sends) > 1:
-        yield Dense("across", sends[-1], receives, 1.0)
+        yield Dense("across", every, receives, 1.0)
     roles = np.unique(hosts.role)
     for role in roles if len(roles) > 1 else ():
         mine = hosts.role == role
         to = np.zeros(dests)
         to[hosts.dest[mine]] = 1.0
-        share = 0.5 / len(roles)
-        yield Dense("roles", sends, to, share)
+        share, railed = 0.5 / len(roles), (hosts.rail[mine] >= 0).any()
+        yield Dense("roles", sends if railed else every, to, share)
         if mine.sum() > 1:
-            yield Dense("roles", _senders(hosts, n, mine.astype(float)), to, share)
+            own = _senders(hosts, n, mine.astype(float)) if railed else np.bincount(hosts.switch, mine, n)
+            yield Dense("roles", own.astype(float), to, share)
     yield Dense("management", np.ones(n), np.ones(dests), 1.0)
 
 
 def _senders(hosts: Hosts, n: int, weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (G, S) what hosts with some weights send from switches to a destination of each rail; last, to others."""
-    some = [*((hosts.rail == rail) | (hosts.rail < 0) for rail in range(hosts.rail.max(initial=-1) + 1)), True]
+    """Return (G, S) what hosts with some weights send from switches to each rail; last, to others if there is none."""
+    rails = hosts.rail.max(initial=-1) + 1
+    some = [*(hosts.rail == rail for rail in range(rails)), np.full(len(hosts.rail), not rails)]
     return np.stack([np.bincount(hosts.switch, weight * mine, n) for mine in some])
 
 
@@ -361,7 +368,10 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
         return
     most = hosts.role == np.bincount(hosts.role).argmax()
     first = np.sort(np.unique(hosts.server, return_index=True)[1])
-    pools = [first] + ([first[most[first]]] if not most.all() else [])
+    if (hosts.rail >= 0).any():
+        pools = [first[hosts.rail[first] >= 0]]
+    else:
+        pools = [first] + ([first[most[first]]] if not most.all() else [])
     rng = np.random.default_rng(0)
     placed = [one for pool in pools for one in _placed(hosts, pool, rng, MOST_FLOWS // len(pools)) if len(one[0]) > 3]
     placed.sort(key=lambda one: len(one[0]))
@@ -375,15 +385,12 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
 def _all_to_all(
     hosts: Hosts, job: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32], float]:
-    """Return sender, destination and flow among the servers that some ports are of, and the most at a port's own link.
-
-    A port of a rail gets from its rail and from ports that are of none; these get from all.
-    """
+    """Return sender, destination and flow among the servers of some ports, and the most at a port's own link."""
     member = np.flatnonzero(np.isin(hosts.server, hosts.server[job]))
     rail, sender, dest, flow, alone = hosts.rail[member], [], [], [], 0.0
     for each in np.unique(rail):
         to = member[rail == each]
-        senders, count = np.unique(hosts.switch[member[(rail == each) | (rail < 0) | (each < 0)]], return_counts=True)
+        senders, count = np.unique(hosts.switch[to], return_counts=True)
         sender.append(np.tile(senders, len(to)))
         dest.append(np.repeat(hosts.dest[to], len(senders)))
         flow.append(np.tile(count, len(to)))

@@ -50,8 +50,8 @@ ENOUGH, SWEEPS = 2.5e-3, 8
 EFFORT = 1 << 29
 """Destinations times channels that a search looks at, in all its sweeps: some ten seconds, since one takes up
 to 20 ns in a tree (8,000 hosts, 1 % of the cables missing). That is eight sweeps for 3,800 hosts and one for 8,000;
-where it is fewer than eight, moves that gain nothing but for rounding are left. Where it is not one for all
-destinations, those come first that are reached over the fullest channels."""
+where it is fewer than eight, moves that gain nothing but for rounding are left, and entries that no host's traffic
+takes. Where it is not one for all destinations, those come first that are reached over the fullest channels."""
 
 GOLDEN = (5**0.5 - 1) / 2
 """Destinations are visited in steps of the golden ratio, which spreads any number of them evenly (Weyl)."""
@@ -97,6 +97,7 @@ class TableSearch:
     def __init__(self, problem: Problem, order: ChannelOrder) -> None:
         self.problem, self.order = problem, order
         self.of_pairs = np.array(problem.names) == "pairs"
+        self.of_hosts = (np.array(problem.names) != "management").astype(float)
         self.power = np.exp2(problem.samples.doublings)
         widest = int(np.diff(order.indptr).max(initial=0))
         self.state: State = new_state(problem.samples, len(problem.weights), len(order.sender), widest)
@@ -191,14 +192,14 @@ class TableSearch:
             if not most and sweep and left < len(visited):
                 break
             if most or left < len(visited):
-                find_crowds(samples, growing, self.state, next_hop, crowd)
+                find_crowds(samples, growing, self.state, self.state.load[:, 0] * samples.slow, next_hop, crowd)
                 visited = visited[crowd[visited] >= most]
             if left < len(visited):
                 if sweep:
                     break
                 visited = visited[np.argsort(-crowd[visited], kind="stable")[:left]]
             left -= len(visited)
-            terms = self._lowered(sums, high, least)
+            terms = self._lowered(sums, high, least, self.of_hosts if hurried else 1.0)
             moves, _ = move_flows(samples, growing, bounds, terms, self.state, next_hop, visited)
             self.summed, self.used = next_hop.copy(), used - (0 if held is None else held)
             sums = self._kept()
@@ -257,9 +258,9 @@ class TableSearch:
         terms: NDArray[np.float64] = (1 - high) * np.log(sums.square) / 2 + high * np.log(sums.high) / self.power
         return terms
 
-    def _lowered(self, sums: Sums, high: float, least: float) -> Terms:
-        """Return the coefficients by which a sweep lowers the score."""
-        weights, dense = self.problem.weights, self.problem.dense
+    def _lowered(self, sums: Sums, high: float, least: float, counts: NDArray[np.float64] | float = 1.0) -> Terms:
+        """Return the coefficients by which a sweep lowers the score, of the samples that count."""
+        weights, dense = self.problem.weights * counts, self.problem.dense
         most = np.where(self.of_pairs[:dense], self._fullest()[:dense] * (1 + NOTHING), np.inf)
         return Terms(weights * (1 - high) / (2 * sums.square), weights * high / (self.power * sums.high), most, least)
 

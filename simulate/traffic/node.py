@@ -300,6 +300,19 @@ class Servers(Brief):
         """(G,) the working rail next to each GPU, the first of several; one that is near where none works."""
         return np.array([rails[0] for rails in self._rails_of_gpus], np.int64)
 
+    @property
+    def end_of_gpu(self) -> NDArray[np.int32]:
+        """(H G,) the end port of the adapter next to each GPU, server after server."""
+        return frozen(self.ends[:, self.rail_of_gpu].ravel())
+
+    def gpus_at(self, ends: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the ranks of the GPUs of those servers that have end ports, in their order."""
+        server = np.empty(self.fabric.n_end_ports, np.int64)
+        server[self.ends.T] = np.arange(len(self))
+        first = np.array([*dict.fromkeys(server[ends].tolist())], np.int64)
+        ranks: NDArray[np.int64] = (first[:, None] * self.gpus + np.arange(self.gpus)).ravel()
+        return ranks
+
     def _is_near(self, gpu: int, rail: int) -> bool:
         """Say whether a GPU and an adapter share a place in order: GPU 3 and adapter 3, where there are as many."""
         return rail * self.gpus < (gpu + 1) * self.rails and gpu * self.rails < (rail + 1) * self.gpus

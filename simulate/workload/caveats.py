@@ -54,6 +54,10 @@ CALIBRATE = (
 BETWEEN_ADAPTERS = (
     "between adapters alone: what GPUs do inside their servers is left out; `kind: gpu-collective` has it"
 )
+OF_ONE_SCHEDULE = (
+    "one schedule of messages between GPUs, without what NCCL adds (a ring or tree for each adapter, its protocols); "
+    "`kind: gpu-collective` has it"
+)
 
 
 def caveats_of_jobs(workload: Workload, outcome: Outcome) -> tuple[str, ...]:
@@ -63,7 +67,7 @@ def caveats_of_jobs(workload: Workload, outcome: Outcome) -> tuple[str, ...]:
         for said in (
             _left_out(job),
             "" if workload.acts else _limit(job, workload.span(number), outcome),
-            BETWEEN_ADAPTERS if isinstance(job.spec, CollectiveJob) else "",
+            (OF_ONE_SCHEDULE if job.servers else BETWEEN_ADAPTERS) if isinstance(job.spec, CollectiveJob) else "",
             _error(job),
         ):
             jobs.setdefault(said, []).append(job.spec.name)

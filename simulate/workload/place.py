@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
-from simulate.traffic.collectives.algorithms import Collective, groups_of
+from simulate.traffic.collectives.algorithms import Collective, groups_of, schedule
+from simulate.traffic.collectives.sharp import SHARP
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
@@ -156,7 +157,7 @@ def place_workload(
     entries = [_Entry(document, number, job) for number, job in enumerate(spec.jobs)]
     placer = _Placer(entries, fabric)
     inside: list[Devices] = []
-    shared: dict[bytes, tuple[Servers, int]] = {}  # servers on whose GPUs several jobs may run, and devices before them
+    shared: list[tuple[Servers, int]] = []  # servers on whose GPUs several jobs may run, and devices before them
     jobs: list[RunningJob] = []
     parts: list[Flows] = []
     in_rounds = None
@@ -173,7 +174,7 @@ def place_workload(
             else:
                 size = n_ranks = simai[job.name].ranks if isinstance(job, SimaiJob) else _ranks(traces[job.name])
             if isinstance(job, ServerJob) and job.whole_servers:
-                if n_ranks is not None and not isinstance(job, RankedJob):
+                if n_ranks is not None and isinstance(job, RankJob | SimaiJob):
                     size = -(-max(n_ranks, 1) // placer.model(entry, job, models).gpus)
                 ends = placer.place(entry, job, size, rng)
                 behind = before = sum(len(part.end_port) for part in inside)
@@ -181,10 +182,15 @@ def place_workload(
                     servers, flows, choice = _gpu_job(entry, placer, job, ends, models, simai)
                     devices = servers.devices if job.algorithm == "hfreduce" else servers.tuned_devices
                 else:
-                    if (key := ends.tobytes()) not in shared:
-                        shared[key] = placer.servers(entry, job, ends, models, plain), before
-                    servers, behind = shared[key]
-                    flows, devices = servers.between_gpus(traces[job.name]), servers.devices
+                    on = next((known for known in shared if np.isin(ends, known[0].ends).all()), None)
+                    if on is None:
+                        on = placer.servers(entry, job, ends, models, plain), before
+                        shared.append(on)
+                    servers, behind = on
+                    gpu = servers.gpus_at(ends)[:n_ranks]
+                    flows = _flows(entry, job, fabric, servers.end_of_gpu[gpu], traces)
+                    flows = servers.between_gpus(flows.placed(gpu))
+                    devices = servers.devices
                 if behind == before:
                     inside.append(devices)
                 own = fabric.n_end_ports + behind + np.arange(len(devices.end_port))
@@ -194,14 +200,21 @@ def place_workload(
                 task = _collective(job, ends) if isinstance(job, CollectiveJob) else None
                 if task is not None and task.is_too_large and len(spec.jobs) == 1:
                     in_rounds, flows = task, task.first_round(fabric)
+                elif task is not None and task.algorithm == SHARP:
+                    with entry.refusing(("algorithm",), f"{SHARP} of {plural(len(ends), 'rank')}", CAN_TAKE):
+                        messages = task.schedule(fabric)
+                    _check_repeat(entry, task.repeat, len(messages))
+                    flows = task.flows(fabric, messages)
                 else:
-                    flows = _flows(entry, job, task, fabric, ends, traces)
+                    flows = _flows(entry, job, fabric, ends, traces).placed(ends)
             flows = flows.in_order(job.order) if isinstance(job, Messaging) else flows
             if job.sl is not None or not isinstance(job, FlowsJob):
                 flows = flows.on_level(ASK if job.sl is None else job.sl)
             left_out = placer.left_out(job, ends) if size is None else 0
-        if servers is None or isinstance(job, RankedJob):
-            n_ranks = len(ends) if servers is None else len(servers) * servers.gpus
+        if servers is None:
+            n_ranks = len(ends)
+        elif n_ranks is None or isinstance(job, GpuCollectiveJob | GpuTrainingJob):
+            n_ranks = len(servers.gpus_at(ends))
         seed = int(rng.integers(2**31)) if isinstance(job, StorageJob) else 0
         jobs.append(RunningJob(job, place, frozen(ends), n_ranks or 0, seed, servers, choice, left_out))
         parts.append(flows.delayed(job.start))
@@ -293,7 +306,7 @@ class _Placer:
         if named is not None:
             if len(named) < (size or 1):
                 found = f"{len(named)} servers" if whole else f"{len(named)} names"
-                expected = f"{size or 1}, one a rank" if isinstance(job, RankedJob) or not whole else f"{size or 1}"
+                expected = f"{size or 1}" if whole else f"{size or 1}, one a rank"
                 raise entry.refusal(("nodes",), found, expected)
             chosen = named[:size]
             self.check_within(entry, job, chosen)
@@ -336,7 +349,7 @@ class _Placer:
             ranked = isinstance(job, RankedJob)
             if ranked and most and job.within == "fabric":
                 free += "; without this key the job takes these"
-            found = plural(size or 1, "server" if job.whole_servers and not ranked else "rank")
+            found = plural(size or 1, "server" if job.whole_servers else "rank")
             raise entry.refusal(("ranks" if ranked else "file",), found, free, entry.by_adapter)
         if size is None or size == len(ends):
             return ends
@@ -483,7 +496,7 @@ def _gpu_job(
                     once = reduce.flows(servers, job.size)
                 else:
                     choice, once = exchange(job.collective, None, job.size)
-                _check_repeat(entry, job, len(once))
+                _check_repeat(entry, job.repeat, len(once))
                 return servers, repeated(once.waiting_first(job.compute), job.repeat), choice
             case GpuTrainingJob():
                 flows = flows_of_training(
@@ -554,32 +567,32 @@ def _collective(job: CollectiveJob, ends: NDArray[np.int32]) -> Collective:
     )
 
 
+CAN_TAKE = "what the algorithm can take"
+
+
 def _flows(
-    entry: _Entry,
-    job: PlacedJob,
-    task: Collective | None,
-    fabric: Fabric,
-    ends: NDArray[np.int32],
-    traces: Mapping[str, Flows],
+    entry: _Entry, job: PlacedJob, fabric: Fabric, near: NDArray[np.int32], traces: Mapping[str, Flows]
 ) -> Flows:
-    """Return the flows of a job between its end ports; none of storage, which come about as it is played."""
-    if isinstance(job, CollectiveJob) and task is not None:
-        found = f"{job.collective} by {job.algorithm} of {plural(len(ends), 'rank')}"
-        with entry.refusing(("algorithm",), found, "what the algorithm can take"):
-            messages = task.schedule(fabric)
-        _check_repeat(entry, job, len(messages))
-        return task.flows(fabric, messages)
+    """Return the flows between the ranks of a job, each near an end port; none of storage, which come in play."""
+    if isinstance(job, CollectiveJob):
+        found = f"{job.collective} by {job.algorithm} of {plural(len(near), 'rank')}"
+        with entry.refusing(("algorithm",), found, CAN_TAKE):
+            groups = groups_of(fabric, near, job.algorithm, job.group)
+            messages = schedule(job.collective, job.algorithm, len(near), chunks=job.chunks, groups=groups)
+        _check_repeat(entry, job.repeat, len(messages))
+        once = messages.flows(job.size, job.eager).waiting_first(job.compute)
+        return repeated(once, job.repeat) if len(once) else once
     if isinstance(job, TrainingJob):
-        found = f"{job.parallel} parallel training of {plural(len(ends), 'rank')}"
+        found = f"{job.parallel} parallel training of {plural(len(near), 'rank')}"
         with entry.refusing(("parallel",), found, "what the ranks can do"):
-            groups = groups_of(fabric, ends, job.algorithm, job.group)
-            return flows_of_training(job, len(ends), exchanges(job, len(ends), groups)).placed(ends)
+            groups = groups_of(fabric, near, job.algorithm, job.group)
+            return flows_of_training(job, len(near), exchanges(job, len(near), groups))
     if isinstance(job, InferenceJob):
-        found = f"inference on {plural(len(ends), 'rank')}, {job.prefill} of which prefill"
+        found = f"inference on {plural(len(near), 'rank')}, {job.prefill} of which prefill"
         with entry.refusing(("prefill",), found, "ranks that prefill, and others that decode"):
-            flows = inference(
+            return inference(
                 job.prefill,
-                len(ends) - job.prefill,
+                len(near) - job.prefill,
                 requests=job.requests,
                 rounds=job.rounds,
                 layers=job.layers,
@@ -590,14 +603,13 @@ def _flows(
                 expert_bytes=job.experts,
                 eager_bytes=job.eager,
             )
-        return flows.placed(ends)
-    return Flows.of([], [], []) if isinstance(job, StorageJob) else traces[job.name].placed(ends)
+    return Flows.of([], [], []) if isinstance(job, StorageJob) else traces[job.name]
 
 
-def _check_repeat(entry: _Entry, job: CollectiveJob | GpuCollectiveJob, messages: int) -> None:
+def _check_repeat(entry: _Entry, repeat: int, messages: int) -> None:
     """Refuse more flows than there may be."""
-    if messages * job.repeat > FLOWS.limit:
-        found = f"{messages:,} messages, {job.repeat:,} times"
+    if messages * repeat > FLOWS.limit:
+        found = f"{messages:,} messages, {repeat:,} times"
         raise entry.refusal(("repeat",), found, str(FLOWS))
 
 

@@ -34,9 +34,10 @@ class PlacedJob(JobBase):
     sl: Annotated[int, Field(ge=0, le=15)] | None = None
     """Service level of its messages; without one, that of the traffic class of the servers that they are between."""
     nodes: Annotated[tuple[str, ...], Field(max_length=49_151, strict=False)] | None = None
-    """Adapters by name, rank after rank; jobs that name the same ones share them. Without this, free ones are taken."""
+    """Servers by name, in order, or adapters where each is a rank; jobs that name the same ones share them. Without
+    this, free ones are taken."""
     beside: JobName | None = None
-    """A job before it, whose adapters it shares, rank by rank; all else about its place is then that job's."""
+    """A job before it, whose servers or adapters it shares in their order; all else of its place is that job's."""
     role: Annotated[ServerRole, Field(json_schema_extra={"default": "compute"})] = Role.COMPUTE
     """Role of the servers whose adapters the job may use."""
     within: Literal["leaf", "zone", "fabric"] = "fabric"
@@ -46,7 +47,7 @@ class PlacedJob(JobBase):
     spread: Group | None = None
     """Spread the ranks evenly over leaves or zones; without this, adapters are taken in order."""
     mapping: Mapping = "as-placed"
-    """Which rank runs on which of the adapters."""
+    """Which ranks run on which of the servers or adapters."""
 
     @property
     def whole_servers(self) -> bool:
@@ -55,10 +56,10 @@ class PlacedJob(JobBase):
 
 
 class RankedJob(PlacedJob):
-    """A job on as many adapters as it is asked to be."""
+    """A job of as many ranks as it is asked to have."""
 
-    ranks: Annotated[int, Field(ge=1, le=49_151)] | None = None
-    """Number of ranks; by default all adapters that are named or free."""
+    ranks: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Number of ranks; by default those of all servers or adapters that are named or free."""
 
     @field_validator("nodes", mode="before")
     @classmethod
@@ -75,38 +76,6 @@ class Messaging(SpecModel):
     """Which messages are sent one after another: those from one rank to another, all of a rank, or none."""
     eager: Bytes = EAGER_BYTES
     """Larger messages wait until their receiver is ready, which takes two more latencies."""
-
-
-class CollectiveJob(RankedJob, Messaging):
-    """A collective, over and over."""
-
-    kind: Literal["collective"]
-    """A collective."""
-    collective: Literal["allreduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all", "pipeline"]
-    """What the ranks do together."""
-    algorithm: Annotated[str, Field(validate_default=True)] = ""
-    """Algorithm; by default the ring, if the collective has one."""
-    size: Bytes
-    """Largest buffer that a rank holds, such as ``186 MiB``; of a pipeline, all micro-batches together."""
-    chunks: Annotated[int, Field(ge=1, le=65_536)] = 1
-    """Pieces in which a block travels; micro-batches of a pipeline."""
-    group: Group | None = None
-    """Groups of two-level algorithms: zones for ``zone-tree``, leaves for ``hierarchical``, when left out."""
-    every_switch: bool = False
-    """Whether every switch adds up for ``sharp``; without it those whose aggregation node a dump names."""
-    repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """Number of repetitions."""
-    compute: Seconds = 0.0
-    """Computation of each rank before each repetition."""
-
-    @field_validator("algorithm")
-    @classmethod
-    def _known(cls, algorithm: str, info: ValidationInfo) -> str:
-        collective = info.data.get("collective", "")
-        names = [*ALGORITHMS.get(collective, {}), *([SHARP] if collective == "allreduce" else [])]
-        if names and algorithm and algorithm not in names:
-            raise mismatch(f"one of {', '.join(names)}", hint=did_you_mean(algorithm, names))
-        return algorithm or next(iter(names), "")
 
 
 XML = ".xml"
@@ -140,10 +109,8 @@ class GpuJob(ServerJob):
 
 
 class RankJob(ServerJob):
-    """A job whose file has what its ranks do."""
+    """A job whose ranks are GPUs, or adapter ports."""
 
-    file: str
-    """File with what the ranks do, relative to this one."""
     rank: Annotated[Literal["gpu", "adapter"] | None, Field(validate_default=True)] = None
     """What the numbers ``src`` and ``dst`` are: GPUs, server after server, or adapter ports. When left out, ``src`` and
     ``dst`` are names of adapters, and the job has no place of its own."""
@@ -165,11 +132,52 @@ class RankJob(ServerJob):
         return self.rank == "gpu"
 
 
-class TraceJob(RankJob, Messaging):
-    """A job whose file numbers its ranks from 0."""
+class MessageJob(RankJob, Messaging):
+    """A job whose ranks send messages to one another, numbered from 0."""
 
     rank: Literal["gpu", "adapter"] = "gpu"
     """What a rank is: a GPU, server after server, or an adapter port of its own, as for processes of MPI."""
+
+
+class TraceJob(MessageJob):
+    """A job whose file has what its ranks do."""
+
+    file: str
+    """File with what the ranks do, relative to this one."""
+
+
+class CollectiveJob(RankedJob, MessageJob):
+    """A collective, over and over."""
+
+    kind: Literal["collective"]
+    """A collective."""
+    collective: Literal["allreduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all", "pipeline"]
+    """What the ranks do together."""
+    algorithm: Annotated[str, Field(validate_default=True)] = ""
+    """Algorithm; by default the ring, if the collective has one."""
+    size: Bytes
+    """Largest buffer that a rank holds, such as ``186 MiB``; of a pipeline, all micro-batches together."""
+    chunks: Annotated[int, Field(ge=1, le=65_536)] = 1
+    """Pieces in which a block travels; micro-batches of a pipeline."""
+    group: Group | None = None
+    """Groups of two-level algorithms: zones for ``zone-tree``, leaves for ``hierarchical``, when left out."""
+    every_switch: bool = False
+    """Whether every switch adds up for ``sharp``; without it those whose aggregation node a dump names."""
+    repeat: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """Number of repetitions."""
+    compute: Seconds = 0.0
+    """Computation of each rank before each repetition."""
+
+    @field_validator("algorithm")
+    @classmethod
+    def _known(cls, algorithm: str, info: ValidationInfo) -> str:
+        collective = info.data.get("collective", "")
+        names = [*ALGORITHMS.get(collective, {}), *([SHARP] if collective == "allreduce" else [])]
+        if names and algorithm and algorithm not in names:
+            raise mismatch(f"one of {', '.join(names)}", hint=did_you_mean(algorithm, names))
+        if algorithm == SHARP and info.data.get("rank") == "gpu":
+            raise mismatch("`rank: adapter` with it, or `kind: gpu-collective` with `sharp: true`", SHARP)
+        return algorithm or next(iter(names), "")
 
 
 class GpuCollectiveJob(RankedJob, GpuJob):
@@ -274,11 +282,11 @@ class TrainingSteps(SpecModel):
     """How many, one after another."""
 
 
-class TrainingJob(RankedJob, Messaging, TrainingSteps):
-    """Steps of training, each rank an adapter port; all compute in step."""
+class TrainingJob(RankedJob, MessageJob, TrainingSteps):
+    """Steps of training; all ranks compute in step."""
 
     kind: Literal["training"]
-    """Steps of training among servers; what happens inside them is left out."""
+    """Steps of training among ranks."""
     parallel: Literal["data", "tensor", "pipeline", "parameter-server", "hierarchical-parameter-server"]
     """How the ranks divide the work, which determines their traffic."""
     micro_batches: Annotated[int, Field(ge=1, le=10_000)] = 1
@@ -316,7 +324,7 @@ class GpuTrainingJob(RankedJob, GpuJob, TrainingSteps):
     """What NCCL's tuner takes for each exchange, or one of its algorithms."""
 
 
-class InferenceJob(RankedJob, Messaging):
+class InferenceJob(RankedJob, MessageJob):
     """Prefill on some ranks, and decoding over experts on the others."""
 
     kind: Literal["inference"]

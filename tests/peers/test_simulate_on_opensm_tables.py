@@ -19,7 +19,7 @@ from topo.dumps.fabric_file import read_dump
 pytestmark = pytest.mark.peer("ibsim", "opensm", "ibdmchk", "usr/lib/*/umad2sim/libumad2sim.so")
 
 SIZE = 2**20
-WORKLOAD = "jobs:\n- {name: a, kind: collective, collective: all-to-all, size: 1 MiB, nodes: [%s]}\n"
+WORKLOAD = "jobs:\n- {name: a, kind: collective, rank: adapter, collective: all-to-all, size: 1 MiB, nodes: [%s]}\n"
 
 
 @pytest.mark.parametrize("engine", ["minhop", "dfsssp"])

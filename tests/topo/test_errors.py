@@ -29,6 +29,14 @@ def test_nearest(word: str, name: str | None) -> None:
     assert nearest(word, SWITCHES) == name
 
 
+def test_a_whole_part_of_the_word_is_nearer_than_a_longer_likeness() -> None:
+    names = ["ring", "tree", "nvls", "nvls-tree", "collnet"]
+    assert nearest("nccl-tree", names) == "tree"
+    assert nearest("nccl-ring", names) == "ring"
+    assert nearest("nvls-tre", names) == "nvls-tree"
+    assert nearest("a-tree-of-some-other-kind", names) is None
+
+
 @given(st.lists(st.text(min_size=1, max_size=6), min_size=1, unique_by=str.lower))
 def test_a_name_is_nearest_to_itself_in_any_order(names: list[str]) -> None:
     for name in names:

@@ -103,6 +103,9 @@ class PacketModel(Brief):
     """Packets of a message that may be on their way between servers; 0 for any number. By default as many as fill its
     path while no other is there: the slowest channel for the time there and back (`Packets` has the formula). A packet
     is acknowledged when its tail is there."""
+    adapter_packets: int = 0
+    """Packets that a port of an adapter may have on its way over all its messages, until they are acknowledged; 0 for
+    any number. Messages wait in line for them. No maker publishes it; docs/packets.md has what HFReduce bounds."""
     high: tuple[tuple[int, float], ...] = ()
     """Lane and weight of each entry of the high-priority table; the low-priority table has the lanes of the network."""
     high_limit: int = 255
@@ -137,6 +140,7 @@ class PacketModel(Brief):
             ),
             ("credit_s", "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
             ("window_packets", "0 or more", self.window_packets is None or self.window_packets >= 0),
+            ("adapter_packets", "0 or more", self.adapter_packets >= 0),
             ("flowlet_s", "seconds, not negative", isfinite(self.flowlet_s) and self.flowlet_s >= 0),
             ("high_limit", "0 to 255", 0 <= self.high_limit <= 255),
         ):
@@ -157,6 +161,8 @@ class PacketModel(Brief):
             parts.append("windows that fill a path")
         else:
             parts.append(f"window of {self.window_packets}" if self.window_packets else "no windows")
+        if self.adapter_packets:
+            parts.append(f"at most {self.adapter_packets} packets of an adapter on their way")
         if self.adaptive:
             parts.append(f"adaptive routing by {'flowlet' if self.flowlet_s else 'packet'}")
         parts += [self.control.label] if self.control and self.control.label else []
@@ -245,7 +251,7 @@ class Packets(FlowBook):
         latency[:n_ports] = np.maximum(1, np.rint(network.hop_latency_s / self.tick_s))
         channels = np.zeros(n, CHANNEL)
         channels["full"], channels["latency"], channels["packet"] = np.maximum(full, 1), latency, -1
-        channels["node"], channels["limit_left"] = -1, self._limit_bytes
+        channels["node"], channels["first"], channels["limit_left"] = -1, -1, self._limit_bytes
         channels["node"][:n_ports] = np.where(fabric.peer_node < fabric.n_switches, fabric.peer_node, -1)
         low = [(lane, weight) for lane, weight in enumerate(network.lane_weight) if lane not in dict(model.high)]
         weights = [self._arbitration(entries) for entries in (low, model.high)]
@@ -296,12 +302,19 @@ class Packets(FlowBook):
             voq=model.inputs == "voq",
             adaptive=chooses,
             sprays=not model.adaptive,
+            adapter_packets=model.adapter_packets,
             n_paths=n_paths,
             resume=RESUME_PACKETS if model.pauses else 1,
             flowlet_ticks=ceil(model.flowlet_s / self.tick_s),
             mixed=len(np.unique(full[plugged.nonzero()])) > 1 or n > n_ports,
             control=model.control.rules(self.tick_s) if model.control else OFF,
-            repeats=not (chooses or n_paths > 1 or model.pauses or (model.control and model.control.label)),
+            repeats=not (
+                chooses
+                or n_paths > 1
+                or model.pauses
+                or model.adapter_packets
+                or (model.control and model.control.label)
+            ),
             limit_bytes=self._limit_bytes,
         )
         self._state = PacketState(
@@ -636,7 +649,7 @@ class Packets(FlowBook):
         count = np.where(crosses, np.maximum(1, -(-size // packet)), 0)
         rows = np.zeros(len(places), FLOW)
         rows["connection"] = rows["behind"] = -1
-        for name in ("first", "exit", "home", "back", "window", "stride"):
+        for name in ("first", "exit", "home", "back", "window", "stride", "adapter"):
             rows[name] = on[name]
         rows["tail"], rows["left"], rows["due"] = size - (count - 1) * packet, count, count
         rows["newest"], rows["missing"] = count, -1
@@ -704,6 +717,9 @@ class Packets(FlowBook):
         between = np.bincount(of_route[in_fabric], minlength=n_routes) > 0  # buffers inside servers have no end
         filled = np.ceil((2 * rows["back"] + longest) / longest) + 1
         rows["window"] = np.where(between, filled if window is None else window, 0)
+        if self.model.adapter_packets:
+            enters, entry = np.unique(of_route[in_fabric], return_index=True)
+            rows["adapter"][enters] = table.resource[in_fabric][entry]
         slow = np.lexsort((np.arange(n), self.network.capacity_bytes_s[table.resource], of_route))
         rows["slowest"][hops > 0] = table.resource[slow[table.offset[:-1][hops > 0]]]
         if self._rules.adaptive and in_fabric.any():

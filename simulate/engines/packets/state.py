@@ -74,6 +74,9 @@ CHANNEL = np.dtype(
         ("high", "i4"),
         ("high_left", "i4"),
         ("limit_left", "i4"),  # bytes of high priority until one of low priority goes
+        ("under_way", "i4"),  # of an adapter with a limit: packets that it sends, or that are not acknowledged
+        ("first", "i4"),  # of its flows that wait for one of them, -1 for none
+        ("last", "i4"),
     ],
     align=True,
 )
@@ -139,7 +142,8 @@ FLOW = np.dtype(
         ("waited", "i8"),  # most that its last packet waited for a link
         ("limit", "i4"),  # and for which channel
         ("connection", "i4"),  # -1 for none
-        ("behind", "i4"),  # the next that waits for its turn on the connection, -1 for none
+        ("behind", "i4"),  # the next that waits for its turn on the connection, or at the adapter; -1 for none
+        ("adapter", "i4"),  # channel by which it enters the fabric where adapters have a limit, else -1
         *FLOW_FIELDS,
     ],
     align=True,
@@ -153,6 +157,7 @@ PACKET_ROUTE = np.dtype(
         ("overhead", "i8"),  # ticks of a message before it is sent
         ("window", "i8"),  # packets of a message that may be on their way, 0 for any number
         ("slowest", "i4"),  # its slowest channel
+        ("adapter", "i4"),  # the first one in the fabric where adapters have a limit, else -1
         ("stride", "i8"),  # from here to the route of the next queue pair in ``route_link``
     ],
     align=True,
@@ -193,6 +198,8 @@ class Rules(NamedTuple):
     adaptive: bool
     sprays: bool
     """Whether packets that may choose take any port, not the least loaded."""
+    adapter_packets: int
+    """Packets that an adapter may have on its way, 0 for any number."""
     n_paths: int
     """Queue pairs of a flow, whose packets they take in turn."""
     resume: int

@@ -205,15 +205,48 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
 
 
 @inlined
+def _line_up(rules: Rules, state: PacketState, flow: int, adapter: int) -> None:
+    """Let a flow wait until its adapter has one packet less on its way."""
+    channels, flows = state.channels, state.flows
+    state.requesters[rules.n_queues + flow].next = rules.n_queues + flow
+    flows[flow].behind = -1
+    if channels[adapter].first < 0:
+        channels[adapter].first = flow
+    else:
+        flows[channels[adapter].last].behind = flow
+    channels[adapter].last = flow
+
+
+@inlined
+def _leave_adapter(rules: Rules, state: PacketState, adapter: int, flow: int) -> int:
+    """Take a packet off those of an adapter; return the flow that sends in its place: first in line, else `flow`."""
+    channels, requesters = state.channels, state.requesters
+    channels[adapter].under_way -= 1
+    if channels[adapter].first < 0:
+        return flow
+    if flow >= 0 and state.flows[flow].left > 0 and requesters[rules.n_queues + flow].next < 0:
+        _line_up(rules, state, flow, adapter)
+    first = channels[adapter].first
+    channels[adapter].first = state.flows[first].behind
+    requesters[rules.n_queues + first].next = -1
+    return int(first)
+
+
+@inlined
 def _allowed(rules: Rules, state: PacketState, flow: int) -> bool:
     """Return whether a flow may send its next packet now; if congestion control says later, it comes back then."""
-    flows, now = state.flows, state.now
+    flows, now, adapter = state.flows, state.now, state.flows[flow].adapter
     if flows[flow].left == 0 or (flows[flow].window > 0 and flows[flow].unacknowledged >= flows[flow].window):
+        return False
+    if adapter >= 0 and state.channels[adapter].under_way >= rules.adapter_packets:
+        _line_up(rules, state, flow, adapter)
         return False
     if not may_send(rules.control, flows, flow, now[0].tick):
         push(now, state.heap, flows[flow].allowed + now[0].repeated, FLOWS + flow)
         state.requesters[rules.n_queues + flow].next = rules.n_queues + flow
         return False
+    if adapter >= 0:
+        state.channels[adapter].under_way += 1
     return True
 
 
@@ -364,7 +397,7 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
             _note_order(state, flow, packets[packet].behind, tick)
         if flows[flow].due == 0:
             _end(rules, state, flow, tick)
-        if flows[flow].window > 0 or born < 0:
+        if flows[flow].window > 0 or born < 0 or flows[flow].adapter >= 0:
             packets[packet].out = ACK
             _put(state, len(state.channels) + len(state.links) + packet, tick + flows[flow].back)
             return -1
@@ -374,7 +407,10 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
     packets[packet].next = now[0].free
     now[0].free = packet
     now[0].n_free += 1
-    return int(flow) if waited else -1
+    may: Any = np.int64(flow) if waited else np.int64(-1)
+    if flows[flow].adapter >= 0:
+        may = _leave_adapter(rules, state, flows[flow].adapter, may)
+    return int(may)
 
 
 @kernel

@@ -67,7 +67,14 @@ def written(path: Path, text: str) -> Path:
 
 
 def collective(path: Path, **keys: object) -> Path:
-    job = {"name": "job", "kind": "collective", "collective": "allreduce", "size": f"{SIZE} B", **keys}
+    job = {
+        "name": "job",
+        "kind": "collective",
+        "rank": "adapter",
+        "collective": "allreduce",
+        "size": f"{SIZE} B",
+        **keys,
+    }
     return written(path / "w.yaml", json.dumps({"jobs": [job]}))
 
 
@@ -133,8 +140,8 @@ def test_jobs_that_share_a_link_slow_each_other_down(tmp_path: Path, capsys: Cap
     for name, source in (("a", "gpu00"), ("b", "gpu01")):
         written(tmp_path / f"{name}.csv", f"start_s,src,dst,bytes\n0,{source},gpu02,{MIB}\n")
     jobs = "".join(f"- {{name: {name}, kind: flows, file: {name}.csv}}\n" for name in "ab")
-    workload = written(tmp_path / "w.yaml", f"jobs:\n{jobs}- {{name: c, kind: collective, collective: all-to-all, "
-                       "size: 1 MiB, ranks: 2, nodes: [gpu08, gpu09]}\n")  # fmt: skip
+    workload = written(tmp_path / "w.yaml", f"jobs:\n{jobs}- {{name: c, rank: adapter, kind: collective, "
+                       "collective: all-to-all, size: 1 MiB, ranks: 2, nodes: [gpu08, gpu09]}\n")  # fmt: skip
     result = simulate(capsys, LAB, "-w", workload, "--alone")
 
     assert [job["slowdown"] for job in result["jobs"]] == pytest.approx([2, 2, 1], rel=1e-9)
@@ -238,9 +245,11 @@ def test_every_preset_plays_on_fire_flyer_2(name: str, capsys: Captured) -> None
 
 JOBS = """
 jobs:
-- {name: a, kind: collective, collective: allreduce, algorithm: double-binary-tree, size: 8 MiB, chunks: 8, ranks: 8}
-- {name: b, kind: collective, collective: allreduce, algorithm: ring, size: 4 MiB, ranks: 4, repeat: 3, compute: 1 ms}
-- {name: c, kind: collective, collective: all-to-all, size: 2 MiB, ranks: 4, within: leaf}
+- {name: a, kind: collective, rank: adapter, collective: allreduce, algorithm: double-binary-tree,
+   size: 8 MiB, chunks: 8, ranks: 8}
+- {name: b, kind: collective, rank: adapter, collective: allreduce, algorithm: ring,
+   size: 4 MiB, ranks: 4, repeat: 3, compute: 1 ms}
+- {name: c, kind: collective, rank: adapter, collective: all-to-all, size: 2 MiB, ranks: 4, within: leaf}
 """
 
 
@@ -387,14 +396,16 @@ def test_a_plan_or_an_input_is_never_written_over(lab: Path, tmp_path: Path, cap
 HEADER = "start_s,src,dst,bytes\n"
 CASES = {
     "missing node": ({"w.yaml": "jobs:\n- name: a\n  kind: collective\n  collective: allreduce\n  size: 1 MiB\n"
-                                "  nodes: [gpu00, gpu99]\n"}, "w.yaml:6:18: ", "gpu99"),
-    "negative size": ({"w.yaml": "jobs:\n- name: a\n  kind: collective\n  collective: allreduce\n  size: -1 MiB\n"},
-                      "w.yaml:5:9: ", "-1 MiB"),
+                                "  nodes: [gpu00, gpu99]\n  rank: adapter\n"}, "w.yaml:6:18: ", "gpu99"),
+    "negative size": ({"w.yaml": "jobs:\n- name: a\n  kind: collective\n  collective: allreduce\n  size: -1 MiB\n"
+                                 "  rank: adapter\n"}, "w.yaml:5:9: ", "-1 MiB"),
     "impossible rank count": ({"w.yaml": "jobs:\n- name: a\n  kind: collective\n  collective: reduce-scatter\n"
-                                         "  algorithm: recursive-halving\n  size: 1 MiB\n  ranks: 6\n"},
+                                         "  algorithm: recursive-halving\n  size: 1 MiB\n  ranks: 6\n"
+                                         "  rank: adapter\n"},
                               "w.yaml:5:14: ", "power of two"),
     "more ranks than nodes": ({"w.yaml": "jobs:\n- name: a\n  kind: collective\n  collective: allreduce\n"
-                                         "  size: 1 MiB\n  ranks: 17\n"}, "w.yaml:6:10: ", "at most 16"),
+                                         "  size: 1 MiB\n  ranks: 17\n"
+                                         "  rank: adapter\n"}, "w.yaml:6:10: ", "at most 16"),
     "cycle in a trace": ({"w.yaml": "jobs:\n- {name: a, kind: goal, file: t.goal}\n",
                           "t.goal": "num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n"},
                          "t.goal:", "circle"),
@@ -565,7 +576,7 @@ def test_a_folder_plays_with_the_catalog_of_its_spec(lab: Path, tmp_path: Path, 
 
 
 def test_a_number_where_names_belong_is_told_which_key_counts(tmp_path: Path, capsys: Captured) -> None:
-    job = "jobs: [{name: a, kind: collective, collective: all-to-all, size: 1 MiB, nodes: 36}]"
+    job = "jobs: [{name: a, kind: collective, rank: adapter, collective: all-to-all, size: 1 MiB, nodes: 36}]"
     said = refused(capsys, LAB, "-w", written(tmp_path / "w.yaml", job))
     assert "found the number 36; expected names, one a rank; how many is `ranks`" in said
 
@@ -613,7 +624,7 @@ def test_caveats_are_the_same_with_and_without_json(seed: int, tmp_path: Path, c
     one = {"name": "a", "size": "1 MB", "ranks": int(rng.integers(2, 5))}
     written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,0,{rng.integers(1, 128)},1e6\n")
     jobs = [
-        one | {"kind": "collective", "collective": "allreduce"},
+        one | {"kind": "collective", "rank": "adapter", "collective": "allreduce"},
         one | {"kind": "gpu-collective", "algorithm": "tree", "name": "b"},
         one | {"kind": "gpu-collective", "name": "c"},
         {"name": "d", "kind": "flows", "rank": "gpu", "file": "f.csv"},

@@ -34,6 +34,7 @@ from routing.search.move import (
     _promises,
     _weigh,
     allow_used,
+    find_crowds,
     move_flows,
     recall,
     sum_terms,
@@ -362,3 +363,37 @@ def test_no_channel_gains_more_than_is_promised(seed: int, detour: int) -> None:
             plainly(_hand_on, samples, turns, state, here)
         plainly(_clear_own, samples, turns, state, dest, count)
     assert checked > 30
+
+
+def passed_by_hosts(start: Start, search: TableSearch, next_hop: np.ndarray, dest: int) -> dict[int, int]:
+    """The channel that each switch takes which some host's path to a destination passes."""
+    samples, order, passed = search.problem.samples, start.order, {}
+    for here in set(start.fabric.end_switch[start.ranks].tolist()):
+        while here != samples.switch[dest]:
+            passed[here] = order.indptr[here] + next_hop[samples.lid[dest], here]
+            here = order.receiver[passed[here]]
+    return passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_crowd_of_a_destination_is_the_fullest_link_on_the_paths_of_hosts(seed: int) -> None:
+    start, search = begun(draw(seed))
+    begin, samples = next(begins(start, search)), search.problem.samples
+    load, crowd = np.random.default_rng(seed).random(len(start.order.sender)), np.empty(len(samples.lid))
+    find_crowds(samples, search._turns(begin.order), search.state, load, begin.next_hop, crowd)
+    for dest in range(0, len(samples.lid), 7):
+        passed = passed_by_hosts(start, search, begin.next_hop, dest)
+        assert crowd[dest] == max((load[channel] for channel in passed.values()), default=0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_where_time_is_short_entries_that_no_host_takes_stay(seed: int) -> None:
+    start, search = begun(draw(seed))
+    begin, samples = next(begins(start, search)), search.problem.samples
+    found = search.improve(*begin[:2], effort=start.size)
+    changed = found.next_hop != begin.next_hop
+    for dest in range(len(samples.lid)):
+        passed = passed_by_hosts(start, search, found.next_hop, dest)
+        assert set(np.flatnonzero(changed[samples.lid[dest]]).tolist()) <= set(passed)

@@ -21,7 +21,7 @@ HOSTS = ROUTED.fabric.ends(role="compute")
 
 def simulated(flows: Flows, network: Network) -> Simulation:
     """Flows as a workload of one job with a start."""
-    job = {"name": "all", "kind": "collective", "collective": "broadcast", "size": "1 MB"}
+    job = {"name": "all", "kind": "collective", "rank": "adapter", "collective": "broadcast", "size": "1 MB"}
     workload = replace(parse_workload({"jobs": [job]}, network.fabric), flows=flows, job=np.zeros(len(flows), np.int32))
     outcome = play(network, flows)
     return Simulation(workload, outcome, job_results(workload, outcome))

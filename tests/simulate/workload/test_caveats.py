@@ -65,7 +65,7 @@ def test_errors_are_those_of_the_page() -> None:
         (gpus("hfreduce", chunk="6 MiB"), "HFReduce on pcie-a100 took 1.15"),  # the root port is still a data sheet's
         (gpus("ring"), "NCCL on pcie-a100 took 0.86 to 1.28 times as long"),
         (gpus("auto", collective="all-to-all"), None),
-        ({"kind": "collective", "collective": "allreduce"}, None),
+        ({"kind": "collective", "rank": "adapter", "collective": "allreduce"}, None),
     ],
 )
 def test_what_was_measured_is_said_of_these_servers_alone(job: dict[str, object], says: str | None) -> None:
@@ -97,7 +97,9 @@ def test_who_calibrates_both_numbers_is_told_nothing() -> None:
 def test_a_time_from_data_sheets_stands_beside_that_by_measurements(
     job: dict[str, object], ratios: tuple[float, float] | None
 ) -> None:
-    simulation = run(TREE, {"ranks": 8} | job, {"kind": "collective", "collective": "allreduce", "ranks": 2})
+    simulation = run(
+        TREE, {"ranks": 8} | job, {"kind": "collective", "rank": "adapter", "collective": "allreduce", "ranks": 2}
+    )
     found, other = simulation.jobs
     assert other.measured_s is None
     assert ("as measured" in simulation.table.to_dict()) == (ratios is not None)
@@ -112,7 +114,9 @@ def test_a_time_from_data_sheets_stands_beside_that_by_measurements(
 
 
 def test_a_collective_of_adapters_says_that_it_is_not_of_gpus() -> None:
-    simulation = run(TREE, gpus("ring", ranks=2), {"kind": "collective", "collective": "allreduce", "ranks": 2})
+    simulation = run(
+        TREE, gpus("ring", ranks=2), {"kind": "collective", "rank": "adapter", "collective": "allreduce", "ranks": 2}
+    )
     (said,) = of(simulation, "between adapters alone")
     assert said.endswith("`kind: gpu-collective` has it [j1]")
     assert simulation.table.to_dict()["each"] == ["gpu", "adapter"]

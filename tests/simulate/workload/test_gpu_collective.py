@@ -77,7 +77,7 @@ def test_repeats_and_computes() -> None:
 
 def test_a_flow_of_others_shares_the_adapter() -> None:
     """NCCL over adapters has 9 GiB/s of them; a stream of 25 GB/s beside it leaves enough, and gets the rest."""
-    beside = "name: flows, kind: collective, collective: broadcast, size: 1 GB, beside: sum"
+    beside = "name: flows, kind: collective, rank: adapter, collective: broadcast, size: 1 GB, beside: sum"
     workload = placed(job("sum", "ring", ranks=2, repeat=4), beside)
     summed, stream = play(NETWORK, workload).jobs
     assert stream.ranks == 2
@@ -112,7 +112,7 @@ def test_a_network_takes_devices_on() -> None:
         ([job("a", "hfreduce", chunk="1 B")], "take larger chunks"),
         ([job("a", "hfreduce", chunk="0 B")], "expected more than 0"),
         ([job("a", "hfreduce", repeat=1_000_000)], "times; expected at most"),
-        ([job("a", "hfreduce", ranks=25)], "found 25 ranks; expected at most 24"),
+        ([job("a", "hfreduce", ranks=25)], "found 25 servers; expected at most 24"),
         ([job("a", "rings")], "expected one of auto, ring, tree, nvls, nvls-tree, collnet, hfreduce."),
         ([job("a", "tree", collective="all-gather")], "expected one of allreduce, by tree"),
         ([job("a", "hfreduce", collective="broadcast")], "expected one of allreduce, by hfreduce"),

@@ -66,6 +66,7 @@ def hosts(workload: Workload, job: int) -> list[str]:
 def job(**extra: object) -> str:
     """One allreduce, with more keys, as YAML."""
     keys = {"name": "a", "kind": "collective", "collective": "allreduce", "size": "16 MiB"} | extra
+    keys |= {} if keys["kind"] == "storage" else {"rank": "adapter"}
     return "jobs:\n- " + "\n  ".join(f"{key}: {value}" for key, value in keys.items() if value is not None)
 
 
@@ -85,11 +86,11 @@ def test_a_job_takes_all_compute_adapters_and_moves_its_bytes() -> None:
 def test_jobs_fill_leaves_and_zones_in_order() -> None:
     text = """
 jobs:
-- {name: one, kind: collective, collective: allreduce, size: 1 MiB, ranks: 3, within: leaf}
-- {name: two, kind: collective, collective: all-to-all, size: 1 MiB, ranks: 3, within: leaf}
-- {name: three, kind: collective, collective: all-gather, size: 1 MiB, ranks: 7, within: zone}
-- {name: four, kind: collective, collective: broadcast, size: 1 MiB, role: storage, zone: 1}
-- {name: rest, kind: collective, collective: pipeline, size: 1 MiB, chunks: 4}
+- {name: one, kind: collective, rank: adapter, collective: allreduce, size: 1 MiB, ranks: 3, within: leaf}
+- {name: two, kind: collective, rank: adapter, collective: all-to-all, size: 1 MiB, ranks: 3, within: leaf}
+- {name: three, kind: collective, rank: adapter, collective: all-gather, size: 1 MiB, ranks: 7, within: zone}
+- {name: four, kind: collective, rank: adapter, collective: broadcast, size: 1 MiB, role: storage, zone: 1}
+- {name: rest, kind: collective, rank: adapter, collective: pipeline, size: 1 MiB, chunks: 4}
 """
     workload = placed(text)
 
@@ -115,9 +116,9 @@ def test_spread_deals_ranks_over_groups() -> None:
 def test_named_nodes_keep_their_order_and_are_not_given_away() -> None:
     text = """
 jobs:
-- {name: free, kind: collective, collective: allreduce, size: 1 MiB, ranks: 2}
-- {name: named, kind: collective, collective: allreduce, size: 1 MiB, nodes: [gpu001, "gpu000 mlx5_0:1"]}
-- {name: same, kind: collective, collective: allreduce, size: 1 MiB, nodes: [gpu000, gpu001]}
+- {name: free, kind: collective, rank: adapter, collective: allreduce, size: 1 MiB, ranks: 2}
+- {name: named, kind: collective, rank: adapter, collective: allreduce, size: 1 MiB, nodes: [gpu001, "gpu000 mlx5_0:1"]}
+- {name: same, kind: collective, rank: adapter, collective: allreduce, size: 1 MiB, nodes: [gpu000, gpu001]}
 """
     workload = placed(text)
 
@@ -203,6 +204,10 @@ def test_mappings_permute_and_the_seed_decides(seed: int, mapping: str) -> None:
             'found the text "halving-doubling"; expected a mapping that fits.*BiGraph|two sides',
         ),
         (
+            job(ranks=3, within="leaf", repeat=1_000_000, algorithm="sharp", every_switch="true", chunks=2),
+            "found 12 messages, 1,000,000 times; expected at most 10,000,000 flows",
+        ),
+        (
             job(ranks=16, repeat=1_000_000, algorithm="halving-doubling"),
             "found 128 messages, 1,000,000 times; expected at most 10,000,000 flows",
         ),
@@ -225,9 +230,9 @@ def test_at_most_one_job_may_cross_zones() -> None:
     text = """
 cross_zone_jobs: 1
 jobs:
-- {name: one, kind: collective, collective: allreduce, size: 1 MiB, ranks: 4, spread: zone}
-- {name: two, kind: collective, collective: allreduce, size: 1 MiB, ranks: 4, within: zone}
-- {name: six, kind: collective, collective: allreduce, size: 1 MiB, ranks: 4, spread: zone}
+- {name: one, kind: collective, rank: adapter, collective: allreduce, size: 1 MiB, ranks: 4, spread: zone}
+- {name: two, kind: collective, rank: adapter, collective: allreduce, size: 1 MiB, ranks: 4, within: zone}
+- {name: six, kind: collective, rank: adapter, collective: allreduce, size: 1 MiB, ranks: 4, spread: zone}
 """
     assert "w.yaml:6:3: found 2 jobs that span zones (one, six); expected at most 1" in refused(text)
     assert len(placed(text.replace("cross_zone_jobs: 1", "cross_zone_jobs: 2")).jobs) == 3
@@ -342,7 +347,7 @@ def test_refuses_training_and_storage(text: str, message: str) -> None:
 )
 def test_refuses_steps_that_fit_no_memory(keys: str) -> None:
     """Before anything is made of them: a message, at once."""
-    text = f"jobs: [{{name: a, kind: training, forward: 1 s, backward: 2 s, {keys}}}]"
+    text = f"jobs: [{{name: a, kind: training, rank: adapter, forward: 1 s, backward: 2 s, {keys}}}]"
     if "ranks" not in keys:
         text = text.replace("{name", "{ranks: 12, name")
     shown = refused(text)

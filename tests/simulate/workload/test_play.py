@@ -31,7 +31,7 @@ storage: {senders: 4, files: 3}
 jobs:
 - {name: reads, kind: storage, ranks: 4, within: zone, batches: 3, batch: 8, start: 1 ms}
 - {name: writes, kind: storage, beside: reads, checkpoint: 5 MiB, checkpoints: 2, every: 20 ms, sl: 1}
-- {name: sum, kind: collective, collective: allreduce, size: 20 MB, beside: reads, repeat: 2, sl: 1}
+- {name: sum, kind: collective, rank: adapter, collective: allreduce, size: 20 MB, beside: reads, repeat: 2, sl: 1}
 """
 
 
@@ -69,7 +69,10 @@ def test_same_seed_same_bytes() -> None:
 
 
 def test_a_job_without_storage_beside_it_takes_its_time() -> None:
-    text = BOTH + "- {name: far, kind: collective, collective: allreduce, size: 20 MB, zone: 1, within: zone}\n"
+    text = (
+        BOTH
+        + "- {name: far, kind: collective, rank: adapter, collective: allreduce, size: 20 MB, zone: 1, within: zone}\n"
+    )
     workload, outcome = run(text)
     far = placed(text).alone(3)
     assert job_results(workload, outcome)[3].finish_s == pytest.approx(play(NETWORK, far.flows).makespan_s)
@@ -82,7 +85,8 @@ def test_lanes_keep_shares() -> None:
 storage: {senders: 8}
 jobs:
 - {name: reads, kind: storage, ranks: 2, within: leaf, batches: 40, batch: 32, loaders: 4, sl: 0}
-- {name: shift, kind: collective, collective: all-to-all, size: 60 MB, ranks: 2, beside: reads, sl: %d, start: 2 ms}
+- {name: shift, kind: collective, rank: adapter, collective: all-to-all,
+   size: 60 MB, ranks: 2, beside: reads, sl: %d, start: 2 ms}
 """
     tables = replace(routed(FABRIC), sl2vl=(0, 1) + (0,) * 14)
     lanes = Network.of(Routed(FABRIC, tables), lane_weights=[1, 1], latency_s=0)
@@ -127,7 +131,7 @@ def test_refuses_storage_where_nobody_stores() -> None:
 
 def test_plays_flows_collectives_and_workloads_alike() -> None:
     hosts = FABRIC.ends(role="compute")
-    job = {"name": "sum", "kind": "collective", "collective": "allreduce", "size": "10 MB", "sl": 0}
+    job = {"name": "sum", "kind": "collective", "rank": "adapter", "collective": "allreduce", "size": "10 MB", "sl": 0}
     simulation = play(NETWORK, parse_workload({"jobs": [job]}, FABRIC), alone=True)
     task = allreduce(hosts, "10 MB")
     flows = play(NETWORK, task.flows(FABRIC))
@@ -139,7 +143,14 @@ def test_plays_flows_collectives_and_workloads_alike() -> None:
 
 
 def test_a_simulation_shows_itself() -> None:
-    job = {"name": "sum", "kind": "collective", "collective": "allreduce", "size": "10 MB", "ranks": 4}
+    job = {
+        "name": "sum",
+        "kind": "collective",
+        "rank": "adapter",
+        "collective": "allreduce",
+        "size": "10 MB",
+        "ranks": 4,
+    }
     simulation = play(NETWORK, parse_workload({"jobs": [job]}, FABRIC))
     headings = [column.heading for column in simulation.table.columns]
     assert headings == ["job", "what", "ranks", "each", "servers", "time", "algbw (GB/s)", "busbw (GB/s)"]
@@ -159,8 +170,16 @@ def test_refuses_an_engine_of_another_name() -> None:
 @pytest.mark.parametrize(
     ("job", "ranks", "rank"),
     [
-        ("kind: collective, collective: allreduce, size: 1 MB, ranks: 4", 4, "adapter"),
-        ("kind: training, parallel: data, forward: 1 us, backward: 1 us, ranks: 4", 4, "adapter"),
+        ("kind: collective, rank: adapter, collective: allreduce, size: 1 MB, ranks: 4", 4, "adapter"),
+        ("kind: training, rank: adapter, parallel: data, forward: 1 us, backward: 1 us, ranks: 4", 4, "adapter"),
+        ("kind: collective, collective: allreduce, size: 1 MB, ranks: 30", 30, "gpu"),
+        ("kind: training, parallel: data, forward: 1 us, backward: 1 us, ranks: 32", 32, "gpu"),
+        (
+            "kind: inference, ranks: 25, prefill: 8, requests: 17, layers: 1, prompt: 1 us, cache: 1 kB, tokens: 1, "
+            "token: 1 us",
+            25,
+            "gpu",
+        ),
         ("kind: gpu-collective, size: 1 MB, ranks: 4", 32, "gpu"),
         ("kind: gpu-training, parallel: data, forward: 1 us, backward: 1 us, ranks: 4", 32, "gpu"),
     ],

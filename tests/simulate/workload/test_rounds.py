@@ -111,7 +111,7 @@ def test_no_shift_has_more_messages_than_the_bound(seed: int) -> None:
 
 
 def placed(routed: Routed, collective: str, **keys: object) -> Workload:
-    job = {"name": "sum", "kind": "collective", "collective": collective, "size": "1 MiB", **keys}
+    job = {"name": "sum", "kind": "collective", "rank": "adapter", "collective": collective, "size": "1 MiB", **keys}
     return parse_workload({"jobs": [job]}, routed.fabric)
 
 

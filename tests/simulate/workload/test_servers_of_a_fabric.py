@@ -73,7 +73,7 @@ def test_what_is_full_inside_servers_is_told() -> None:
     assert full["NVLink from GPU"] == pytest.approx(1.0, rel=1e-3)
     assert full["GPUs straight to adapter"] == pytest.approx(370.8 / 8 / 48.5, rel=1e-3)
     assert dict(zip(inside["what"], inside["count"], strict=True))["GPUs straight to adapter"] == 32
-    bare = {"name": "a", "kind": "collective", "collective": "allreduce", "size": "1 MB", "ranks": 4}
+    bare = {"name": "a", "kind": "collective", "rank": "adapter", "collective": "allreduce", "size": "1 MB", "ranks": 4}
     assert play(routing.route(fabric), parse_workload({"jobs": [bare]}, fabric)).to_dict()["inside"]["what"] == []
 
 
@@ -89,7 +89,7 @@ def test_ranks_count_servers_and_a_server_brings_all_of_its_adapters() -> None:
 
 def test_a_server_with_an_adapter_in_use_is_not_free() -> None:
     fabric = cluster("dgx-b200", 4).fabric
-    other = {"name": "a", "kind": "collective", "collective": "broadcast", "size": "1 MB"}
+    other = {"name": "a", "kind": "collective", "rank": "adapter", "collective": "broadcast", "size": "1 MB"}
     jobs = parse_workload({"jobs": [other | {"nodes": ["gpu0 mlx5_3", "gpu2 mlx5_0"]}, RING]}, fabric).jobs
     assert np.unique(fabric.host[fabric.end_node[jobs[1].ends]]).tolist() == [1, 3]
 

@@ -83,7 +83,15 @@ def test_links_of_several_speeds() -> None:
 @pytest.mark.slow
 def test_a_training_step_of_128_gpus_is_played_in_a_twentieth_of_its_packets() -> None:
     fabric = read_preset("fire-flyer-2").fabric
-    job = {"name": "step", "kind": "training", "parallel": "data", "model": "vgg16", "ranks": 16, "within": "zone"}
+    job = {
+        "name": "step",
+        "kind": "training",
+        "rank": "adapter",
+        "parallel": "data",
+        "model": "vgg16",
+        "ranks": 16,
+        "within": "zone",
+    }
     job |= {"forward": "42.5 ms", "backward": "85 ms", "algorithm": "ring", "bucket": "25 MiB"}
     flows = simulate.parse_workload({"jobs": [job]}, fabric).flows
     net = Network.of(routed(fabric), hop_latency_s=200e-9, latency_s=0)

@@ -55,7 +55,7 @@ def test_processes_wait_for_packets_as_for_flows() -> None:
 def test_where_nothing_blocks_packets_take_the_time_of_fluid_flows(name: str) -> None:
     fabric = read_preset("fire-flyer-2").fabric
     text = {
-        "allreduce": "{kind: collective, collective: allreduce, size: 16 MiB, ranks: 32}",
+        "allreduce": "{kind: collective, rank: adapter, collective: allreduce, size: 16 MiB, ranks: 32}",
         "ring": "{kind: gpu-collective, algorithm: ring, size: 4 MiB, ranks: 4}",
     }[name]
     workload = simulate.parse_workload(f"jobs: [{{name: a, {text[1:]}]", fabric)
@@ -70,7 +70,7 @@ def test_clients_of_storage_run_on_packets() -> None:
     text = """
 jobs:
 - {name: reads, kind: storage, ranks: 4, batches: 2, batch: 8}
-- {name: sum, kind: collective, collective: allreduce, size: 1 MiB, ranks: 8}
+- {name: sum, kind: collective, rank: adapter, collective: allreduce, size: 1 MiB, ranks: 8}
 """
     workload = simulate.parse_workload(text, fabric)
     net = simulate.Network.of(routed(fabric), hop_latency_s=150e-9, latency_s=0)

@@ -73,6 +73,47 @@ def test_a_hot_port_leaves_an_idle_one_its_fair_share(buffer_packets: int) -> No
     assert rates == pytest.approx([1.0, 0.75], abs=0.01)
 
 
+def times(flows: Flows, **model: int) -> np.ndarray:
+    return play(network(line(6), hop_s=3.3 * SLOT_S), flows, engine=PacketModel(**model)).finish_s
+
+
+@pytest.mark.parametrize("packets", [1, 2, 5, 9, 40])
+def test_of_one_message_an_adapter_holds_back_what_a_window_does(packets: int) -> None:
+    flows = Flows.of([1], [5], 300 * 4096.0)
+    by_window = times(flows, window_packets=packets)
+    assert times(flows, window_packets=0, adapter_packets=packets).tolist() == by_window.tolist()
+    assert times(flows, window_packets=packets, adapter_packets=packets).tolist() == by_window.tolist()
+
+
+def test_messages_of_an_adapter_share_its_packets_in_turn() -> None:
+    """Three have the packets of one, so that together they take as long as one of three times the size."""
+    alone = times(Flows.of([1], [5], 300 * 4096.0), adapter_packets=3, window_packets=0)
+    shared = times(Flows.of([1, 1, 1], [3, 4, 5], 100 * 4096.0), adapter_packets=3, window_packets=0)
+    assert shared.max() == pytest.approx(alone[0], rel=0.01)
+    assert shared.min() == pytest.approx(shared.max(), rel=0.02)
+
+
+def test_messages_of_others_have_packets_of_their_own() -> None:
+    one, other = Flows.of([1], [3], 300 * 4096.0), Flows.of([2], [4], 200 * 4096.0)
+    both = Flows.of([1, 2], [3, 4], [300 * 4096.0, 200 * 4096.0])
+    alone = [times(flows, adapter_packets=2).tolist()[0] for flows in (one, other)]
+    assert times(both, adapter_packets=2).tolist() == alone
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_adapter_with_packets_for_all_windows_changes_nothing(seed: int) -> None:
+    """Nor do fewer lose a message: each ends, however few there are."""
+    rng = np.random.default_rng(seed)
+    src = rng.integers(1, 7, 40)
+    dst = (src - 1 + rng.integers(1, 6, 40)) % 6 + 1
+    flows = Flows.of(src, dst, rng.integers(1, 60_000, 40) * 10.0, start_s=rng.uniform(0, 20 * SLOT_S, 40))
+    assert times(flows, window_packets=4, adapter_packets=160).tolist() == times(flows, window_packets=4).tolist()
+    for window in (1, 2, 3, 0):
+        few = [times(flows, window_packets=window, adapter_packets=packets).max() for packets in (1, 2, 3)]
+        assert np.isfinite(few).all()
+        assert few[0] > few[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("gpus", "setting", "model", "within"),
@@ -85,6 +126,8 @@ def test_a_hot_port_leaves_an_idle_one_its_fair_share(buffer_packets: int) -> No
         nightly(64, "| windows of 32 packets |", PacketModel(window_packets=32), 0.05),
         nightly(64, "| `fifo` |", PacketModel(inputs="fifo"), 0.05),
         nightly(64, "| no windows", PacketModel(window_packets=0), 0.065),
+        nightly(64, "| at most 16 packets of an adapter |", PacketModel(adapter_packets=16), 0.05),
+        nightly(64, "| at most 4 packets of an adapter |", PacketModel(adapter_packets=4), 0.24),
     ],
     ids=str,
 )
@@ -119,12 +162,14 @@ def test_a_flow_sends_if_it_has_packets_room_in_its_window_and_leave(
     comes_back: list[tuple[int, int]] = []
     monkeypatch.setattr(steps, "may_send", lambda *_: may)
     monkeypatch.setattr(steps, "push", lambda now, heap, tick, code: comes_back.append((tick, code)))
-    flow = SimpleNamespace(left=left, window=window, unacknowledged=sent, allowed=70)
+    flow = SimpleNamespace(left=left, window=window, unacknowledged=sent, allowed=70, adapter=-1)
     state = SimpleNamespace(
         flows=[flow], now=[SimpleNamespace(tick=40, repeated=5)], heap=None,
         requesters=[SimpleNamespace(next=-1) for _ in range(4)],
     )  # fmt: skip
     able = left > 0 and (window == 0 or sent < window)
-    assert steps._allowed.py_func(SimpleNamespace(control=None, n_queues=3), state, 0) == (able and may)
+    assert steps._allowed.py_func(SimpleNamespace(control=None, n_queues=3, adapter_packets=0), state, 0) == (
+        able and may
+    )
     assert comes_back == [(75, steps.FLOWS)] * (able and not may)
     assert state.requesters[3].next == (3 if able and not may else -1)
