@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from costmodel.parts import KINDS, LINE_COLUMNS, NETWORK, RACKS, SERVERS, Line, PartKind, add_up, asked, cite
+from costmodel.parts import KINDS, LINE_COLUMNS, NETWORK, RACKS, SERVERS, SPARE, Line, PartKind, add_up, asked, cite
 from topo.amounts import Range, Sum, sums_to_dict
 from topo.catalog.load import Catalog, series_of
 from topo.catalog.models import CONFIDENCE
@@ -108,6 +108,11 @@ class Cost(Shown):
     def total(self) -> Sum:
         """Everything."""
         return self.of()
+
+    @property
+    def spares(self) -> Sum:
+        """Spare parts, which are in the other sums."""
+        return add_up((row.line, row.amount) for row in self.lines if row.line.place == SPARE and not row.included)
 
     def priced(self, *kinds: PartKind) -> tuple[int, int]:
         """Return how many pieces of these kinds have a price, of how many; those that come with others do not count."""

@@ -18,6 +18,7 @@ from topo import (
     Cure,
     DesignError,
     HeddleError,
+    Range,
     Role,
     Verdict,
     compress,
@@ -124,7 +125,7 @@ def _move(cluster: Cluster, loss: Loss) -> tuple[Cure, ...]:
     return (Cure("floor.fixed", text=f"`floor.fixed` with {compress(inside[loss.name])} in several racks"),)
 
 
-def fewer_racks(cluster: Cluster, losses: Losses) -> str:
+def fewer_racks(cluster: Cluster, losses: Losses, quote: Quote | None = None) -> str:
     """Return which racks hold a single switch, and keys that save such a rack; empty where there is none.
 
     The switch is fixed in each other rack with switches in turn, alone or with one of its kind that moves to a third:
@@ -150,7 +151,11 @@ def fewer_racks(cluster: Cluster, losses: Losses) -> str:
                 if moved.layout is not None and moved.layout.n_racks < layout.n_racks:
                     worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
                     if now is not None and worst is not None and worst.beyond <= now.beyond:
-                        found.append(f"one fewer with {' and '.join(map(str, cures))}")
+                        places = (map(one.rack_name, one.rack.tolist()) for one in (layout, moved.layout))
+                        differ = zip(layout.devices, *places, strict=False)  # power distribution units are last
+                        others = sum(here != there for device, here, there in differ if device.rack_units) - len(move)
+                        also = [f"{plural(others, 'other device')} in other racks", *_dearer_words(quote, moved)]
+                        found.append(f"one fewer with {' and '.join(map(str, cures))} ({', '.join(also)})")
                         break
     single = ", ".join(f"{inside[rack][0]} alone is in {rack}" for rack in alone)
     why = ": each other rack with switches has no room for it, or half of those that are redundant with it"
@@ -207,14 +212,31 @@ def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
             return one
         else:
             changed = _with(cluster, {one.key: one.value})
-        bought = costmodel.bill(changed)
+        price = _dearer(quote, changed)
     except (HeddleError, ValueError):
         return one
-    unit = quote.cost.unit
+    return replace(one, price=price, currency=quote.cost.unit) if price else one
+
+
+def _dearer(quote: Quote, changed: Cluster) -> tuple[float, float] | None:
+    """Return what a changed cluster costs more, least and most; None where a part of the difference has no price."""
+    bought, unit = costmodel.bill(changed), quote.cost.unit
     more, less = (a.beyond(b).price(unit).total for a, b in ((bought, quote.bill), (quote.bill, bought)))
     if more.missing or less.missing or more.known is None or less.known is None:
-        return one
-    return replace(one, price=(more.known.low - less.known.low, more.known.high - less.known.high), currency=unit)
+        return None
+    return more.known.low - less.known.low, more.known.high - less.known.high
+
+
+def _dearer_words(quote: Quote | None, changed: Cluster) -> list[str]:
+    """Say what a changed cluster costs more, or less; nothing where that is not known."""
+    with suppress(HeddleError):
+        if quote is not None and (price := _dearer(quote, changed)):
+            unit, (low, high) = quote.cost.unit, sorted(price)
+            if low < 0 < high:
+                return [f"{low:+,.0f} to {high:+,.0f} {unit}"]
+            word = "less" if high < 0 else "more"
+            return [f"{Range(*sorted((abs(low), abs(high)))):,.0f} {unit} {word}"]
+    return []
 
 
 def _more_adapters(cluster: Cluster, number: int) -> dict[str, int]:
@@ -240,8 +262,8 @@ def _with_storage_adapters(cluster: Cluster, number: int) -> Catalog:
     return replace(cluster.catalog, nodes=MappingProxyType(nodes))
 
 
-def more_spines(cluster: Cluster, loss: Loss) -> str:
-    """Return what the failure of a spine takes with more spines, and the key that gives them; empty where none helps.
+def more_spines(cluster: Cluster, loss: Loss, quote: Quote | None = None) -> str:
+    """Return what the failure of a spine takes with more spines, the key and its price; empty where none helps.
 
     As few as make it less, and no more than twice as many. The tree with them is built, and must have the same leaves:
     it may have more uplinks, since a leaf of counted spines links all its free ports. A spine that has one link to each
@@ -261,16 +283,20 @@ def more_spines(cluster: Cluster, loss: Loss) -> str:
             continue
         fewer = {f"{key}.parallel": now * parallel // spines} if tree.parallel else {}
         try:
-            changed = _with(cluster, {f"{key}.spines": spines, **fewer}).fabrics
+            changed = _with(cluster, {f"{key}.spines": spines, **fewer})
+            (built,) = (fabric for fabric in changed.fabrics if fabric.name == loss.network)
         except DesignError:
             continue
-        (built,) = (fabric for fabric in changed if fabric.name == loss.network)
         if (built.role == Role.LEAF).sum() == len(leaves):
             found = find_losses([built], cluster.catalog).worst
             least = max((one.bandwidth for one in found if one.kind == "spine"), default=0.0)
             if least < loss.bandwidth:
                 also = "".join(f" and `parallel: {number}`" for number in fewer.values())
-                return f"; {percent(least)} with `{key}.spines: {spines}` (now {now}){also}"
+                uplinks = len(built.links) - len(fabric.links)
+                more = [f"{plural(built.n_switches - fabric.n_switches, 'switch', 'switches')} more"]
+                more += [f"{plural(uplinks, 'link')} more"] if uplinks else []
+                more += _dearer_words(quote, changed)
+                return f"; {percent(least)} with `{key}.spines: {spines}` (now {now}){also}: {', '.join(more)}"
     return ""
 
 

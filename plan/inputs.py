@@ -490,9 +490,12 @@ def subnets_of(path: Path) -> list[str]:
 
 def _subnet_folder(path: Path, subnet: str | None) -> Path:
     """Return the folder that holds the files of one subnet."""
+    from topo import read_fabric
+
     folders = subnet_folders(path)
     if "" in folders:
-        _refuse_choice(path, subnet)
+        if subnet is not None:
+            _one_of(path, [read_fabric(path / FABRIC_FILE).name], subnet)
         return path
     if not folders:
         raise HeddleError(

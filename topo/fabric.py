@@ -464,6 +464,11 @@ class Fabric(Shown):
             "tables of their own, since nobody publishes what it reports: not to be loaded as they are"
         )
 
+    @property
+    def caveat_head(self) -> str:
+        """The `caveat` as a comment at the head of files that are made of it; empty likewise."""
+        return f"# Caveat: {self.caveat}\n" if self.caveat else ""
+
     def ports_of(self, node: int) -> range:
         """Port ids of a node, in panel order."""
         return range(int(self.port_offset[node]), int(self.port_offset[node + 1]))

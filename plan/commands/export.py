@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from plan.commands.options import FILE, as_json, print_json, role_options
+from plan.commands.options import FILE, as_json, print_json, print_notes, role_options
 from plan.render.progress import progress
 from topo import HeddleError, plural
 
@@ -62,13 +62,15 @@ def export(
         raise click.UsageError("expected FABRIC and FORMAT, or --list")
     if check is not None and (format != "slurm" or output is not None):
         raise click.UsageError("expected --check with the format slurm and without -o")
+    notes: list[str] = []
     with progress(quiet=as_json or not sys.stderr.isatty()) as step:
-        files = export_files(fabric, format, output, step=step, **options)
+        files = export_files(fabric, format, output, step=step, note=notes.append, **options)
         if check is not None:
             _check_topology(check, str(files["exports/topology.conf"]), as_json)
             return
         if output is None and (as_json or len(files) > 1):
             raise HeddleError(f"{format}: found {plural(len(files), 'file')} to write; name a place for them with -o")
+    print_notes(tuple(notes))
     if output is None:
         from plan.staging import chunks
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from plan.checksums import of_one_plan, read_sums
-from plan.inputs import RoleFiles, give_roles, read_plan, subnet_folders
+from plan.inputs import FABRIC_FILE, RoleFiles, give_roles, read_plan, subnet_folders
 from plan.pipeline import COMPILE, Pass, Plan, Progress, prove_tables, route_subnets, run_passes, silent
 from plan.staging import Content
-from topo import HeddleError
+from topo import Fabric, HeddleError, read_fabric
 
 Files = dict[str, Content]
 """By path relative to the output folder."""
@@ -50,15 +50,22 @@ class Export:
         return made
 
     def files_of(
-        self, path: Path, step: Progress = silent, hosts: RoleFiles | None = None, subnet: str | None = None
+        self,
+        path: Path,
+        step: Progress = silent,
+        hosts: RoleFiles | None = None,
+        subnet: str | None = None,
+        note: Progress = silent,
     ) -> Files:
         """Return the files of this format; files that are already in an output folder are copied unchanged.
 
-        ``hosts`` is of use for a real fabric, ``subnet`` for a plan that has several. HeddleError if the input cannot
-        be read, or the format needs a spec.
+        ``hosts`` is of use for a real fabric, ``subnet`` for a plan that has several. What speaks against files of
+        subnets goes to ``note``. HeddleError if the input cannot be read, or the format needs a spec.
         """
         given = None if hosts is None else (hosts.roles, hosts.cn_guids, hosts.io_guids)
         if path.is_dir() and not any((*(given or ()), subnet)) and (files := of_one_plan(self._written)(path)):
+            written = [read_fabric(folder / FABRIC_FILE) for folder in subnet_folders(path).values()]
+            self._warn(written, note)
             return files
         plan = read_plan(path)
         if given and any(given):
@@ -69,13 +76,21 @@ class Export:
         if plan.cluster is None and not of_subnets:
             raise HeddleError(f"{path}: found a fabric; expected a spec, or a folder of `plan build`, for {self.name}")
         left = [each for each in self.passes if not (each.adds and getattr(plan, each.adds[0]))]
-        files = self.make(run_passes(plan, left, step))
+        plan = run_passes(plan, left, step)
+        files = self.make(plan)
+        self._warn(plan.subnets, note)
         if not files:
             found, wanted = "no floor plan", "a spec with `floor`"
             if self.each_subnet:
                 found, wanted = "Ethernet only", "a fabric with a subnet manager"
             raise HeddleError(f"{path}: found {found}; expected {wanted}, for {self.name}")
         return files
+
+    def _warn(self, subnets: Iterable[Fabric], note: Progress) -> None:
+        """Say what speaks against files of these subnets, where they are of subnets."""
+        for fabric in subnets:
+            if self.each_subnet and fabric.caveat:
+                note(f"{fabric.name}: {fabric.caveat}")
 
     def _written(self, folder: Path) -> Files:
         """Return the files out of a folder that `plan build` or `plan route` wrote; none when it has none."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 from plan.export.base import Export
 from plan.export.names import host_devices, system_name, system_type, yaml_text
 from plan.pipeline import COMPILE, PLACE
@@ -67,7 +69,8 @@ def netbox_files(
     """Return the files by name. Without a floor plan devices have no rack and cables no length."""
     devices = [host_devices(fabric) for fabric in fabrics]
     fronts = panels(fabrics, catalog)
-    adapters = _adapters(fabrics, fronts)
+    ethernet = _on_ethernet(fabrics, fronts, catalog)
+    adapters = _adapters(fabrics, fronts, ethernet)
     files = {
         "README.md": README,
         **{
@@ -87,7 +90,7 @@ def netbox_files(
                 continue
             role = Role(fabric.role[node])
             roles[role] = None
-            name, kind = _item(system_name(fabric, node)), _type(fabric, node, devices[subnet], catalog)
+            name, kind = _item(system_name(fabric, node)), _type(fabric, node, ethernet, devices[subnet], catalog)
             if kind not in types:
                 types[kind] = _device_type(fabric, node, kind, fronts[subnet], adapters, catalog)
             maker = MANUFACTURER if fabric.kind[node] == Kind.SWITCH else SERVERS
@@ -119,50 +122,79 @@ def netbox_files(
     return files
 
 
-def _type(fabric: Fabric, node: int, devices: dict[str, list[str]], catalog: Catalog) -> str:
-    """Return the device type of a switch or server; a switch with split ports is of a type of its own."""
+OnEthernet = dict[str, list[str]]
+"""By server: ports that are in an Ethernet, of adapters that would be InfiniBand's else."""
+
+
+def _on_ethernet(fabrics: Sequence[Fabric], fronts: Sequence[Panel], catalog: Catalog) -> OnEthernet:
+    found: OnEthernet = {}
+    for fabric, front in zip(fabrics, fronts, strict=True):
+        switch = catalog.switches.get(fabric.model_of(0))
+        if switch is not None and switch.protocol == "ethernet":
+            for node in np.flatnonzero(fabric.kind == Kind.HCA).tolist():
+                if _adapter_type(fabric.model_of(node), "", catalog).startswith("infiniband"):
+                    label = _item(front.labels[int(fabric.port_offset[node])])
+                    found.setdefault(fabric.server_of(node), []).append(label)
+    return found
+
+
+def _type(fabric: Fabric, node: int, ethernet: OnEthernet, devices: dict[str, list[str]], catalog: Catalog) -> str:
+    """Return the device type of a switch or server; what has split ports, or an Ethernet, is of a type of its own."""
     if fabric.kind[node] == Kind.SWITCH:
         kind = system_type(fabric, node, devices)
         model = catalog.switches.get(fabric.model_of(node))
         ports = len(fabric.ports_of(node))
         return kind if model is None or ports == model.chip_ports else f"{kind} as {ports} ports"
-    return "pdu" if fabric.kind[node] == Kind.DEVICE else fabric.server_model_of(node) or "server"
+    return _server_type(fabric, node, ethernet)
+
+
+def _server_type(fabric: Fabric, node: int, ethernet: OnEthernet) -> str:
+    if fabric.kind[node] == Kind.DEVICE:
+        return "pdu"
+    name, ports = fabric.server_model_of(node) or "server", ethernet.get(fabric.server_of(node))
+    return f"{name} with Ethernet on {' '.join(sorted(ports))}" if ports else name
 
 
 Adapters = dict[str, dict[str, tuple[str, str]]]
-"""By model of server and device: model of the adapter, and the generation of its link."""
+"""By type of server and device: model of the adapter, and the generation of its link, ``GE`` in an Ethernet."""
 
 
-def _adapters(fabrics: Sequence[Fabric], fronts: Sequence[Panel]) -> Adapters:
-    """List the ports that servers of each model have, over all of them and all subnets."""
+def _adapters(fabrics: Sequence[Fabric], fronts: Sequence[Panel], ethernet: OnEthernet) -> Adapters:
+    """List the ports that servers of each type have, over all of them and all subnets."""
     found: Adapters = {}
     for fabric, front in zip(fabrics, fronts, strict=True):
         for node in range(fabric.n_switches, fabric.n_nodes):
             if fabric.kind[node] in (Kind.HCA, Kind.DEVICE):
-                server = "pdu" if fabric.kind[node] == Kind.DEVICE else fabric.server_model_of(node) or "server"
                 port = int(fabric.port_offset[node])
-                found.setdefault(server, {})[_item(front.labels[port])] = (
-                    fabric.model_of(node),
-                    SPEEDS[fabric.speed[port]],
-                )
+                label, server = _item(front.labels[port]), fabric.server_of(node)
+                generation = "GE" if label in ethernet.get(server, ()) else SPEEDS[fabric.speed[port]]
+                found.setdefault(_server_type(fabric, node, ethernet), {})[label] = fabric.model_of(node), generation
     return found
 
 
 def _adapter_type(name: str, generation: str, catalog: Catalog) -> str:
     """Return NetBox's type of the port of an adapter; links of eight lanes are Ethernet, as gigabit ones are."""
     model = catalog.hcas.get(name)
-    if model is not None and (model.speed.width == 8 or model.speed.generation == "GE"):
-        return ETHERNET.get((model.speed.gbps, model.connector or ""), "other")
+    if generation == "GE" or (model is not None and (model.speed.width == 8 or model.speed.generation == "GE")):
+        return (
+            ETHERNET.get((model.speed.gbps, (model.connector or "").removesuffix("-RHS")), "other")
+            if model
+            else "other"
+        )
     return f"infiniband-{(model.speed.generation if model else generation).lower()}"
 
 
 def _switch_types(name: str, ports: int, catalog: Catalog) -> list[str]:
     """Return NetBox's type of each port of a switch of the catalog."""
     model = catalog.switch(name)
+    halves = 2 * max(ports - model.chip_ports, 0)  # they come first
     kinds = [(model.speed, model.connector)] * (ports - model.uplink_ports)
     kinds += [(model.uplink_speed or model.speed, model.uplink_connector or model.connector)] * model.uplink_ports
     if model.protocol == "ethernet":
-        return [ETHERNET.get((speed.gbps, connector or ""), "other") for speed, connector in kinds]
+        parts = [2] * halves + [1] * (ports - halves)
+        return [
+            ETHERNET.get((kind[0].gbps / part, kind[1] or ""), "other") for kind, part in zip(kinds, parts, strict=True)
+        ]
     return [f"infiniband-{speed.generation.lower()}" for speed, _ in kinds]
 
 
@@ -170,7 +202,7 @@ def _device_type(fabric: Fabric, node: int, kind: str, front: Panel, adapters: A
     """Return a device type as YAML; that of a model is the same whatever a cluster uses of it."""
     ports = fabric.ports_of(node)
     switch = catalog.switches.get(fabric.model_of(node))
-    server = catalog.nodes.get(kind)
+    server = catalog.nodes.get(fabric.server_model_of(node))
     hardware = switch or server
     if fabric.kind[node] == Kind.SWITCH:
         maker = MANUFACTURER
@@ -182,7 +214,8 @@ def _device_type(fabric: Fabric, node: int, kind: str, front: Panel, adapters: A
         maker = SERVERS
         found = dict(adapters.get(kind, {}))
         if server is not None:
-            found |= {label: (adapter.name, "") for label, adapter in server_ports(server, catalog).items()}
+            own = {label: (adapter.name, "") for label, adapter in server_ports(server, catalog).items()}
+            found |= {label: port for label, port in own.items() if found.get(label, port)[1] != "GE"}
         interfaces = [
             (device, _adapter_type(name, generation, catalog)) for device, (name, generation) in sorted(found.items())
         ]

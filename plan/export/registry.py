@@ -55,6 +55,7 @@ def export_files(
     hosts: RoleFiles | None = None,
     subnet: str | None = None,
     step: Progress = silent,
+    note: Progress = silent,
 ) -> Files:
     """Return the files of one of the formats of `plan.build` by their paths, and write them if asked.
 
@@ -72,6 +73,8 @@ def export_files(
         One of several subnets, for which alone the files are.
     step : callable
         Progress callback, called as ``step(message)``.
+    note : callable
+        Called likewise with what speaks against the files, as for tables that are not to be loaded.
 
     Raises
     ------
@@ -88,7 +91,7 @@ def export_files(
         hint = did_you_mean(format, EXPORTS)
         raise HeddleError(f"FORMAT: found {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
     step("reading")
-    files = EXPORTS[format].files_of(Path(fabric), step, hosts, subnet)
+    files = EXPORTS[format].files_of(Path(fabric), step, hosts, subnet, note)
     if output is not None and len(files) > 1:
         check_replaceable(Path(output), keep_plan=True)
         top = os.path.commonpath([Path(name).parent for name in files])

@@ -38,7 +38,8 @@ def format_ibdm_topo(fabric: Fabric) -> str:
 
 def _format(fabric: Fabric, arrow: Callable[[int], str]) -> str:
     devices = host_devices(fabric)
-    lines = [f"# Cabling of {word_of(fabric.name)}: each link once, from the switch with the lower number"]
+    head = f"Cabling of {word_of(fabric.name)}: each link once, from the switch with the lower number"
+    lines = [f"{fabric.caveat_head}# {head}"]
     for switch in range(fabric.n_switches):
         lines.append("")
         lines.append(f"{system_type(fabric, switch, devices)} {system_name(fabric, switch)}")

@@ -15,6 +15,7 @@ from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
 from topo import (
     Column,
+    Sum,
     Table,
     Verdict,
     compress,
@@ -95,7 +96,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         worst, of_all = plan.losses.worst, plan.losses.largest
         for loss in sorted(worst, key=lambda loss: loss is not of_all):
             name = "largest failure" if loss is of_all else f"failure of a {loss.kind}"
-            yield name, f"{loss}{more_spines(plan.planned, loss)}{LARGEST * (loss is of_all)}"
+            yield name, f"{loss}{more_spines(plan.planned, loss, plan.quote)}{LARGEST * (loss is of_all)}"
     unknown = [*_unknown(plan.quote)] if plan.quote is not None else []
     unknown += plan.losses.unknown if plan.losses is not None else ()
     if unknown:
@@ -179,7 +180,7 @@ def _racks(plan: Plan, layout: Layout) -> str:
     """Return how many racks there are, and of which devices it is unknown whether they need one each."""
     if why := layout.why_alone(plan.planned.catalog):
         return f"at most {layout.n_racks:,}: {why}; places and lengths of cables hold when the `catalog` has it"
-    return f"{layout.n_racks:,}{fewer_racks(plan.planned, plan.losses) if plan.losses else ''}"
+    return f"{layout.n_racks:,}{fewer_racks(plan.planned, plan.losses, plan.quote) if plan.losses else ''}"
 
 
 def _networks(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -241,7 +242,8 @@ def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:
     """Yield what a plan costs and draws; where nothing names the currency, why it is this one."""
     cost, power = quote.cost, quote.power
     unit = "relative units" if cost.unit == "units" else cost.unit
-    yield "cost", "; ".join(filter(None, (f"{cost.sums} {unit}", cost.coverage, quote.why_currency(asked))))
+    spares = f"spares are in it: {cost.spares} {unit}" if cost.spares != Sum() else ""
+    yield "cost", "; ".join(filter(None, (f"{cost.sums} {unit}", spares, cost.coverage, quote.why_currency(asked))))
     if quote.owning is not None:
         own, years = quote.owning, plural(quote.owning.stated.years, "year")
         yield "owning", f"capital {own.capital}, energy {own.energy}, both {own.total} {own.stated.currency} in {years}"

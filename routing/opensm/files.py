@@ -82,20 +82,23 @@ def opensm_files(routed: Routed, *, directory: str = DIRECTORY) -> dict[str, byt
         "cn_guids": _guids(fabric, Role.COMPUTE),
         "io_guids": _guids(fabric, Role.STORAGE),
     }
-    texts = {
+    commented = {
         "opensm.conf": _conf(fabric, tables, lanes, directory, [name for name, text in lists.items() if text]),
-        "guid2lid": format_guid2lid(
-            (int(fabric.end_guid[end]), int(tables.lid[end]), 1 if end < fabric.n_switches else 1 << tables.lmc)
-            for end in np.flatnonzero(tables.lid).tolist()
-        ),
         **lists,
         "partitions.conf": PARTITIONS,
         "qos-policy.conf": format_qos_policy(policy),
         "node-name-map": format_node_name_map(
             (guid, fabric.label(node)) for node, guid in enumerate(fabric.node_guid.tolist())
         ),
-        "README.md": format_readme(routed, directory, CACHE, path_lanes),
         **keeper_files(directory),
+    }
+    texts = {
+        "guid2lid": format_guid2lid(
+            (int(fabric.end_guid[end]), int(tables.lid[end]), 1 if end < fabric.n_switches else 1 << tables.lmc)
+            for end in np.flatnonzero(tables.lid).tolist()
+        ),
+        "README.md": format_readme(routed, directory, CACHE, path_lanes),
+        **{name: text and fabric.caveat_head + text for name, text in commented.items()},
     }
     return {"lfts": lfts_sections(fabric, tables), **{name: text.encode() for name, text in texts.items()}}
 

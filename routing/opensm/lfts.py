@@ -90,7 +90,7 @@ def lfts_sections(fabric: Fabric, tables: RoutingTables) -> Iterator[bytes]:
     radix = np.diff(fabric.port_offset[: fabric.n_switches + 1])
     top = int(lids[-1]) if len(lids) else 0
     engine = clean_description(tables.engine) or "unknown"
-    yield f"# Forwarding tables of {clean_description(fabric.name)}, engine {engine}\n".encode()
+    yield f"{fabric.caveat_head}# Forwarding tables of {clean_description(fabric.name)}, engine {engine}\n".encode()
     for switch in range(fabric.n_switches):
         lid = int(tables.lid[switch])
         entries = tables.lft[switch, lids]

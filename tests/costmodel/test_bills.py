@@ -18,7 +18,7 @@ from costmodel.bills import Bill, make_bill
 from costmodel.parts import SPARE, Line
 from helpers.clusters import CATALOG, gpus, tree
 from helpers.strategies import examples
-from topo.amounts import Range
+from topo.amounts import Range, Sum
 from topo.builder import FabricBuilder
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Source
@@ -184,6 +184,9 @@ def test_spare_parts_are_a_share_of_each_item_rounded_up_and_draw_nothing(
     }
     assert spare == {item: count for item, count in wanted.items() if count}
     assert whole.power == bare.power
+    cost, without = whole.price("USD"), bare.price("USD").total.known
+    assert cost.spares.known is None or cost.spares.known.low == cost.total.known.low - without.low
+    assert (cost.spares == Sum()) == (not spare)
 
 
 @pytest.mark.parametrize("slow", [0, 1])

@@ -181,3 +181,9 @@ def test_a_rack_for_one_switch_is_said(stand_ins: str, manage: bool) -> None:
         assert moved.layout.n_racks < layout.n_racks
         assert moved.losses is not None and found.losses is not None
         assert moved.losses.worst_of("rack").beyond <= found.losses.worst_of("rack").beyond
+        before, after = (
+            {one.name: of.rack_name(int(of.rack[at])) for at, one in enumerate(of.devices) if one.rack_units}
+            for of in (layout, moved.layout)
+        )
+        elsewhere = {name for name, rack in before.items() if after[name] != rack} - {*fixed["fixed"]}
+        assert f"({topo.plural(len(elsewhere), 'other device')} in other racks" in row

@@ -77,6 +77,32 @@ def test_more_spines_take_what_the_line_says(count: int, spines: int | None, par
     roles = [Counter(fabric.role.tolist())[topo.Role.LEAF] for fabric in (found.fabrics[0], after)]
     assert roles[0] == roles[1]
     assert f"(now {Counter(found.fabrics[0].role.tolist())[topo.Role.SPINE]})" in said
+    switches, links = (after.n_switches - found.fabrics[0].n_switches, len(after.links) - len(found.fabrics[0].links))
+    told = ", ".join([f"{switches} switches more", *([f"{links} links more"] if links else [])])
+    assert said.endswith(f": {told.replace('1 switches', '1 switch') if switches == 1 else told}")
+
+
+def test_more_spines_cost_what_the_plan_with_them_costs_more() -> None:
+    """No rack is added, whose price is unknown; the links stay, on more and shorter bundles."""
+
+    def spec(**tree: int) -> dict[str, object]:
+        return {
+            "name": "x",
+            "nodes": {"gpu": {"model": "pcie-a100", "count": 56}},
+            "network": {"shape": "fat-tree", "switch": "QM8700", "leaves": 3, "parallel": 10, **tree},
+            "floor": {},
+        }
+
+    found = plan.check(topo.parse(spec(spines=2)), currency="USD")
+    (loss,) = (loss for loss in found.losses.worst if loss.kind == "spine")
+    said = more_spines(found.planned, loss, found.quote)
+    keys = {key: int(value) for key, value in re.findall(r"(spines|parallel): (\d+)", said)}
+    then = plan.check(topo.parse(spec(**keys)), currency="USD")
+    low, high = (
+        getattr(then.quote.cost.total.known, end) - getattr(found.quote.cost.total.known, end)
+        for end in ("low", "high")
+    )
+    assert low > 0 and said.endswith(f", {low:,.0f} to {high:,.0f} USD more"), said
 
 
 def test_no_key_is_named_where_more_spines_take_as_much() -> None:
@@ -209,21 +235,29 @@ def test_a_network_of_gpu_servers_alone_says_what_gives_its_manager_a_host() -> 
     ((name, why),) = no_manager(cluster).items()
     assert name == "hall" and "all 512 host ports are of compute servers, and no port of a leaf is free" in why
     assert why.startswith("QM9700 can run one itself")
-    ways = re.findall(r"`(\w+): (\w+|{.*?})` \(.*?(\d+) switch(?:es)? more\)", why)
-    assert [int(more) for *_, more in ways] == sorted(int(more) for *_, more in ways) and len(ways) == 2
+    ways = [
+        (key, value, left, int(number) * (-1 if word == "fewer" else 1))
+        for key, value, left, number, word in re.findall(
+            r"`(\w+): (\w+|{.*?})` \((?:([\d.]+%) left|)[^)]*?(\d+) switch(?:es)? (more|fewer)\)", why
+        )
+    ]
+    assert [more for *_, more in ways] == [-1, 2, 11], "the cheapest first"
     nodes = HALL["nodes"] | {"ufm": {"model": "ufm-appliance", "count": 2}}
     with pytest.raises(topo.DesignError, match="short of 4") as refused:
         _ = topo.parse(HALL | {"nodes": nodes}).fabrics
-    for key, value, more in ways:
-        assert f"`{key}: {value}`" in str(refused.value)
+    for key, value, share, more in ways:
+        told = re.search(
+            rf"`{re.escape(f'{key}: {value}')}` \([^)]*?(\d+) switch(?:es)? (more|fewer)\)", str(refused.value)
+        )
         network = HALL["network"] | {key: yaml.safe_load(value)}
         network["tree"] = HALL["network"]["tree"] | (network["tree"] if key == "tree" else {})
-        assert not no_manager(topo.parse(HALL | {"nodes": nodes, "network": network}))
+        hung = topo.parse(HALL | {"nodes": nodes, "network": network})
+        assert not no_manager(hung)
+        there = hung.fabric.n_switches - cluster.fabric.n_switches
+        assert told is not None and there == int(told[1]) * (-1 if told[2] == "fewer" else 1), "with those servers"
         alone = topo.parse(HALL | {"network": network})
-        assert alone.fabric.n_switches == cluster.fabric.n_switches + int(more)
-        left = costmodel.bisection(alone.fabrics).narrower.share
-        said = re.search(r"\(([\d.]+)% left between rails", why)[1]
-        assert f"{left:.1%}" == (f"{said}%" if key == "tree" else "100.0%")
+        assert alone.fabric.n_switches == cluster.fabric.n_switches + more
+        assert f"{costmodel.bisection(alone.fabrics).narrower.share:.1%}" == (share or "100.0%")
     found = plan.check(cluster)
     assert "subnet manager" not in verdict_line(found), "its switches can run one"
     assert dict(facts(found))["subnet manager"] == why

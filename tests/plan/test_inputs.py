@@ -141,11 +141,13 @@ def test_a_folder_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:
         read_fabric_argument(tmp_path)
 
 
-def test_a_subnet_is_not_named_where_there_is_one(tmp_path: Path) -> None:
+def test_another_subnet_is_not_named_where_there_is_one(tmp_path: Path) -> None:
     folder = built(tmp_path, LAB)
-    for source in (folder, folder / "fabric.ibnetdiscover"):
-        with pytest.raises(HeddleError, match="leave --subnet out"):
-            read_fabric_argument(source, "another")
+    with pytest.raises(HeddleError, match="found no subnet 'another'; expected --subnet with one of lab-20"):
+        read_fabric_argument(folder, "another")
+    assert read_fabric_argument(folder, "lab-20").name == "lab-20", "its own name is no mistake"
+    with pytest.raises(HeddleError, match="leave --subnet out"):
+        read_fabric_argument(folder / "fabric.ibnetdiscover", "another")
 
 
 def test_rules_that_give_no_role_are_told(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ class Loss(Record):
             lost += [f"{words[0]} bandwidth in {self.share_in or 'its network'}", *words[1:]] if words else []
         if self.reduced:
             lost.append(f"{plural(self.reduced, 'server')} at reduced performance")
-        return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'nothing lost'}"
+        return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'nothing lost once rerouted'}"
 
 
 @dataclass(frozen=True)

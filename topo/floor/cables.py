@@ -266,7 +266,7 @@ def _protocol(fabric: Fabric, catalog: Catalog) -> str:
 
 def _offers(catalog: Catalog, wanted: _Signature, protocol: str) -> list[_Offer]:
     """List the offers that fit, copper first, each kind by length; if none fits, a part of unknown reach."""
-    made = (cable for cable in catalog.cables.values() if cable.protocol in (None, protocol))
+    made = [cable for cable in catalog.cables.values() if cable.protocol in (None, protocol)]
     by_length = sorted(made, key=lambda c: (c.length_m or c.reach_m or 0.0, c.name))
     offers: list[_Offer] = []
     speed = next(iter(wanted.speeds))
@@ -288,6 +288,10 @@ def _offers(catalog: Catalog, wanted: _Signature, protocol: str) -> list[_Offer]
     text = " and ".join(sorted(map(str, wanted.speeds))) + ("-splitter" if wanted.splitter and wanted.halves else "")
     text += ", split at both ends" if wanted.crossed else ""
     text += " in one cage" if len(wanted.speeds) > 1 else ""
+    made_for = {end for cable in made if cable.speed and cable.speed.generation == speed.generation
+                for end in (cable.connector, cable.far_connector or cable.connector)}  # fmt: skip
+    other = sorted({name for name, _ in wanted.cages if name} - made_for)
+    text += f" in {' and '.join(other)} (no row in cables.csv)" if other and None not in made_for else ""
     return offers or [_Offer(float("inf"), CablePart("unknown", text, None), {})]
 
 

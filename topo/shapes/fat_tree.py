@@ -324,7 +324,9 @@ def _size_two(tree: FatTree, leaves: int, up: int, down: int, radix: int, grafte
         parallel = tree.parallel or up // tree.spines
         if not tree.parallel and up % tree.spines:
             fits = [spines for spines in range(1, up + 1) if up % spines == 0 and leaves * (up // spines) <= radix]
-            refuse_uneven(f"{up} uplinks of a leaf", f"{tree.spines} spines", fits, ", or give `parallel`")
+            less = up // tree.spines  # which leaves uplinks without a cable
+            works = f": {less}" if less and leaves * less <= radix else ""
+            refuse_uneven(f"{up} uplinks of a leaf", f"{tree.spines} spines", fits, f", or give `parallel{works}`")
         spines = tree.spines
     else:
         wanted = max(-(-(leaves * up + grafted) // radix), min(2, up))
@@ -389,8 +391,9 @@ def _size_three(tree: FatTree, leaves: int, up: int, down: int, radix: tuple[int
         near = sorted(fitting, key=lambda count: (abs(count - cores), count))[:3]
         raise DesignError(
             f"{pods} pods x {spines} spines x {spine_up} uplinks = {total:,} links, and {cores} cores of {core_radix} "
-            f"ports = {cores * core_radix:,} cannot take them evenly, one from each pod at least: {numbers(near)} "
-            "cores would do" + ("" if near else f"; a core of {core_radix} ports reaches at most {core_radix} pods")
+            f"ports = {cores * core_radix:,} cannot take them evenly, one from each pod at least: "
+            f"{numbers(near) if near else 'no number of'} cores would do"
+            + ("" if near else f"; a core of {core_radix} ports reaches at most {core_radix} pods")
         )
     return TreeSize(
         leaves, per_pod, spines, parallel, down, leaf_radix, spine_radix, core_radix, cores, spine_up,

@@ -193,7 +193,7 @@ class Rail(ShapeModel):
         if wanted > left_over:
             names = " and ".join(dict.fromkeys(f"`{group.name}`" for group in beside))
             other = f"list {names} in the `adapters` of an entry of `networks`, which takes them out of this one"
-            ways = [*self.ways_to_free(wanted, nodes, catalog), other]
+            ways = [*self.ways_to_free(wanted, nodes, catalog, others), other]
             have, advice = f"the {n_leaves} leaves have {left_over} left", f"Take {', or '.join(ways)}"
             require_ports(wanted, left_over, ports_wanted(beside), have, advice, "more ports")
         if any(group.speed != nodes[0].speed for group in beside):  # in cages of their own
@@ -206,11 +206,14 @@ class Rail(ShapeModel):
         add_tree(builder, tree, size, [*on_rails, *beside], catalog, grafts=grafts, placed=placed, at=at, prefix=prefix)
         return builder.build()
 
-    def ways_to_free(self, wanted: int, nodes: Sequence[HostGroup], catalog: Catalog) -> list[str]:
-        """Say which units, and which fewer uplinks, leave ports for others beside the ``nodes``, in one plane.
+    def ways_to_free(
+        self, wanted: int, nodes: Sequence[HostGroup], catalog: Catalog, beside: Sequence[HostGroup] = ()
+    ) -> list[str]:
+        """Say which units, and which fewer uplinks, leave ports for others ``beside`` the ``nodes``, in one plane.
 
         Each with the switches that it takes more, or the share of the nodes' bandwidth that is left between rails; the
-        cheaper first. Of uplinks there are as many as fit, on the fewest spines, less than twice those of today.
+        cheaper first. Of uplinks there are as many as fit on fewer spines than today, or on the fewest from as many on,
+        less than twice those of today.
         """
         built = self.compile_one(nodes, catalog, "now")
         adapters, count = nodes[0].adapters, sum(group.count for group in nodes)
@@ -229,18 +232,24 @@ class Rail(ShapeModel):
         servers = min(self.unit_nodes, count) * each
         free = leaf.radix - max(servers, -(-(count * adapters + wanted) // n_leaves))
         most = SwitchPorts(catalog, self.tree.spine_switch or self.tree.switch, split=self.tree.split is True).radix
-        links = {number: min(free // number, most // n_leaves) for number in range(spines, 2 * spines)}
-        if spines and not (self.tree.levels == 3 or leaf.uplinks or self.tree.split) and any(links.values()):
-            number = max(links, key=lambda number: (number * links[number], -number))
-            fewer = {"spines": number, "parallel": links[number]}
-            gbps = servers * min(nodes[0].speed.gbps, leaf.node_speed.gbps)
-            share = f"{percent(min(1.0, number * links[number] * leaf.speed.gbps / gbps))} left between rails at best, "
-            key = f"`tree: {{spines: {number}, parallel: {links[number]}}}`"
-            changed.append((key, share, self.model_copy(update={"tree": self.tree.model_copy(update=fewer)})))
+        links = {number: min(free // number, most // n_leaves) for number in range(2, 2 * spines)}
+        gbps = servers * min(nodes[0].speed.gbps, leaf.node_speed.gbps)
+        for numbers in (
+            [] if self.tree.levels == 3 or leaf.uplinks or self.tree.split else [(2, spines), (spines, 2 * spines)]
+        ):
+            number = max(range(*numbers), key=lambda number: (number * links[number], -number), default=0)
+            if links.get(number):
+                fewer = {"spines": number, "parallel": links[number]}
+                part = percent(min(1.0, number * links[number] * leaf.speed.gbps / gbps))
+                share = f"{part} left between rails at best, "
+                key = f"`tree: {{spines: {number}, parallel: {links[number]}}}`"
+                changed.append((key, share, self.model_copy(update={"tree": self.tree.model_copy(update=fewer)})))
         ways = []
         for key, what, shape in changed:
             with suppress(DesignError):
-                more = (shape.compile_one(nodes, catalog, "then").n_switches - built.n_switches) * self.planes
+                more = (
+                    shape.compile_one([*nodes, *beside], catalog, "then").n_switches - built.n_switches
+                ) * self.planes
                 switches = f"{plural(abs(more), 'switch', 'switches')} {'fewer' if more < 0 else 'more'}"
                 ways.append((more, f"{key} ({what}{switches})"))
         return [words for _, words in sorted(ways)]

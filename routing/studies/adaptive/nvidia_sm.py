@@ -132,4 +132,5 @@ def nvidia_sm_files(routed: Routed) -> dict[str, str]:
         kept = ", ".join(f"{name} (level {level})" for name, level in static.items())
         lines += [f"# Leaves static: {kept}. {SOURCES['ar_sl_mask']}.", f"# ar_sl_mask 0x{mask:04x}"]
     named = ((int(fabric.node_guid[root]), fabric.label(root)) for root in roots.tolist())
-    return {"opensm.conf": "\n".join(lines) + "\n", "root_guids": format_guid_list(named)}
+    files = {"opensm.conf": "\n".join(lines) + "\n", "root_guids": format_guid_list(named)}
+    return {name: fabric.caveat_head + text for name, text in files.items()}

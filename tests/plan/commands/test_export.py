@@ -114,6 +114,33 @@ def test_a_real_fabric_gives_what_needs_no_spec(
             assert content == (routed / path).read_bytes()
 
 
+XDR = """
+name: pod
+nodes: {gpu: {model: dgx-b300, count: 2}}
+network: {shape: planes, planes: 8, tree: {switch: %s, leaves: 2, spines: 1}}
+"""
+
+
+@pytest.mark.parametrize("switch", ["Q3400", "QM9700"])
+def test_files_of_tables_that_are_not_to_be_loaded_say_so(switch: str, tmp_path: Path, capsys) -> None:
+    """A file where its format has comments, and the command for all, also where it copies them out of a folder."""
+    model = {"Q3400": "dgx-b300", "QM9700": "dgx-h100"}[switch]
+    spec, out = tmp_path / "pod.yaml", tmp_path / "out"
+    spec.write_text((XDR % switch).replace("dgx-b300", model), encoding="utf-8")
+    assert run(["route", str(spec), "--subnet", "pod-plane0", "-o", str(out)]) == 0
+    told = switch == "Q3400"
+    for source, options in ((spec, ["--subnet", "pod-plane0"]), (out, [])):
+        for format in ("topo", "topoconfig", "nvidia-sm", "opensm"):
+            capsys.readouterr()
+            suffix = {"topo": ".topo", "topoconfig": ".conf"}.get(format, "")
+            place = tmp_path / f"{source.name}-{format}{suffix}"
+            assert run(["export", str(source), format, *options, "-o", str(place)]) == 0
+            assert ("not to be loaded as they are" in capsys.readouterr().err) == told, (source, format)
+            for path in [place] if suffix else [place / "opensm.conf"]:
+                text = path.read_text(encoding="utf-8")
+                assert text.startswith("# Caveat: ") == (told and format != "topoconfig"), path
+
+
 def test_refuses_what_it_does_not_know(
     specs: dict[str, tuple[Path, Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

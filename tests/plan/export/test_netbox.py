@@ -177,6 +177,52 @@ def test_the_backplane_of_a_frame_is_no_cable_and_the_legs_of_a_splitter_have_a_
     }
 
 
+def rate(kind: str) -> tuple[str, float]:
+    """Protocol and Gb/s of a type of NetBox."""
+    lanes = {"hdr": 200.0, "ndr": 400.0, "xdr": 800.0}
+    protocol, _, rest = kind.partition("-")
+    return (protocol, lanes[rest]) if protocol == "infiniband" else ("ethernet", float(protocol.partition("g")[0]))
+
+
+@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize(("model", "switch"), [("dgx-h100", "QM9700"), ("dgx-b300", "Q3400")])
+def test_the_ends_of_a_cable_are_of_one_protocol_and_of_the_rate_of_their_link(
+    model: str, switch: str, split: bool
+) -> None:
+    """Of servers alike, some have their further adapters in an Ethernet, and some in no network."""
+    count = 3 + split
+    spec = {
+        "name": "x",
+        "nodes": {"gpu": {"model": model, "count": count}, "more": {"model": model, "count": 2},
+                  "head": {"model": "management", "count": 2}},
+        "network": {"shape": "fat-tree", "switch": switch},
+        "networks": {"ether": {"network": {"shape": "fat-tree", "switch": "SN5600", "split": split},
+                               "adapters": {"gpu": 2, "head": 1}}},
+        "floor": {"rack_units": 48},
+    }  # fmt: skip
+    cluster = topo.parse(spec)
+    files = netbox_files(cluster.fabrics, cluster.catalog, "x", cluster.layout, cluster.cablings)
+    types = {
+        kind["model"]: {port["name"]: port["type"] for port in kind["interfaces"]}
+        for kind in (YAML(typ="safe").load(text) for name, text in files.items() if name.startswith("device-types/"))
+    }
+    of_type = {row["name"]: row["device_type"] for row in csv.DictReader(io.StringIO(files["devices.csv"]))}
+    assert len({kind for name, kind in of_type.items() if name.startswith(("gpu", "more"))}) == 2
+    seen = Counter[str]()
+    for row in csv.DictReader(io.StringIO(files["cables.csv"])):
+        for ends in zip(ports_of(row, "side_a"), ports_of(row, "side_b"), strict=True):
+            (one, fast), (other, slow) = sorted(
+                (rate(types[of_type[name]][port]) for _, name, port in ends), reverse=True
+            )
+            assert one == other, ends
+            adapter = 200.0 if "head" in str(ends) else 400.0
+            expected = (slow, slow) if one == "infiniband" else (400.0 if split else 800.0, adapter)
+            assert (fast, slow) == expected, ends
+            seen[one] += 1
+    adapters = Counter(cluster.fabrics[-1].server_of(node) for node in range(1, cluster.fabrics[-1].n_nodes))
+    assert seen["ethernet"] == sum(adapters.values()) == 2 * count + 2 and seen["infiniband"] > 0
+
+
 def test_servers_of_one_model_have_the_adapters_of_all_of_them_and_ethernet_its_types() -> None:
     nodes = {name: {"model": "pcie-a100", "count": 3} for name in ("a", "b")}
     oob = {"shape": "fat-tree", "switch": "SN2201", "spine_switch": "SN4600C"}

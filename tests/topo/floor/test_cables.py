@@ -1,6 +1,7 @@
 """Which cable each link takes; cables in trays are as long together as the cables run there."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -30,7 +31,7 @@ from topo.floor.panels import panels
 from topo.floor.racks import FloorPlan, place_devices
 from topo.shapes.base import HostGroup
 from topo.shapes.fat_tree import FatTree
-from topo.speeds import LinkSpeed
+from topo.speeds import SPEEDS, LinkSpeed
 
 
 def cable(fabric: Fabric, **keys: object) -> Cabling:
@@ -94,8 +95,31 @@ def test_a_speed_that_the_catalog_has_no_cable_for_is_unknown() -> None:
     group = HostGroup("gpu", 4, "pcie-a100", Role.COMPUTE, 1, "MCX653105A-HDAT", LinkSpeed(4, "EDR"))
     (fabric,) = FatTree(switch="SB7800").compile([group], CATALOG, "edr")
     cabling = cable(fabric)
-    assert {(part.kind, part.item, part.length_m) for part in cabling.parts} == {("unknown", "4xEDR", None)}
+    assert {(part.kind, part.item, part.length_m) for part in cabling.parts} == {
+        ("unknown", "4xEDR in QSFP56 (no row in cables.csv)", None)
+    }
     assert np.unique(cabling.part).tolist() == [0]
+
+
+def test_no_part_of_another_generation_is_taken_for_a_cage_of_xdr_switches_unless_a_row_says_that_it_fits() -> None:
+    """NVIDIA names Quantum-2 and Spectrum-4 for its NDR transceivers; those of XDR do not run slower."""
+    spec = {
+        "name": "x",
+        "nodes": {"gpu": {"model": "dgx-b300", "count": 4}, "ufm": {"model": "management-ndr", "count": 2}},
+        "network": {"shape": "fat-tree", "switch": "Q3400"},
+        "floor": {"rack_units": 48},
+    }
+    cluster = topo.parse(spec)
+    (cabling,), fabric = cluster.cablings, cluster.fabric
+    slower = np.flatnonzero(fabric.speed[fabric.links[:, 0]] == SPEEDS.index("NDR"))
+    parts = {cabling.parts[part] for part in cabling.part[slower].tolist()}
+    assert len(slower) and {part.kind for part in parts} == {"unknown"}
+    assert all("OSFP1600 (no row in cables.csv)" in part.item for part in parts)
+    assert not any(name.startswith(("MMA4Z00", "MMS4X00")) for name in cabling.optics)
+    own = replace(CATALOG.cables["MMA4Z00-NS"], name="own", connector="OSFP1600")
+    catalog = replace(CATALOG, cables={**CATALOG.cables, "own": own})
+    (chosen,) = choose_cables([fabric], cluster.layout, catalog)
+    assert {chosen.optic_of(port) for port in fabric.links[slower, 0].tolist()} == {"own"}
 
 
 def test_two_halves_of_a_split_port_share_a_splitter():

@@ -1,5 +1,6 @@
 """Numbers of fat-trees by their laws: tapers of any ratio, spines and cores that carry what comes from below."""
 
+import re
 from collections import Counter
 from math import ceil
 
@@ -104,6 +105,30 @@ def test_what_fits_in_one_switch_is_one_switch_unless_two_levels_are_asked_for(
 def test_one_switch_has_no_other_numbers() -> None:
     with pytest.raises(DesignError, match="`spines` belongs to a tree of more levels"):
         FatTree(switch="QM8700", levels=1, spines=2).size(8, CATALOG)
+
+
+@given(spines=st.integers(2, 40), ports=st.integers(41, 800))
+def test_spines_over_which_uplinks_do_not_divide_are_refused_with_links_that_work(spines: int, ports: int) -> None:
+    tree = FatTree(switch="QM8700", spines=spines)
+    try:
+        tree.size(ports, CATALOG)
+    except DesignError as refused:
+        found = re.search(r"do not divide over .*, or give `parallel: (\d+)`", str(refused))
+        if found:
+            size = FatTree(switch="QM8700", spines=spines, parallel=int(found[1])).size(ports, CATALOG)
+            assert (size.spines_per_pod, size.parallel) == (spines, int(found[1])), "taken as it stands"
+        else:
+            assert spines > 20 or 20 % spines == 0 or -(-ports // 20) * (20 // spines) > 40
+
+
+def test_an_odd_link_saves_a_switch_that_pairs_do_not() -> None:
+    """31 nodes a leaf: 32 uplinks in pairs need four spines of 64 ports, 33 in threes of 11 need three."""
+    leaves, load = 5, 31 * 400
+    size = FatTree(switch="QM9700", leaves=leaves)
+    pairs = size.for_load(size.size(155, CATALOG), load, CATALOG)
+    assert (pairs.spines, pairs.parallel, pairs.switches) == (4, 8, 9)
+    odd = FatTree(switch="QM9700", leaves=leaves, spines=3, parallel=11).size(155, CATALOG)
+    assert (odd.up >= 31, odd.switches) == (True, 8)
 
 
 @given(count=st.integers(1, 50), adapters=st.integers(1, 8), leaves=st.integers(1, 12), others=st.integers(0, 20))

@@ -293,6 +293,10 @@ REFUSALS = {
     "too few leaves": (lambda: tree(1000, leaves=40), ["1,000 gpu", "40 leaves x 20 = 800", "50 leaves"]),
     "two levels that are too small": (lambda: tree(1000), ["50 leaves", "800", "levels: 3"]),
     "cores that do not close": (lambda: tree(10_000, levels=3, cores=249), ["249 cores", "250"]),
+    "more pods than a core has ports": (
+        lambda: tree(820, levels=3, leaves_per_pod=1, spines=20, parallel=1),
+        ["41 pods", "no number of cores would do"],
+    ),
     "uplinks that do not divide": (lambda: tree(800, spines=7), ["20 uplinks", "7 spines", "20 would do"]),
     "not a power of a prime": (
         lambda: build(SlimFly(shape="slim-fly", switch="QM8700", q=21), gpus(1)),
