@@ -8,7 +8,7 @@ weights; the others list their flows. Samples of one *class* share its weight.
 | pairs | every host to every other; the same by the rate of the hosts' links, where these differ |
 | across | where servers have rails, every host to every other whatever its rail |
 | roles | every host to those of one role; those of one role to each other |
-| shifts | rank i to rank i + s along the tree, over the hosts of each role |
+| shifts | rank i to rank i + s along the tree, over the hosts of each role; along rails, and across |
 | jobs | an all-to-all among every 2nd to 12th host, the k-th of each leaf, hosts in a row, hosts at random |
 | management | every switch to every LID, so that paths which no host takes are even, too |
 
@@ -35,9 +35,9 @@ from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, Role, frozen
 from topo.ports import rail_numbers
 
-WEIGHTS = {"pairs": 4.0, "across": 1.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
-"""Weights of the classes of traffic. All pairs weigh most, since nobody knows what will run. What crosses rails decides
-between tables that serve rails alike: from .02 to 1.5 these got the same, and the fullest link 736 to 544 pairs."""
+WEIGHTS = {"pairs": 4.0, "across": 4.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
+"""Weights of the classes of traffic. All pairs weigh most, since nobody knows what will run; nor how much of it crosses
+rails."""
 
 PURPOSES = {"all-pairs": "pairs", "permutations": "shifts", "jobs": "jobs"}
 """What a fabric may be for, and the class of traffic that stands for it."""
@@ -346,17 +346,22 @@ def _senders(hosts: Hosts, n: int, weight: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def _shifts(hosts: Hosts) -> Iterator[Sample]:
-    """Yield shifts over the hosts of each role: no job has a ring of GPUs and storage."""
+    """Yield shifts over the hosts of each role, along rails and across: no job has a ring of GPUs and storage."""
     for role in np.unique(hosts.role):
         mine = np.flatnonzero(hosts.role == role)
         rings = [mine[ring] for ring in rings_of(hosts.rail[mine])]
-        ranks, share = np.concatenate(rings), len(mine) / len(hosts.role)
-        count = max(map(len, rings))
-        most = min(round(MOST_FLOWS * share / len(ranks)), count - 1)
-        few = np.unique(1 + (np.arange(most) * (count - 1)) // most) if count > 2 and most else ()
-        for shift in few:
-            to = np.concatenate([np.roll(ring, -shift) for ring in rings])
-            yield Sample("shifts", hosts.switch[ranks], hosts.dest[to], np.ones(len(to), np.float32), share / len(few))
+        for each in (rings, [mine]) if len(rings) > 1 else (rings,):
+            yield from _round(hosts, each, len(mine) / len(hosts.role))
+
+
+def _round(hosts: Hosts, rings: list[NDArray[np.int64]], share: float) -> Iterator[Sample]:
+    """Yield shifts in rings of hosts, as many as may be listed, which have a share of the weight of their class."""
+    ranks, count = np.concatenate(rings), max(map(len, rings))
+    most = min(round(MOST_FLOWS * share / len(ranks)), count - 1)
+    few = np.unique(1 + (np.arange(most) * (count - 1)) // most) if count > 2 and most else ()
+    for shift in few:
+        to = np.concatenate([np.roll(ring, -shift) for ring in rings])
+        yield Sample("shifts", hosts.switch[ranks], hosts.dest[to], np.ones(len(to), np.float32), share / len(few))
 
 
 def _jobs(hosts: Hosts) -> Iterator[Sample]:

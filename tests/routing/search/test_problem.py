@@ -108,9 +108,10 @@ def test_ports_of_a_server_send_to_their_rail(heads: int) -> None:
                 samples.source[sample, samples.rail[dest]] * samples.weight[sample, dest], sends
             )
         for at in range(samples.indptr[dest], samples.indptr[dest + 1]):
+            if posed.names[samples.sample[at]] == "shifts":  # along rails, and across
+                continue
             there = hosts[fabric.end_switch[hosts] == samples.sender[at]]
-            role = fabric.role[fabric.end_node]
-            known = sum(may_send(fabric, host, end) or role[host] == role[end] != 0 for host in there.tolist())
+            known = sum(may_send(fabric, host, end) for host in there.tolist())
             assert 0 < samples.flow[at] <= known
 
 
