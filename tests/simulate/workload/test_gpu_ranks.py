@@ -180,3 +180,71 @@ def test_too_few_servers_are_refused(tmp_path: Path) -> None:
         job(tmp_path, "goal")
     with pytest.raises(SpecError, match="found 2 servers; expected 5"):
         job(tmp_path, "goal", nodes=["gpu0", "gpu1"])
+
+
+MADE = {
+    "ring": {"kind": "collective", "collective": "allreduce"},
+    "double-binary-tree": {"kind": "collective", "collective": "allreduce", "algorithm": "double-binary-tree"},
+    "shifts": {"kind": "collective", "collective": "all-to-all"},
+    "hierarchical": {"kind": "collective", "collective": "allreduce", "algorithm": "hierarchical", "group": "zone"},
+    "chain": {"kind": "collective", "collective": "pipeline", "chunks": 3},
+    "data": {"kind": "training", "parallel": "data", "parameters": "1 MB", "layers": 2},
+    "stages": {"kind": "training", "parallel": "pipeline", "micro_batches": 3, "activations": "1 MB"},
+    "servers": {"kind": "training", "parallel": "parameter-server", "servers": 3, "parameters": "1 MB"},
+    "inference": {"kind": "inference", "prefill": 5, "requests": 40, "layers": 2, "prompt": "1 us", "cache": "1 MB",
+                  "tokens": 1, "token": "1 us", "experts": "1 kB"},
+}  # fmt: skip
+"""Jobs that make their messages themselves."""
+
+
+def made(name: str, fabric: topo.Fabric = FABRIC, **keys: object) -> Workload:
+    job = {"name": "a", **MADE[name]} | {"collective": {"size": "1 MB"}}.get(str(MADE[name]["kind"]), {})
+    job |= {"forward": "1 us", "backward": "1 us"} if MADE[name]["kind"] == "training" else {}
+    return simulate.parse_workload({"jobs": [job | keys]}, fabric)
+
+
+def sent(flows: simulate.Flows) -> NDArray[np.float64]:
+    """(M, 3) sender, receiver and bytes of all messages, in order; computation is none."""
+    rows = np.stack([flows.src, flows.dst, flows.size_bytes], 1)[flows.src != flows.dst]
+    return rows[np.lexsort(np.round(rows.T, 6))]
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("ranks", [13, SERVERS * GPUS])
+def test_ranks_that_make_their_messages_are_gpus_too(tmp_path: Path, name: str, ranks: int) -> None:
+    """A job of ranks is the same as a file of its messages, which a job of as many adapters sends one by one."""
+    if name == "hierarchical" and ranks == 13:
+        ranks = 16
+    by_adapter = made(name, ranks=ranks, rank="adapter")
+    rank_of = {int(end): rank for rank, end in enumerate(by_adapter.jobs[0].ends)}
+    flows = by_adapter.flows
+    messages = [
+        (rank_of[src], rank_of[dst], size)
+        for src, dst, size in zip(flows.src.tolist(), flows.dst.tolist(), flows.size_bytes.tolist(), strict=True)
+        if src != dst
+    ]
+    write(tmp_path, "flows", ranks, messages)  # type: ignore[arg-type]
+    listed, found = job(tmp_path, "flows"), made(name, ranks=ranks)
+    assert found.jobs[0].n_ranks == ranks
+    np.testing.assert_allclose(sent(found.flows), sent(listed.flows), rtol=1e-12)
+
+
+def test_all_gpus_are_ranks_where_none_are_counted() -> None:
+    assert made("ring").jobs[0].n_ranks == SERVERS * GPUS
+    assert made("ring", nodes=["gpu2", "gpu0"]).jobs[0].n_ranks == 2 * GPUS
+    with pytest.raises(SpecError, match=r"found 5 servers; expected at most 4.*\n?.*Write `rank: adapter`"):
+        made("ring", ranks=33)
+
+
+@pytest.mark.parametrize("name", ["ring", "data", "inference"])
+def test_ranks_of_unknown_servers_are_refused_with_what_to_write(name: str) -> None:
+    with pytest.raises(SpecError, match=r"model of the servers is unknown.*as `server`. Write `rank: adapter` if each"):
+        made(name, BARE, ranks=16)
+    assert made(name, BARE, ranks=16, server="dgx-h100").jobs[0].n_ranks == 16
+    assert len(made(name, BARE, ranks=16, rank="adapter").devices.end_port) == 0
+
+
+def test_switches_add_up_what_adapters_send() -> None:
+    with pytest.raises(SpecError, match=r"expected `rank: adapter` with it, or `kind: gpu-collective`"):
+        made("ring", algorithm="sharp")
+    assert made("ring", algorithm="sharp", rank="adapter", every_switch=True).jobs[0].n_ranks == 32
