@@ -8,6 +8,7 @@ order of channels allows; what it costs is that every application must ask for t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -50,10 +51,10 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
     pairs = TableSearch(all_pairs_alone(search.problem), order)
     found = search.improve(order, taken_channels(order, plain.lft), turns=ANY)
     lower = pairs.improve(order, found.next_hop, turns=ANY, high=1.0)
-    tables = finish_tables(dests, port_numbers(order, lower.next_hop), plain.lid, "shortest")
-    if lanes == 1:
-        return tables
-    try:
-        return break_loops(fabric, tables, lanes)
-    except RoutingError:  # plain ones may do with fewer lanes
-        return break_loops(fabric, plain, lanes)
+    for end in (lower, found):  # the other may do with fewer lanes, and so may plain ones
+        tables = finish_tables(dests, port_numbers(order, end.next_hop), plain.lid, "shortest")
+        if lanes == 1:
+            return tables
+        with suppress(RoutingError):
+            return break_loops(fabric, tables, lanes)
+    return break_loops(fabric, plain, lanes)

@@ -380,11 +380,15 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
     rng = np.random.default_rng(0)
     placed = [one for pool in pools for one in _placed(hosts, pool, rng, MOST_FLOWS // len(pools)) if len(one[0]) > 3]
     placed.sort(key=lambda one: len(one[0]))
-    jobs = [(*_all_to_all(hosts, job), weight) for job, weight in placed]
-    jobs = jobs[: int(np.searchsorted(np.cumsum([len(sender) for sender, *_ in jobs]), MOST_FLOWS))]
-    total = sum(weight for *_, weight in jobs)
-    for sender, dest, flow, alone, weight in jobs:
-        yield Sample("jobs", sender, dest, flow, weight / total, alone)
+    jobs: list[Sample] = []
+    left = MOST_FLOWS
+    for job, weight in placed:
+        sender, dest, flow, alone = _all_to_all(hosts, job)
+        if (left := left - len(sender)) <= 0:
+            break
+        jobs.append(Sample("jobs", sender, dest, flow, weight, alone))
+    total = sum(one.share for one in jobs)
+    yield from (one._replace(share=one.share / total) for one in jobs)
 
 
 def _all_to_all(
