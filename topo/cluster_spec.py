@@ -64,7 +64,7 @@ class Network(SpecModel):
 
 
 class Routing(SpecModel):
-    """How the fabric is routed."""
+    """How `network` is routed; further networks get ``auto``, and a file in ``for`` counts in each network."""
 
     engine: EngineName = "auto"
     """Routing engine; ``auto`` takes the one that fits the shape."""
