@@ -108,9 +108,11 @@ def explain(
     identified = bool(bad and bad.found) or bool(found and found.identified)
     status = 1 if identified else 3 if found and found.undecided else 0
     if as_json:
-        every = on.n_ports
-        beside = {"slow_cables": slow_cables(on, every), "uneven_links": uneven_links(on, every)}
-        print_json((bad.to_dict() | beside if bad else {}) | (found.to_dict() if found else {}))
+        beside = {}
+        if bad:
+            every = on.n_ports
+            beside = {"slow_cables": slow_cables(on, every), "uneven_links": uneven_links(on, every)}
+        print_json((bad.to_dict() if bad else {}) | beside | (found.to_dict() if found else {}))
     else:
         from plan.render.tables import show_table
 

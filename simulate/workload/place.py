@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
-from simulate.traffic.collectives.algorithms import Collective, groups_of, schedule
-from simulate.traffic.collectives.sharp import SHARP
+from simulate.traffic.collectives.algorithms import Collective, groups_of
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
@@ -200,13 +199,9 @@ def place_workload(
                 task = _collective(job, ends) if isinstance(job, CollectiveJob) else None
                 if task is not None and task.is_too_large and len(spec.jobs) == 1:
                     in_rounds, flows = task, task.first_round(fabric)
-                elif task is not None and task.algorithm == SHARP:
-                    with entry.refusing(("algorithm",), f"{SHARP} of {plural(len(ends), 'rank')}", CAN_TAKE):
-                        messages = task.schedule(fabric)
-                    _check_repeat(entry, task.repeat, len(messages))
-                    flows = task.flows(fabric, messages)
                 else:
-                    flows = _flows(entry, job, fabric, ends, traces).placed(ends)
+                    flows = _flows(entry, job, fabric, ends, traces)
+                    flows = flows.placed(ends if task is None else task.ends(fabric))
             flows = flows.in_order(job.order) if isinstance(job, Messaging) else flows
             if job.sl is not None or not isinstance(job, FlowsJob):
                 flows = flows.on_level(ASK if job.sl is None else job.sl)
@@ -567,21 +562,17 @@ def _collective(job: CollectiveJob, ends: NDArray[np.int32]) -> Collective:
     )
 
 
-CAN_TAKE = "what the algorithm can take"
-
-
 def _flows(
     entry: _Entry, job: PlacedJob, fabric: Fabric, near: NDArray[np.int32], traces: Mapping[str, Flows]
 ) -> Flows:
     """Return the flows between the ranks of a job, each near an end port; none of storage, which come in play."""
     if isinstance(job, CollectiveJob):
         found = f"{job.collective} by {job.algorithm} of {plural(len(near), 'rank')}"
-        with entry.refusing(("algorithm",), found, CAN_TAKE):
-            groups = groups_of(fabric, near, job.algorithm, job.group)
-            messages = schedule(job.collective, job.algorithm, len(near), chunks=job.chunks, groups=groups)
+        task = _collective(job, near)
+        with entry.refusing(("algorithm",), found, "what the algorithm can take"):
+            messages = task.schedule(fabric)
         _check_repeat(entry, job.repeat, len(messages))
-        once = messages.flows(job.size, job.eager).waiting_first(job.compute)
-        return repeated(once, job.repeat) if len(once) else once
+        return task.between_ranks(fabric, messages)
     if isinstance(job, TrainingJob):
         found = f"{job.parallel} parallel training of {plural(len(near), 'rank')}"
         with entry.refusing(("parallel",), found, "what the ranks can do"):

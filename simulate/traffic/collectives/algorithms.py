@@ -260,7 +260,7 @@ class Collective(Brief):
         Raises
         ------
         HeddleError
-            As `schedule`.
+            As `flows`.
         """
         self._check_hosts(fabric)
         shift = self.algorithm == "shift"
@@ -269,14 +269,7 @@ class Collective(Brief):
         return Flows.of(self.hosts, np.roll(self.hosts, -1), size, rendezvous=asks)
 
     def schedule(self, fabric: Fabric) -> Schedule:
-        """Return the messages between ranks, once.
-
-        Raises
-        ------
-        HeddleError
-            When a host is no adapter's end port of this fabric, or is there twice.
-        """
-        self._check_hosts(fabric)
+        """Return the messages between ranks, once."""
         if self.algorithm == SHARP:
             tree, ends = self._in_network(fabric)
             if (most := 2 * len(ends) * self.chunks) > FLOWS.limit:
@@ -296,22 +289,29 @@ class Collective(Brief):
                 f"{fabric.n_switches} to {fabric.n_end_ports - 1}, such as fabric.ends(role='compute') returns"
             )
 
-    def flows(self, fabric: Fabric, messages: Schedule | None = None) -> Flows:
+    def flows(self, fabric: Fabric) -> Flows:
         """Return the flows between the end ports of a fabric, all repetitions one after another.
 
-        Parameters
-        ----------
-        messages
-            What `schedule` returns, where it is at hand.
+        Raises
+        ------
+        HeddleError
+            When a host is no adapter's end port of this fabric, or is there twice.
         """
+        self._check_hosts(fabric)
+        return self.between_ranks(fabric).placed(self.ends(fabric))
+
+    def between_ranks(self, fabric: Fabric, messages: Schedule | None = None) -> Flows:
+        """Return the flows between ranks; ``messages`` is what `schedule` returns, where it is at hand."""
         if isinstance(self.source, Goal):
-            self._check_hosts(fabric)
             once = flows_of_goal(self.source, self.eager_bytes)
         else:
             once = (messages or self.schedule(fabric)).flows(self.size_bytes, self.eager_bytes)
         once = once.waiting_first(self.compute_s)
-        ends = self._in_network(fabric)[1] if self.algorithm == SHARP else self.hosts
-        return (repeated(once, self.repeat) if len(once) else once).placed(ends)
+        return repeated(once, self.repeat) if len(once) else once
+
+    def ends(self, fabric: Fabric) -> NDArray[np.int32]:
+        """Return the end port of each rank, and of the switches that add up for ``sharp`` behind them."""
+        return self._in_network(fabric)[1] if self.algorithm == SHARP else self.hosts
 
     def _in_network(self, fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         return aggregation_tree(fabric, self.hosts, every_switch=self.every_switch)
