@@ -94,15 +94,7 @@ class FabricBuilder:
         return self._add(name, Kind.SWITCH, role, level, zone, model, -1, guid, radix)
 
     def adapter(
-        self,
-        host: str,
-        device: str,
-        *,
-        model: str,
-        host_model: str,
-        role: Role,
-        zone: int = -1,
-        ports: int = 1,
+        self, host: str, device: str, *, model: str, host_model: str, role: Role, zone: int = -1, ports: int = 1
     ) -> int:
         """Add an adapter (``mlx5_0``) of a host, named as NVIDIA's tools expect; return its key for `link`.
 

@@ -16,16 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from topo.catalog.models import (
-    CableModel,
-    HcaModel,
-    NodeModel,
-    Number,
-    Price,
-    PricePoint,
-    Source,
-    SwitchModel,
-)
+from topo.catalog.models import CableModel, HcaModel, NodeModel, Number, Price, PricePoint, Source, SwitchModel
 from topo.catalog.tables import Row, read_table
 from topo.errors import Finding, SpecError, did_you_mean, refusal
 from topo.files.text import config_root
@@ -46,12 +37,7 @@ def series_of(name: str) -> str:
     return name.rpartition("-")[0] or name
 
 
-MODEL_KINDS: dict[str, Any] = {
-    "switches": SwitchModel,
-    "nodes": NodeModel,
-    "hcas": HcaModel,
-    "cables": CableModel,
-}
+MODEL_KINDS: dict[str, Any] = {"switches": SwitchModel, "nodes": NodeModel, "hcas": HcaModel, "cables": CableModel}
 """Model class of each table of a catalog folder; two more tables hold figures with a source each, and prices."""
 FIGURE_COLUMNS = ("figure", "value")
 CURRENCY = Annotated[str, *spelled("[A-Z]{3}|units", "a currency like USD or EUR, or units")]

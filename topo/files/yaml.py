@@ -18,14 +18,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    Event,
-    MappingStartEvent,
-    NodeEvent,
-    ScalarEvent,
-)
+from ruamel.yaml.events import AliasEvent, DocumentStartEvent, Event, MappingStartEvent, NodeEvent, ScalarEvent
 
 from topo.budget import YAML_BYTES, YAML_DEPTH, YAML_KEY, YAML_LINE, YAML_VALUES
 from topo.errors import SpecError, refusal

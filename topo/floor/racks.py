@@ -383,10 +383,7 @@ def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> De
             f"{name} ({model}) is {hardware.rack_units} rack units high, and a rack has {floor.rack_units}"
         )
     device = Device(name, model, hardware.rack_units, hardware.power_typical_w, hardware.power_max_w)
-    for limit, watts in (
-        (floor.most_power, device.planned_w),
-        (floor.rack_typical_power, device.typical_w),
-    ):
+    for limit, watts in ((floor.most_power, device.planned_w), (floor.rack_typical_power, device.typical_w)):
         if limit is not None and watts is not None and watts > limit:
             raise DesignError(f"{name} ({model}) draws {watts:,.0f} W, and a rack may draw {limit:,.0f} W")
     return device
