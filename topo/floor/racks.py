@@ -10,10 +10,11 @@ of a group that serves the others, are spread alike over racks that have room.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import add, sub
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -24,18 +25,17 @@ from topo.amounts import Range, Sum, Verdict, listed
 from topo.catalog.devices import list_frames
 from topo.catalog.load import Catalog
 from topo.checks import Check
-from topo.errors import DesignError, Findings, did_you_mean, plural
+from topo.errors import DesignError, Finding, did_you_mean, plural
 from topo.fabric import Fabric, Kind, Role, frozen
 from topo.spec.base import SpecModel, spelled
 from topo.spec.units import Metres, Watts
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 RACK_UNIT_M = 0.04445
 """1.75 inches (EIA-310)."""
 
 SIDE_M = 0.2
 """Distance from a port to the cable manager at the side of the rack: half of a 19-inch front, rounded down."""
-
 
 LEADING_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 
@@ -100,8 +100,8 @@ class FloorPlan(SpecModel):
     @property
     def most_power(self) -> float | None:
         """W that a rack may draw at most, by its own limit and that of its feeds; None where neither is given."""
-        fed = [(self.feeds.count - self.feeds.spare) * self.feeds.power] if self.feeds else []
-        return min([*fed, *([] if self.rack_power is None else [self.rack_power])], default=None)
+        fed = (self.feeds.count - self.feeds.spare) * self.feeds.power if self.feeds else None
+        return min((limit for limit in (self.rack_power, fed) if limit is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ class Device:
     model: str
     rack_units: int
     typical_w: float | None
-    """Typical power in W; None if unknown."""
+    """Typical power; None if unknown."""
     max_w: float | None
-    """Maximum power in W; None if unknown."""
+    """Maximum power; None if unknown."""
 
     @property
     def planned_w(self) -> float | None:
@@ -152,11 +152,9 @@ class Layout(Shown):
     def alone(self) -> tuple[int, ...]:
         """Devices in a rack of their own because the racks have a limit of power and theirs is unknown."""
         limits = self.floor.most_power, self.floor.rack_typical_power
-        return tuple(
-            number
-            for number, device in enumerate(self.devices)
-            if any(limit is not None and device.reserve_w(at) is None for at, limit in enumerate(limits))
-        )
+        stated = [at for at, limit in enumerate(limits) if limit is not None]
+        reserved = ([device.reserve_w(at) for at in stated] for device in self.devices)
+        return tuple(number for number, watts in enumerate(reserved) if None in watts)
 
     def why_alone(self, catalog: Catalog) -> str:
         """Return which models have a rack for each device since their power is unknown, and where to give it."""
@@ -195,7 +193,7 @@ class Layout(Shown):
 
     def power_by_rack(self) -> list[Sum]:
         """Return the maximum power of each rack in W; a device of unknown maximum counts its typical power at least."""
-        racks = [Sum() for _ in range(self.n_racks)]
+        racks = [Sum()] * self.n_racks
         for device, rack in zip(self.devices, self.rack.tolist(), strict=True):
             racks[rack] += Sum.of([(device.planned_w, device.name)])
             if device.max_w is None and device.planned_w is not None:
@@ -204,11 +202,11 @@ class Layout(Shown):
 
     def typical_by_rack(self) -> list[Sum]:
         """Return the typical power of each rack in W; where that of a device is unknown, from 0 to its maximum."""
-        inside: list[list[tuple[Range | float | None, str]]] = [[] for _ in range(self.n_racks)]
+        racks = [Sum()] * self.n_racks
         for device, rack in zip(self.devices, self.rack.tolist(), strict=True):
             bounds = None if device.max_w is None else Range(0.0, device.max_w)
-            inside[rack].append((bounds if device.typical_w is None else device.typical_w, device.name))
-        return [Sum.of(devices) for devices in inside]
+            racks[rack] += Sum.of([(bounds if device.typical_w is None else device.typical_w, device.name)])
+        return racks
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -238,20 +236,13 @@ class Layout(Shown):
     @property
     def table(self) -> Table:
         """The devices by rack, from the lowest unit up."""
-        order = np.lexsort((self.unit, self.rack)).tolist()
-        devices = [self.devices[device] for device in order]
-        return Table(
-            f"{plural(len(devices), 'device')} in {plural(self.n_racks, 'rack')}",
-            (
-                Column("rack", [self.rack_name(int(self.rack[device])) for device in order]),
-                Column("lowest unit", self.unit[order].tolist()),
-                Column("units", [device.rack_units for device in devices]),
-                Column("device", [device.name for device in devices]),
-                Column("model", [device.model for device in devices]),
-                Column("power, typically", [device.typical_w for device in devices], "W"),
-                Column("power, at most", [device.max_w for device in devices], "W"),
-            ),
-        )
+        names = ("rack", "lowest unit", "units", "device", "model", "power, typically", "power, at most")
+        places = ((at, self.rack_name(rack)) for rack, inside in enumerate(self.inside) for at in inside)
+        devices = ((self.devices[at], rack, int(self.unit[at])) for at, rack in places)
+        rows = [(rack, unit, one.rack_units, one.name, one.model, one.typical_w, one.max_w)
+                for one, rack, unit in devices]  # fmt: skip
+        title = f"{plural(len(rows), 'device')} in {plural(self.n_racks, 'rack')}"
+        return Table.of_rows(title, names, rows, units=("",) * 5 + ("W", "W"))
 
 
 def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan) -> Layout:
@@ -264,7 +255,9 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
     devices, node_device = _devices(fabrics, catalog, floor)
     order = _order(fabrics, devices, node_device)
     stand_ins = _stand_ins(fabrics, node_device) if floor.stand_ins == "apart" else []
-    switch = _switches(fabrics, node_device, len(devices))
+    switch = np.zeros(len(devices), bool)
+    for fabric, mine in zip(fabrics, node_device, strict=True):
+        switch[mine[: fabric.n_switches]] = True
     filling = _fill(devices, order, switch, floor, stand_ins)
     for wish in _wishes(fabrics, node_device) if floor.stand_ins == "apart" else []:
         filling.spread(wish, switch)
@@ -316,38 +309,30 @@ def _devices(
     A frame is one device; the management port of a switch is at the switch.
     """
     devices: list[Device] = []
-    index: dict[tuple[object, ...], int] = {}
+    index: dict[tuple[int, str], int] = {}  # by subnet, -1 for servers, and name
     node_device: list[NDArray[np.int32]] = []
-    findings, refused = Findings(), set[str]()
+    findings: dict[str, Finding] = {}  # by model: one device of each is enough to name
     for subnet, fabric in enumerate(fabrics):
         mine, frames = np.empty(fabric.n_nodes, np.int32), list_frames(fabric, subnet, catalog)
         for node in [*range(fabric.n_switches, fabric.n_nodes), *range(fabric.n_switches)]:
-            model = fabric.model_of(node)
-            key: tuple[object, ...]
             if fabric.kind[node] == Kind.DEVICE:
                 continue
             if fabric.host[node] >= 0:
-                model, name = fabric.server_model_of(node), fabric.server_of(node)
-                key = ("server", name)
-            elif node in frames:
-                name = frames[node]
-                key = ("frame", subnet, name)
+                model, key = fabric.server_model_of(node), (-1, fabric.server_of(node))
             elif fabric.kind[node] == Kind.SWITCH:
-                name = fabric.label(node)
-                key = ("switch", subnet, name)
+                model, key = fabric.model_of(node), (subnet, frames.get(node) or fabric.label(node))
             else:
                 raise DesignError(f"{fabric.names[node]} sits in no server: only planned fabrics can be put in racks")
             if key not in index:
                 index[key] = len(devices)
-                told = len(findings.found)
-                if model not in refused:
-                    with findings.under():
-                        devices.append(make_device(name, model, catalog, floor))
-                if len(findings.found) > told:
-                    refused.add(model)  # one device of a model is enough to name
+                try:
+                    devices.append(make_device(key[1], model, catalog, floor))
+                except DesignError as error:
+                    findings.setdefault(model, error.findings[0])
             mine[node] = index[key]
         node_device.append(mine)
-    findings.refuse()
+    if findings:
+        raise DesignError(dict.fromkeys(findings.values()))
     number = {device.name: at for at, device in enumerate(devices)}
     for fabric, mine in zip(fabrics, node_device, strict=True):
         for node in np.flatnonzero(fabric.kind == Kind.DEVICE).tolist():
@@ -420,29 +405,18 @@ def _servers_in_order(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[n
     attached: dict[int, list[tuple[int, int, int]]] = {}
     for subnet, fabric in enumerate(fabrics):
         for node in np.flatnonzero(fabric.host >= 0).tolist():
-            plugged = [port for port in fabric.ports_of(node) if fabric.peer[port] >= 0]
-            at = [(subnet, int(fabric.zone[node]), int(fabric.peer[port])) for port in plugged]
+            peers = fabric.peer[fabric.ports_of(node)].tolist()
+            at = [(subnet, int(fabric.zone[node]), peer) for peer in peers if peer >= 0]
             attached.setdefault(int(node_device[subnet][node]), []).extend(at)
     key: dict[int, tuple[int, int]] = {}
-    turn: dict[tuple[int, ...], int] = {}
+    turn = Counter[tuple[int, ...]]()
     for server, at in attached.items():
-        subnet = min((place[0] for place in at), default=0)
-        zones = tuple(sorted({zone for net, zone, _ in at if net == subnet}))
-        if not zones:
-            key[server] = (len(fabrics), server)
-            continue
-        zone = zones[turn.get(zones, 0) % len(zones)]
-        turn[zones] = turn.get(zones, 0) + 1
-        key[server] = (subnet, min(port for net, z, port in at if (net, z) == (subnet, zone)))
+        first = min((subnet for subnet, _, _ in at), default=len(fabrics))
+        zones = tuple(sorted({zone for subnet, zone, _ in at if subnet == first}))
+        zone = zones[turn[zones] % len(zones)] if zones else None
+        turn[zones] += 1
+        key[server] = first, min((peer for *place, peer in at if place == [first, zone]), default=server)
     return sorted(attached, key=lambda server: key[server])
-
-
-def _switches(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]], n_devices: int) -> NDArray[np.bool_]:
-    """Return (D,) bool, whether each device is a switch."""
-    switch = np.zeros(n_devices, bool)
-    for fabric, mine in zip(fabrics, node_device, strict=True):
-        switch[mine[: fabric.n_switches]] = True
-    return switch
 
 
 def _stand_ins(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]]) -> list[tuple[int, ...]]:
@@ -451,7 +425,7 @@ def _stand_ins(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32
     They are the leaves of a server in a network, or in all, the spines of a leaf, the joints of a zone, and the leaves
     of a zone at a joint.
     """
-    led: dict[tuple[object, ...], set[int]] = {}
+    led = defaultdict[tuple[object, ...], set[int]](set)
     for subnet, (fabric, mine) in enumerate(zip(fabrics, node_device, strict=True)):
         at = fabric.port_node[fabric.links]
         for a, b in np.unique(np.concatenate([at, at[:, ::-1]]), axis=0).tolist():
@@ -459,14 +433,14 @@ def _stand_ins(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32
                 continue
             below, end = int(mine[a]), int(mine[b])
             if a >= fabric.n_switches:
-                led.setdefault((below, subnet), set()).add(end)
-                led.setdefault((below,), set()).add(end)
+                led[below, subnet].add(end)
+                led[below,].add(end)
             elif fabric.role[a] == Role.JOINT:
-                led.setdefault((below, "leaves", int(fabric.zone[b])), set()).add(end)
+                led[below, "leaves", int(fabric.zone[b])].add(end)
             elif fabric.role[b] == Role.JOINT:
-                led.setdefault((subnet, "joints", int(fabric.zone[a])), set()).add(end)
+                led[subnet, "joints", int(fabric.zone[a])].add(end)
             elif fabric.level[a] < fabric.level[b]:
-                led.setdefault((below, "above", int(fabric.role[b])), set()).add(end)
+                led[below, "above", int(fabric.role[b])].add(end)
     return sorted({tuple(sorted(ends)) for ends in led.values() if len(ends) > 1})
 
 
@@ -475,17 +449,14 @@ def _wishes(fabrics: Sequence[Fabric], node_device: Sequence[NDArray[np.int32]])
 
     They are the leaves of a network in which servers have one adapter, and the servers of a group that do not compute.
     """
-    groups: dict[tuple[str, str], set[int]] = {}
+    groups = defaultdict[tuple[str, str], set[int]](set)
     for fabric, mine in zip(fabrics, node_device, strict=True):
-        own: dict[int, set[int]] = {}
-        for node, leaf in zip(fabric.end_node[fabric.ends()].tolist(), fabric.end_switch[fabric.ends()].tolist(),
-                              strict=True):  # fmt: skip
-            own.setdefault(int(mine[node]), set()).add(int(mine[leaf]))
+        own, ends = defaultdict[int, set[int]](set), fabric.ends()
+        for node, leaf in zip(fabric.end_node[ends].tolist(), fabric.end_switch[ends].tolist(), strict=True):
+            own[int(mine[node])].add(int(mine[leaf]))
             if fabric.role[node] != Role.COMPUTE:
-                group = fabric.server_of(node).rstrip("0123456789")
-                groups.setdefault(("servers", group), set()).add(int(mine[node]))
-        leaves = [one for ends in own.values() if len(ends) == 1 for one in ends]
-        groups[("leaves", fabric.name)] = set(leaves)
+                groups["servers", fabric.server_of(node).rstrip("0123456789")].add(int(mine[node]))
+        groups["leaves", fabric.name] = {leaf for leaves in own.values() if len(leaves) == 1 for leaf in leaves}
     return [tuple(sorted(devices)) for _, devices in sorted(groups.items()) if len(devices) > 1]
 
 
@@ -496,16 +467,14 @@ def _fill(
     floor: FloorPlan,
     stand_ins: Sequence[tuple[int, ...]],
 ) -> _Filling:
-    """Divide the order into racks by height and power.
+    """Divide the order into racks by height and power, from the last one where that takes fewer of them.
 
-    Racks are numbered in the order in which they fill, see `_position`. They fill from the last one where that takes
-    fewer of them. A single rack may hold all ``stand_ins``: it would take everything with it anyway.
+    A single rack may hold all ``stand_ins``: it would take everything with it anyway.
     """
     fixed = _fixed(devices, floor)
     free = [index for index in order.tolist() if index not in fixed]
-    groups = [free]
-    if floor.switches != "servers":
-        groups = [[index for index in free if switch[index] == own] for own in (False, True)]
+    apart = [[index for index in free if switch[index] == own] for own in (False, True)]
+    groups = [free] if floor.switches == "servers" else apart
     needed = [bool(group) * 1 for group in groups]
     # More racks until all fit: fixed devices occupy units. Racks of switches are added last, since servers move them.
     while True:
@@ -516,7 +485,7 @@ def _fill(
             if not any(left):
                 return filling
         short = next(number for number, rest in enumerate(left) if rest)
-        needed[short] += filling.racks_for(left[short])
+        needed[short] += max(-(-sum(devices[index].rack_units for index in left[short]) // floor.rack_units), 1)
 
 
 class _Filling:
@@ -530,36 +499,34 @@ class _Filling:
         stand_ins: Sequence[tuple[int, ...]],
     ) -> None:
         self.devices, self.floor, self.fixed = devices, floor, fixed
-        self.sets: dict[int, list[tuple[int, ...]]] = {}
+        self.sets = defaultdict[int, list[tuple[int, ...]]](list)
         """By switch, the sets of stand-ins that it is in."""
-        self.inside: Counter[tuple[int, tuple[int, ...]]] = Counter()
-        """By rack and set, how many of the set stand there."""
         for stands in stand_ins:
             for index in stands:
-                self.sets.setdefault(index, []).append(stands)
+                self.sets[index].append(stands)
+        self.inside = Counter[tuple[int, tuple[int, ...]]]()
+        """By rack and set, how many of the set stand there."""
         self.place = np.zeros(len(devices), np.int64)
         self.unit = np.zeros(len(devices), np.int32)
-        self.taken: dict[int, dict[int, int]] = {}
+        self.taken = defaultdict[int, dict[int, int]](dict)
         """By rack and unit, the device there."""
-        self.limits = (floor.most_power, floor.rack_typical_power)
-        self.drawn: dict[int, list[float]] = {}
+        limits = enumerate((floor.most_power, floor.rack_typical_power))
+        self.limits = {at: limit for at, limit in limits if limit is not None}
+        self.drawn = defaultdict[int, list[float]](lambda: [0.0] * len(self.limits))
         """By rack, the W reserved of each limit."""
         for index, (place, unit) in sorted(fixed.items(), key=lambda item: item[1][1] is None):
             device = devices[index]
             lowest = unit or self.lowest(index, place, 1)
             row, column = _position(np.array([place]), floor.racks_per_row or 1)
-            rack = f"rack {rack_name(row[0], column[0])}"
-            units = [] if lowest is None else range(lowest, lowest + device.rack_units)
-            if lowest is None or lowest + max(device.rack_units, 1) - 1 > floor.rack_units:
-                raise DesignError(
-                    f"{device.name} is {device.rack_units} units high, and {rack} has no room for it there"
-                )
-            for other in (self.taken.get(place, {}).get(at) for at in units):
+            rack, height = f"rack {rack_name(row[0], column[0])}", device.rack_units
+            if lowest is None or lowest + max(height, 1) - 1 > floor.rack_units:
+                raise DesignError(f"{device.name} is {height} units high, and {rack} has no room for it there")
+            for other in (self.taken[place].get(at) for at in range(lowest, lowest + height)):
                 if other is not None:
                     raise DesignError(f"{device.name} and {devices[other].name} are fixed on the same units of {rack}")
             if not self.can_power(index, place):
-                limits = " and ".join(f"{limit:,.0f} W" for limit in self.limits if limit is not None)
-                raise DesignError(f"the devices fixed in {rack} draw more than the {limits} of a rack")
+                most = " and ".join(f"{limit:,.0f} W" for limit in self.limits.values())
+                raise DesignError(f"the devices fixed in {rack} draw more than the {most} of a rack")
             self.put(index, place, lowest)
 
     def take(self, group: Sequence[int], places: Sequence[int]) -> list[int]:
@@ -585,70 +552,57 @@ class _Filling:
 
     def has_half(self, index: int, place: int) -> bool:
         """Whether half of some stand-ins of a device are in a rack already."""
-        return any(self.inside[place, stands] >= -(-len(stands) // 2) for stands in self.sets.get(index, ()))
+        return any(self.inside[place, stands] >= -(-len(stands) // 2) for stands in self.sets[index])
 
     def spread(self, wish: Sequence[int], switch: NDArray[np.bool_]) -> None:
         """Move what is more than half of a set in a rack to the nearest racks with room; no other device moves.
 
         Where switches have racks of their own, a device stays among its kind.
         """
-        half, own = -(-len(wish) // 2), self.floor.switches != "servers"
+        members, half, own = list(wish), -(-len(wish) // 2), self.floor.switches != "servers"
         used = sorted({place for place, taken in self.taken.items() for other in taken.values()
                        if not own or switch[other] == switch[wish[0]]})  # fmt: skip
         for index in reversed([index for index in wish if index not in self.fixed]):
             here = int(self.place[index])
-            if np.count_nonzero(self.place[list(wish)] == here) <= half:
+            if np.count_nonzero(self.place[members] == here) <= half:
                 continue
             for place in sorted(used, key=lambda other: abs(other - here)):
                 unit = self.lowest(index, place, 1)
-                room = np.count_nonzero(self.place[list(wish)] == place) < half and not self.has_half(index, place)
+                room = np.count_nonzero(self.place[members] == place) < half and not self.has_half(index, place)
                 if room and unit is not None and self.can_power(index, place):
                     for at in [at for at, other in self.taken[here].items() if other == index]:
                         del self.taken[here][at]
-                    self.inside.subtract((here, stands) for stands in self.sets.get(index, ()))
-                    self.drawn[here] = [
-                        old - less for old, less in zip(self.drawn[here], self.draws(index), strict=True)
-                    ]
+                    self.inside.subtract((here, stands) for stands in self.sets[index])
+                    self.drawn[here] = list(map(sub, self.drawn[here], self.draws(index)))
                     self.put(index, place, unit)
                     break
 
-    def racks_for(self, group: Sequence[int]) -> int:
-        """Return a lower bound on the number of empty racks that some devices need."""
-        units = sum(self.devices[index].rack_units for index in group)
-        return max(-(-units // self.floor.rack_units), bool(group))
-
     def lowest(self, index: int, place: int, above: int) -> int | None:
         """Return the lowest free unit from ``above`` on where a device fits, None if nowhere; height 0 always fits."""
-        height, taken = self.devices[index].rack_units, self.taken.get(place, {})
+        height = self.devices[index].rack_units
         if not height:
             return min(above, self.floor.rack_units)
-        last = self.floor.rack_units + 1
-        walls = [above - 1, *sorted(unit for unit in taken if unit >= above), last]
+        walls = [above - 1, *sorted(unit for unit in self.taken[place] if unit >= above), self.floor.rack_units + 1]
         return next((low + 1 for low, high in pairwise(walls) if high - low > height), None)
 
     def can_power(self, index: int, place: int) -> bool:
-        limits = (limit for limit in self.limits if limit is not None)
-        reserved = zip(limits, self.drawn.get(place, ()), self.draws(index), strict=False)
+        reserved = zip(self.limits.values(), self.drawn[place], self.draws(index), strict=True)
         return all(not drawn or drawn + draw <= most for most, drawn, draw in reserved)
 
     def draws(self, index: int) -> list[float]:
         """Return the power to reserve for a device of each limit: all of it if unknown, so that it stands alone."""
-        reserved = ((limit, self.devices[index].reserve_w(at)) for at, limit in enumerate(self.limits))
-        return [limit if watts is None else watts for limit, watts in reserved if limit is not None]
+        reserved = ((limit, self.devices[index].reserve_w(at)) for at, limit in self.limits.items())
+        return [limit if watts is None else watts for limit, watts in reserved]
 
     def put(self, index: int, place: int, unit: int) -> None:
-        device = self.devices[index]
         self.place[index], self.unit[index] = place, unit
-        self.inside.update((place, stands) for stands in self.sets.get(index, ()))
-        self.taken.setdefault(place, {}).update(dict.fromkeys(range(unit, unit + device.rack_units), index))
-        draws = self.draws(index)
-        self.drawn[place] = [
-            old + new for old, new in zip(self.drawn.get(place, [0.0] * len(draws)), draws, strict=True)
-        ]
+        self.inside.update((place, stands) for stands in self.sets[index])
+        self.taken[place].update(dict.fromkeys(range(unit, unit + self.devices[index].rack_units), index))
+        self.drawn[place] = list(map(add, self.drawn[place], self.draws(index)))
 
 
 def _fixed(devices: Sequence[Device], floor: FloorPlan) -> dict[int, tuple[int, int | None]]:
-    """Return rack and unit of each device with a fixed position; None for any unit."""
+    """Return rack and unit of each device with a fixed position; None is any unit."""
     if floor.fixed and floor.racks_per_row is None:
         raise DesignError("positions are fixed, which move with the length of a row: give `racks_per_row`")
     per_row = floor.racks_per_row or 1
@@ -676,8 +630,8 @@ def _places(needed: Sequence[int], floor: FloorPlan) -> list[list[int]]:
     rows = []
     for number, left in enumerate(range(racks, 0, -length)):  # rows fill every other one in reverse, from one side
         first = number * per_row + (per_row - length if number % 2 else 0)
-        rows.append(list(range(first, first + min(left, length))))
-    places = [place for row in rows for place in row]
+        rows.append(range(first, first + min(left, length)))
+    places = list(chain(*rows))
     if len(needed) == 1:
         return [places]
     own: list[int] = []
@@ -692,8 +646,7 @@ def _places(needed: Sequence[int], floor: FloorPlan) -> list[list[int]]:
 def _per_row(racks: int, floor: FloorPlan, *, even: bool = False) -> int:
     """Return the racks in a row: an equal part where the rows are given, or so that the floor is about square.
 
-    Rows with fixed devices are as long as given, since their places are counted from the end of a row; ``even`` tells
-    how much of such a row is filled.
+    Rows with fixed devices are as long as given, since places count from their end; ``even``: as much as is filled.
     """
     if floor.racks_per_row is not None and (floor.rows is None or (floor.fixed and not even)):
         return floor.racks_per_row
