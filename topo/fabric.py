@@ -39,7 +39,6 @@ GUID_PREFIX = 0x0A << 56
 MAX_LMC = 7
 """Highest LID mask control (likewise, volume 1, 4.1.3): 128 LIDs a port."""
 
-
 MANAGEMENT_PORT = " mgmt"
 """What follows the name of a device in that of its management port."""
 
@@ -116,7 +115,7 @@ LABELS = ("name", "names", "hosts", "node_guid", "port_guid", "notes")
 
 
 @dataclass(frozen=True, eq=False)
-class Fabric(Shown):
+class Fabric(Frozen, Shown):
     """One subnet. N nodes of which the first S are switches, P ports, H hosts, M models."""
 
     _made_by = "`cluster.fabric` or `topo.read_fabric`"
@@ -178,9 +177,6 @@ class Fabric(Shown):
     notes: tuple[str, ...] = ()
     """What was skipped when the fabric was read, a sentence each, with file and line."""
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
     def _brief(self) -> str:
         return f"{self.name}: {plural(self.n_switches, 'switch', 'switches')}, {plural(len(self.hosts), 'server')}"
 
@@ -232,10 +228,7 @@ class Fabric(Shown):
     @cached_property
     def peer_node(self) -> NDArray[np.int32]:
         """(P,) int32, node at the other end of each port's link, -1 where none is plugged in."""
-        node = np.full(self.n_ports, -1, np.int32)
-        plugged = self.peer >= 0
-        node[plugged] = self.port_node[self.peer[plugged]]
-        return frozen(node)
+        return frozen(np.where(self.peer >= 0, self.port_node[self.peer], np.int32(-1)))
 
     @cached_property
     def rate_gbps(self) -> NDArray[np.float64]:
@@ -257,10 +250,8 @@ class Fabric(Shown):
     @cached_property
     def end_switch(self) -> NDArray[np.int32]:
         """(E,) int32, the switch that each end port is or hangs on, -1 where it hangs on none."""
-        switches = np.arange(self.n_switches, dtype=np.int32)
-        attached = self.peer_node[self.first_adapter_port :].copy()
-        attached[attached >= self.n_switches] = -1
-        return frozen(np.concatenate([switches, attached]))
+        far = self.peer_node[self.first_adapter_port :]
+        return frozen(np.concatenate([self.end_node[: self.n_switches], np.where(far < self.n_switches, far, -1)]))
 
     @cached_property
     def end_guid(self) -> NDArray[np.uint64]:
@@ -273,8 +264,7 @@ class Fabric(Shown):
 
         A cable from a switch to itself is no such channel: no path has a use for it.
         """
-        n = self.n_switches
-        far = self.peer_node
+        n, far = self.n_switches, self.peer_node
         return frozen((self.port_node < n) & (far >= 0) & (far < n) & (far != self.port_node))
 
     @cached_property
@@ -295,25 +285,16 @@ class Fabric(Shown):
     def ends(
         self, role: Role | str | None = None, zone: int | None = None, *, kind: Kind | None = Kind.HCA
     ) -> NDArray[np.int32]:
-        """Return the end ports that are plugged in and match, in fabric order.
+        """Return (n,) int32, the end ports that are plugged in and match, in fabric order.
 
         Parameters
         ----------
         role : Role or str, optional
-            What the node is for, such as ``"compute"``; any role when left out.
+            What the node is for, such as ``"compute"``; any role when left out. HeddleError when there is none such.
         zone : int, optional
             Zone of the node; any when left out.
         kind : Kind, optional
             What the node is: by default an adapter of a host. None for switches, aggregation nodes and routers too.
-
-        Returns
-        -------
-        (n,) int32
-
-        Raises
-        ------
-        HeddleError
-            When there is no such role.
 
         Examples
         --------
@@ -332,17 +313,7 @@ class Fabric(Shown):
         return frozen(np.flatnonzero(chosen).astype(np.int32))
 
     def port_of(self, end: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the port id of each of some end ports.
-
-        Parameters
-        ----------
-        end : (n,) int
-            End ports.
-
-        Returns
-        -------
-        (n,) int32
-            Port ids of adapters; -1 for port 0 of a switch.
+        """Return (n,) int32, the port ids of (n,) end ports; -1 for port 0 of a switch.
 
         Examples
         --------
@@ -356,16 +327,7 @@ class Fabric(Shown):
         return np.where(end < self.n_switches, -1, end - self.n_switches + self.first_adapter_port).astype(np.int32)
 
     def end_of(self, port: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the end port of each of some ports: an adapter's own, or the switch that a port belongs to.
-
-        Parameters
-        ----------
-        port : (n,) int
-            Port ids.
-
-        Returns
-        -------
-        (n,) int32
+        """Return (n,) int32, the end ports of (n,) ports: an adapter's own, or the switch that a port belongs to.
 
         Examples
         --------
@@ -389,10 +351,10 @@ class Fabric(Shown):
         >>> all(plane.is_copy_of(one) for plane in others), one.is_copy_of(topo.preset("lab-20").fabric)
         (True, False)
         """
-        pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self) if one.name not in LABELS)
+        names = (one.name for one in fields(self) if one.name not in LABELS)
         return all(
             np.array_equal(a, b, equal_nan=a.dtype.kind == "f") if isinstance(a, np.ndarray) else a == b
-            for a, b in pairs
+            for a, b in ((getattr(self, name), getattr(other, name)) for name in names)
         )
 
     def counts(self) -> topo.Counts:
@@ -413,11 +375,7 @@ class Fabric(Shown):
         ----------
         ports : (n,) int
             Port ids, either end of each cable; `routing.find_ports` returns those of links and switches by name.
-
-        Raises
-        ------
-        HeddleError
-            When there is no such port.
+            HeddleError when there is no such port.
 
         Examples
         --------
@@ -427,13 +385,11 @@ class Fabric(Shown):
         >>> len(fabric.inner_links) - len(damaged.inner_links)
         1
         """
-        wrong = (np.asarray(ports) < 0) | (np.asarray(ports) >= self.n_ports)
-        if wrong.any():
-            raise HeddleError(
-                f"found the port {np.asarray(ports)[wrong][0]}; {self.name} has ports 0 to {self.n_ports - 1:,}"
-            )
-        peer = self.peer.copy()
-        far = peer[ports]
+        ports = np.asarray(ports)
+        wrong = ports[(ports < 0) | (ports >= self.n_ports)]
+        if len(wrong):
+            raise HeddleError(f"found the port {wrong[0]}; {self.name} has ports 0 to {self.n_ports - 1:,}")
+        peer, far = self.peer.copy(), self.peer[ports]
         peer[far[far >= 0]] = -1
         peer[ports] = -1
         return replace(self, peer=peer)
@@ -517,10 +473,8 @@ class Fabric(Shown):
         short = [_short_name(name) for name in self.names]
         shared = {name for name, count in Counter(short).items() if count > 1 or not name.strip()}
         guids = self.node_guid.tolist()
-        return tuple(
-            f"{name} 0x{guid:016x}".lstrip() if name in shared else name
-            for name, guid in zip(short, guids, strict=True)
-        )
+        named = zip(short, guids, strict=True)
+        return tuple(f"{name} 0x{guid:016x}".lstrip() if name in shared else name for name, guid in named)
 
     def port_label(self, port: int) -> str:
         """Name of a port for messages: ``leaf01:21``."""
@@ -547,7 +501,6 @@ class Fabric(Shown):
 
         graph = nx.MultiGraph(name=self.name)
         for node in range(self.n_nodes):
-            model = int(self.model[node])
             graph.add_node(
                 node,
                 name=self.names[node],
@@ -555,18 +508,12 @@ class Fabric(Shown):
                 level=int(self.level[node]),
                 zone=int(self.zone[node]),
                 role=Role(self.role[node]).name.lower(),
-                model=self.models[model] if model >= 0 else "",
+                model=self.model_of(node),
                 guid=f"0x{int(self.node_guid[node]):016x}",
             )
-        number, owner = self.port_number, self.port_node
-        for a, b in self.links.tolist():
-            graph.add_edge(
-                int(owner[a]),
-                int(owner[b]),
-                a_port=int(number[a]),
-                b_port=int(number[b]),
-                rate_gbps=float(min(self.rate_gbps[a], self.rate_gbps[b])),
-            )
+        of_link = (array[self.links].tolist() for array in (self.port_node, self.port_number, self.rate_gbps))
+        for (a, b), (a_port, b_port), rates in zip(*of_link, strict=True):
+            graph.add_edge(a, b, a_port=a_port, b_port=b_port, rate_gbps=min(rates))
         return graph
 
 

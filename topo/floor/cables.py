@@ -7,9 +7,9 @@ one transceiver for each cage and one fibre for each link.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -20,12 +20,12 @@ from topo.catalog.devices import list_frames
 from topo.catalog.load import Catalog
 from topo.catalog.models import CableModel
 from topo.errors import DesignError, Finding, plural
-from topo.fabric import Fabric, freeze_arrays
+from topo.fabric import Fabric, Frozen
 from topo.floor.panels import PLUG_LANES, Panel, panels
 from topo.floor.racks import Layout, route_lengths
 from topo.graphs import components
-from topo.speeds import SPEEDS, WIDTHS, LinkSpeed
-from topo.table import Brief, Column, Shown, Table
+from topo.speeds import SPEEDS, LinkSpeed
+from topo.table import Brief, Shown, Table
 
 ROUND_TO_M = 5
 """Step of lengths in which fibre is ordered if the catalog lists none."""
@@ -47,7 +47,7 @@ class CablePart:
 
 
 @dataclass(frozen=True)
-class Cabling(Shown):
+class Cabling(Frozen, Shown):
     """The cables of one subnet. L links, P ports; cables and cages are numbered over all subnets of a cluster."""
 
     parts: tuple[CablePart, ...]
@@ -64,9 +64,6 @@ class Cabling(Shown):
     cage: NDArray[np.int32]
     """(P,) number of the cage of each port: ports of one cage share its transceiver."""
 
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
-
     def optic_of(self, port: int) -> str:
         """Return the model of the transceiver that a port's cage holds; empty where there is none."""
         return self.optics[self.optic[port]] if self.optic[port] >= 0 else ""
@@ -74,22 +71,13 @@ class Cabling(Shown):
     @property
     def table(self) -> Table:
         """The parts, and how many pieces and links are of each; transceivers last."""
-        links = np.bincount(self.part[self.part >= 0], minlength=len(self.parts)).tolist()
-        pieces = [
-            part.pieces * len(set(self.cable[self.part == index].tolist())) for index, part in enumerate(self.parts)
-        ]
-        caged = [len(set(self.cage[self.optic == index].tolist())) for index in range(len(self.optics))]
-        none: list[Any] = [None] * len(self.optics)
-        return Table(
-            "cables",
-            (
-                Column("kind", [*(part.kind for part in self.parts), *["optic"] * len(none)]),
-                Column("item", [*(part.item for part in self.parts), *self.optics]),
-                Column("length", [*(part.length_m for part in self.parts), *none], "m"),
-                Column("pieces", [*pieces, *caged]),
-                Column("links", [*links, *none]),
-            ),
-        )
+        rows: list[tuple[Any, ...]] = []
+        for index, part in enumerate(self.parts):
+            cables = self.cable[self.part == index].tolist()
+            rows.append((part.kind, part.item, part.length_m, part.pieces * len(set(cables)), len(cables)))
+        for index, model in enumerate(self.optics):
+            rows.append(("optic", model, None, len(set(self.cage[self.optic == index].tolist())), None))
+        return Table.of_rows("cables", ("kind", "item", "length", "pieces", "links"), rows, units=("", "", "m"))
 
 
 def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:
@@ -107,8 +95,7 @@ def backplane(fabric: Fabric, catalog: Catalog) -> NDArray[np.bool_]:
     for node, name in list_frames(fabric, 0, catalog).items():
         frame[node] = number.setdefault(name, len(number))
     a, b = frame[fabric.port_node[fabric.links]].T
-    same_frame = (a == b) & (a >= 0)
-    return np.asarray(same_frame | fabric.is_internal)
+    return np.asarray((a == b) & (a >= 0) | fabric.is_internal)
 
 
 def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -> tuple[Cabling, ...]:
@@ -125,28 +112,28 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
     optics: dict[str, int] = {}
     optic = [np.full(fabric.n_ports, -1, np.int32) for fabric in fabrics]
     numbered = 0
-    findings: list[Finding] = []
+    too_far: list[Finding] = []
     for joined in _joined_cages(fabrics, fronts, catalog):
-        longest = max(joined, key=lambda link: float(routes[link[0]][link[1]]))
-        route_m = float(routes[longest[0]][longest[1]])
-        found = offers(_signature(joined, fabrics, fronts), protocols[longest[0]])
+        subnet, link = max(joined, key=lambda link: float(routes[link[0]][link[1]]))
+        route_m = float(routes[subnet][link])
+        found = offers(_signature(joined, fabrics, fronts), protocols[subnet])
         chosen = next((offer for offer in found if offer.reach_m >= route_m), None)
         if chosen is None:
-            fabric = fabrics[longest[0]]
-            a, b = fabric.links[longest[1]].tolist()
+            fabric = fabrics[subnet]
+            a, b = fabric.links[link].tolist()
             text = (
                 f"{fabric.port_label(a)} to {fabric.port_label(b)} needs {route_m:.1f} m, and no {_speed(fabric, a)} "
                 "cable or transceiver of the catalog reaches that far: bring the racks nearer, or add one that does"
             )
-            findings.append(Finding("", text))
+            too_far.append(Finding("", text))
             continue
-        together: dict[object, list[Link]] = {}  # links that share a cable, by what they share
+        together = defaultdict[object, list[Link]](list)  # links that share a cable, by what they share
         for subnet, link in joined:
             shared: object = (subnet, link) if chosen.part.kind == "unknown" else 0
             if chosen.optics:
-                at = sorted(int(fronts[subnet].plug[port]) for port in fabrics[subnet].links[link].tolist())
+                at = sorted(fronts[subnet].plug[fabrics[subnet].links[link]].tolist())
                 shared = at[0] if chosen.part.kind == "fibre-splitter" else tuple(at)
-            together.setdefault(shared, []).append((subnet, link))
+            together[shared].append((subnet, link))
         for number, inside in enumerate(together.values(), numbered):
             farthest = max(float(routes[subnet][link]) for subnet, link in inside)
             for subnet, link in inside:
@@ -159,8 +146,8 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
                 part[subnet][link] = parts[subnet].setdefault(item, len(parts[subnet]))
                 cable[subnet][link] = number
         numbered += len(together)
-    if findings:
-        raise DesignError(findings)
+    if too_far:
+        raise DesignError(too_far)
     return tuple(
         Cabling(tuple(parts[n]), part[n], cable[n], routes[n], tuple(optics), optic[n], fronts[n].cage)
         for n in range(len(fabrics))
@@ -175,13 +162,12 @@ def _joined_cages(fabrics: Sequence[Fabric], fronts: Sequence[Panel], catalog: C
     """Yield the links of each connected component of cages, in order of their first link."""
     own = [np.flatnonzero(~backplane(fabric, catalog)) for fabric in fabrics]
     ends = [front.cage[fabric.links[mine]] for fabric, front, mine in zip(fabrics, fronts, own, strict=True)]
-    a, b = np.concatenate([*ends, np.empty((0, 2), np.int32)]).T
-    size = int(max(a.max(initial=-1), b.max(initial=-1))) + 1
-    group = components(size, a, b)
-    joined: dict[int, list[Link]] = {}
+    cages = np.concatenate([*ends, np.empty((0, 2), np.int32)])
+    a, b = cages.T
+    joined = defaultdict[int, list[Link]](list)
     links = ((subnet, link) for subnet, mine in enumerate(own) for link in mine.tolist())
-    for link, number in zip(links, group[a].tolist(), strict=True):
-        joined.setdefault(number, []).append(link)
+    for link, number in zip(links, components(int(cages.max(initial=-1)) + 1, a, b)[a].tolist(), strict=True):
+        joined[number].append(link)
     yield from joined.values()
 
 
@@ -207,14 +193,13 @@ def _signature(joined: Sequence[Link], fabrics: Sequence[Fabric], fronts: Sequen
     ends: list[list[int]] = []
     about: dict[int, tuple[str, int, int]] = {}
     speeds = set()
-    plugs: list[tuple[int, int]] = []
+    plugs: list[tuple[int, ...]] = []
     for subnet, link in joined:
         fabric, front = fabrics[subnet], fronts[subnet]
         pair = fabric.links[link].tolist()
-        ends.append([int(front.cage[port]) for port in pair])
+        ends.append(front.cage[pair].tolist())
         speeds.add(_speed(fabric, pair[0]))
-        low_plug, high_plug = sorted(int(front.plug[port]) for port in pair)
-        plugs.append((low_plug, high_plug))
+        plugs.append(tuple(sorted(front.plug[pair].tolist())))
         for port in pair:
             about[int(front.cage[port])] = front.connector[port], int(front.ports[port]), int(front.plugs[port])
     beside, between = Counter(plug for pair in plugs for plug in pair), Counter(plugs)
@@ -255,7 +240,7 @@ class _Offer:
             if model.length_m is not None and model.length_m >= route_m:
                 return CablePart(self.part.kind, model.name, model.length_m, pieces)
         length = min(-(-route_m // ROUND_TO_M) * ROUND_TO_M, self.reach_m)
-        return CablePart(self.part.kind, self.part.item, float(length), pieces)
+        return replace(self.part, length_m=float(length), pieces=pieces)
 
 
 def _protocol(fabric: Fabric, catalog: Catalog) -> str:
@@ -279,7 +264,8 @@ def _offers(catalog: Catalog, wanted: _Signature, protocol: str) -> list[_Offer]
             for cable in by_length
             if cable.kind == kind + suffix
             and cable.length_m is not None
-            and cable.speed == _together(speed, held)
+            and cable.speed
+            and (cable.speed.width, cable.speed.generation) == (speed.width * held, speed.generation)
             and (not wanted.splitter or cable.legs == held)
             and _fits(cable, near, far, either_way=not suffix)
         ]
@@ -293,12 +279,6 @@ def _offers(catalog: Catalog, wanted: _Signature, protocol: str) -> list[_Offer]
     other = sorted({name for name, _ in wanted.cages if name} - made_for)
     text += f" in {' and '.join(other)} (no row in cables.csv)" if other and None not in made_for else ""
     return offers or [_Offer(float("inf"), CablePart("unknown", text, None), {})]
-
-
-def _together(speed: LinkSpeed, links: int) -> LinkSpeed | None:
-    """Return the speed of the end of a cable that holds several links, None if there is no such speed."""
-    width = speed.width * links
-    return LinkSpeed(width, speed.generation) if width in WIDTHS else None
 
 
 def _fits(cable: CableModel, near: str, far: str, *, either_way: bool) -> bool:
@@ -341,7 +321,7 @@ def _speed(fabric: Fabric, port: int) -> LinkSpeed:
 
 
 @dataclass(frozen=True)
-class Trays(Brief):
+class Trays(Frozen, Brief):
     """Number of cables in each tray segment above R rows of C racks.
 
     A cable between rows runs along the row with the lower number, and crosses at the column of its other end.
@@ -351,9 +331,6 @@ class Trays(Brief):
     """(R, C - 1) along each row, between adjacent columns."""
     across: NDArray[np.int64]
     """(R - 1, C) across, between adjacent rows."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return f"{plural(len(self.along), 'row')}, at most {plural(int(self.along.max(initial=0)), 'cable')} above one"

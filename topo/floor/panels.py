@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from topo.catalog.load import Catalog
 from topo.catalog.models import HcaModel, NodeModel, SwitchModel
 from topo.errors import plural
-from topo.fabric import Fabric, Kind, freeze_arrays
+from topo.fabric import Fabric, Frozen, Kind
 from topo.hostlist import device_number
 from topo.speeds import LinkSpeed
 from topo.table import Brief
@@ -29,7 +29,7 @@ PLUG_LANES = 4
 
 
 @dataclass(frozen=True)
-class Panel(Brief):
+class Panel(Frozen, Brief):
     """The panels of all devices of one subnet with P ports; numbers are unique over all subnets of the cluster."""
 
     cage: NDArray[np.int32]
@@ -47,12 +47,8 @@ class Panel(Brief):
     adapters share cages, ``4/2``, else the device, ``mlx5_8`` or ``bmc``."""
 
     def _brief(self) -> str:
-        return (
-            f"of {plural(len(self.labels), 'port')} in {plural(len(set(self.cage[self.cage >= 0].tolist())), 'cage')}"
-        )
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
+        cages = len(set(self.cage.tolist()) - {-1})
+        return f"of {plural(len(self.labels), 'port')} in {plural(cages, 'cage')}"
 
 
 def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
@@ -67,7 +63,7 @@ def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
     >>> panel.labels[0], panel.labels[1], panel.labels[63]
     ('1/1', '1/2', '32/2')
     """
-    of_switch = cache(lambda model, ports: _switch_ports(catalog.switches.get(model), ports))
+    of_switch = cache(lambda name, ports: _switch_ports(catalog.switches.get(name), ports))
     of_server: dict[tuple[str, int], int] = {}
     cages = plugs = 0
     result = []
@@ -78,10 +74,9 @@ def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
             first, end = int(fabric.port_offset[node]), int(fabric.port_offset[node + 1])
             model = fabric.model_of(node)
             if fabric.kind[node] == Kind.SWITCH:
-                slots, labels[first:end] = of_switch(model, end - first)
+                slots, labels[first:end], connector[first:end] = of_switch(model, end - first)
                 numbers[:, first:end] = slots + np.array([[cages], [plugs], [0], [0]])
                 cages, plugs = cages + int(slots[0].max()) + 1, plugs + int(slots[1].max()) + 1
-                connector[first:end] = _connectors(catalog.switches.get(model), end - first)
                 continue
             host, device = fabric.server_of(node), device_number(fabric.names[node]) or 0
             adapter = catalog.hcas.get(model)
@@ -101,14 +96,14 @@ def panels(fabrics: Sequence[Fabric], catalog: Catalog) -> tuple[Panel, ...]:
     return tuple(result)
 
 
-def _switch_ports(model: SwitchModel | None, ports: int) -> tuple[NDArray[np.int32], list[str]]:
-    """Return (4, ports) cage, plug, ports and plugs in the cage of each port of one switch, and the labels.
+def _switch_ports(model: SwitchModel | None, ports: int) -> tuple[NDArray[np.int32], list[str], list[str]]:
+    """Return (4, ports) cage, plug, ports and plugs in the cage of each port of one switch, labels, and connectors.
 
     If a switch has more ports than its chip, its first ports are split: ports 1 and 2 are the halves of the first whole
     port, and so on. Separate uplink ports come last, each in its own cage.
     """
     chip = (model.chip_radix or model.radix) if model else ports
-    own = ports - _uplinks(model, ports)
+    own = ports - (model.uplink_ports if model and ports >= model.chip_ports else 0)
     halves = 2 * max(own - chip, 0) if model and model.split_radix else 0
     number = np.arange(own)
     whole = np.where(number < halves, number // 2, number - halves // 2)
@@ -123,24 +118,15 @@ def _switch_ports(model: SwitchModel | None, ports: int) -> tuple[NDArray[np.int
         for c, p, h in zip((cage + 1).tolist(), (place + 1).tolist(), half.tolist(), strict=True)
     ]
     slots = np.stack([cage, plug, np.bincount(cage)[cage], np.full(own, in_cage * plugs_in_port)])
+    connectors = [(model and model.connector) or ""] * own
     if own < ports and model:
         each = _plugs(model.uplink_speed or model.speed)
         further, full = np.arange(ports - own), np.ones(ports - own, np.int64)
         uplinks = np.stack([cage.max() + 1 + further, plug.max() + 1 + further * each, full, full * each])
         slots = np.concatenate([slots, uplinks], axis=1)
         labels += [str(int(cage.max()) + 2 + port) for port in further.tolist()]
-    return slots.astype(np.int32), labels
-
-
-def _connectors(model: SwitchModel | None, ports: int) -> list[str]:
-    """Return the connector of each port of a switch, "" if unknown."""
-    shape, uplinks = (model and model.connector) or "", _uplinks(model, ports)
-    return [shape] * (ports - uplinks) + [(model and model.uplink_connector) or shape] * uplinks
-
-
-def _uplinks(model: SwitchModel | None, ports: int) -> int:
-    """Return the number of separate uplink ports of a switch."""
-    return model.uplink_ports if model and ports >= model.chip_ports else 0
+        connectors += [model.uplink_connector or model.connector or ""] * len(further)
+    return slots.astype(np.int32), labels, connectors
 
 
 def _plugs(speed: LinkSpeed) -> int:
