@@ -68,72 +68,42 @@ class FabricBuilder:
     ) -> int:
         """Add a switch with ports 1 to ``radix``; return its key for `link`.
 
+        DesignError when it has more ports, or the fabric more end ports, than `MAX_END_PORTS`.
+
         Parameters
         ----------
         name : str
             NodeDescription, such as ``MF0;leaf01:MQM8700/U1``; no other node has it.
         model : str
             Model in the catalog; empty where it is unknown.
-        radix : int
-            Number of ports; forwarding tables can name at most `MAX_PORTS`.
-        role : Role
-            What the switch is for.
         level : int
             1 for switches with servers, 2 for those above them, and so on.
         zone : int, optional
             Number of its zone; -1 for none.
         guid : int, optional
             64-bit node GUID; by default one that follows from the names of fabric and switch.
-
-        Raises
-        ------
-        DesignError
-            When it has more ports, or the fabric more end ports, than `MAX_END_PORTS`.
         """
-        guid = stable_guid(f"{self.name}/{name}") if guid is None else guid
-        return self._add(name, Kind.SWITCH, role, level, zone, model, -1, guid, radix)
+        return self._add(name, Kind.SWITCH, role, level, zone, model, -1, radix, guid)
 
     def adapter(
         self, host: str, device: str, *, model: str, host_model: str, role: Role, zone: int = -1, ports: int = 1
     ) -> int:
-        """Add an adapter (``mlx5_0``) of a host, named as NVIDIA's tools expect; return its key for `link`.
-
-        Raises
-        ------
-        DesignError
-            As `switch` does.
-        """
+        """Add an adapter (``mlx5_0``) of a host, named as NVIDIA's tools expect; as `switch` does."""
         if host not in self._hosts:
             self._hosts[host] = len(self._hosts)
             self._host_model.append(self._model(host_model))
-        name = f"{host} {device}"
-        guid = stable_guid(f"{self.name}/{name}")
-        return self._add(name, Kind.HCA, role, 0, zone, model, self._hosts[host], guid, ports)
+        return self._add(f"{host} {device}", Kind.HCA, role, 0, zone, model, self._hosts[host], ports)
 
     def device(self, name: str, *, model: str, zone: int = -1) -> int:
-        """Add the management port, of a ``model``, of a device that is no host; return its key for `link`.
-
-        Raises
-        ------
-        DesignError
-            As `switch` does.
-        """
-        name += MANAGEMENT_PORT
-        guid = stable_guid(f"{self.name}/{name}")
-        return self._add(name, Kind.DEVICE, Role.MANAGEMENT, 0, zone, model, -1, guid, 1)
+        """Add the management port, of a ``model``, of a device that is no host; as `switch` does."""
+        return self._add(name + MANAGEMENT_PORT, Kind.DEVICE, Role.MANAGEMENT, 0, zone, model, -1, 1)
 
     def zone_of(self, key: int) -> int:
         """Return the zone of a node that was added."""
         return self._nodes[key][4]
 
     def link(self, a: int, a_port: int, b: int, b_port: int, speed: LinkSpeed) -> None:
-        """Connect two ports, given by the keys of their nodes and their numbers, from 1.
-
-        Raises
-        ------
-        DesignError
-            When a port does not exist or already holds a cable.
-        """
+        """Connect two ports, by the keys of their nodes and numbers from 1; DesignError for one that is not free."""
         for node, port in ((a, a_port), (b, b_port)):
             name, ports = self._nodes[node][0], self._nodes[node][8]
             if not 1 <= port <= ports:
@@ -148,10 +118,7 @@ class FabricBuilder:
     def build(self) -> Fabric:
         """Return the fabric: switches first, then adapters, each in the order in which they were added.
 
-        Raises
-        ------
-        DesignError
-            When two nodes have the same name or GUID.
+        DesignError when two nodes have the same name or GUID.
         """
         order = sorted(range(len(self._nodes)), key=lambda key: self._nodes[key][1] != Kind.SWITCH)
         index_of = np.empty(len(order), np.int64)
@@ -160,8 +127,7 @@ class FabricBuilder:
         names, kinds, roles, levels, zones, models, hosts, guids, ports = zip(*rows, strict=True) if rows else ((),) * 9
         self._refuse_twins(names, guids)
         offset = np.concatenate([[0], np.cumsum(np.array(ports, np.int64))]).astype(np.int32)
-        peer = np.full(offset[-1], -1, np.int32)
-        width = np.full(offset[-1], 4, np.uint8)
+        peer, width = np.full(offset[-1], -1, np.int32), np.full(offset[-1], 4, np.uint8)
         speed = np.zeros(offset[-1], np.uint8)
         for (a, a_port), (b, b_port, link_speed) in self._plugged.items():
             port = offset[index_of[a]] + a_port - 1
@@ -199,7 +165,16 @@ class FabricBuilder:
         return self._models.setdefault(name, len(self._models))
 
     def _add(
-        self, name: str, kind: Kind, role: Role, level: int, zone: int, model: str, host: int, guid: int, ports: int
+        self,
+        name: str,
+        kind: Kind,
+        role: Role,
+        level: int,
+        zone: int,
+        model: str,
+        host: int,
+        ports: int,
+        guid: int | None = None,
     ) -> int:
         if ports > MAX_END_PORTS:
             raise DesignError(f"{name} would have {ports:,} ports; expected at most {MAX_END_PORTS:,}")
@@ -208,6 +183,7 @@ class FabricBuilder:
             raise DesignError(
                 f"more than {MAX_END_PORTS:,} switches and adapter ports in {self.name}: split the cluster into planes"
             )
+        guid = stable_guid(f"{self.name}/{name}") if guid is None else guid
         self._nodes.append((name, kind, role, level, zone, self._model(model), host, guid, ports))
         return len(self._nodes) - 1
 
@@ -233,13 +209,13 @@ def distinct_names(fabrics: Sequence[Fabric], cluster: str, groups: Iterable[str
     taken = set(groups)
     renamed = []
     for fabric in fabrics:
-        own = fabric.name.removeprefix(cluster).lstrip("-")
-        stems = {fabric.label(switch).rstrip("0123456789") for switch in range(fabric.n_switches)}
+        own, n = fabric.name.removeprefix(cluster).lstrip("-"), fabric.n_switches
+        stems = {fabric.label(switch).rstrip("0123456789") for switch in range(n)}
         prefix = f"{own}-" if own and stems & taken else ""
         while any(prefix + stem in taken for stem in stems):
             prefix = SWITCH_PREFIX + prefix
         taken |= {prefix + stem for stem in stems}
-        switches = (name.replace("MF0;", f"MF0;{prefix}", 1) for name in fabric.names[: fabric.n_switches])
-        names = (*switches, *fabric.names[fabric.n_switches :])
+        switches = (name.replace("MF0;", f"MF0;{prefix}", 1) for name in fabric.names[:n])
+        names = (*switches, *fabric.names[n:])
         renamed.append(replace(fabric, names=names) if prefix else fabric)
     return tuple(renamed)

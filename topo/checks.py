@@ -86,16 +86,12 @@ class Check(Brief):
 
         Parameters
         ----------
-        what : str
-            What is limited.
+        what, key : str
+            As the fields.
         amount : Sum
             What is planned, in ``unit``.
         limit : float
-            What is allowed.
-        key : str
-            Where the limit stands in the spec.
-        unit : str
-            Unit of both, as the spec writes it.
+            What is allowed, likewise.
         decimals : int
             Decimals of the figures; more where the amount and the limit would look equal and are not.
         note : str
@@ -108,26 +104,25 @@ class Check(Brief):
         verdict = amount.against(limit)
         if verdict is Verdict.EXCEEDED:
             amount = replace(amount, mostly_unknown=False)  # what is known exceeds it alone
-        ends = [] if amount.known is None else [amount.known.low, amount.known.high]
+        known = amount.known
+        ends = [known.low, known.high] if known else []
         decimals = max((decimals_apart(end, limit, decimals) for end in ends), default=decimals)
         wide = f",.{decimals}f {unit}".rstrip()
         unit = unit and f" {unit}"
         found, allowed, excess = f"{amount:{wide}}", f"{limit:,.{decimals}f}{unit}", ""
+        if verdict is Verdict.EXCEEDED and known:
+            excess = f"{Sum(Range(known.low - limit, known.high - limit), amount.missing):{wide}}"
         cures: tuple[Cure, ...] = ()
-        if verdict is Verdict.EXCEEDED and amount.known is not None:
-            over = Sum(Range(amount.known.low - limit, amount.known.high - limit), amount.missing)
-            excess = f"{over:{wide}}"
         if verdict is Verdict.CANNOT_TELL and amount.missing:
             room = limit - max(ends, default=limit)
             left = f": the limit leaves {Sum(Range(room, room)):{wide}} for them" if room > 0 else ""
             cures = (Cure("catalog", text=f"{ask or f'`catalog` with the {what} of {listed(amount.missing)}'}{left}"),)
         elif verdict is Verdict.EXCEEDED and amount.missing:
             cures = (Cure(key, text=f"`{key}` above {found.removeprefix('at least ')}, how far is unknown"),)
-        elif verdict is not Verdict.HOLDS and amount.known is not None:
-            least = rounded(amount.known.high, decimals, up=True)
-            cures = (Cure(key, f"{least}{unit}" if unit else int(float(least))),)
-            if ask and verdict is Verdict.CANNOT_TELL:
-                cures = (replace(cures[0], text=f"{cures[0]}, or {ask}"),)
+        elif verdict is not Verdict.HOLDS and known:
+            least = rounded(known.high, decimals, up=True)
+            cure = Cure(key, f"{least}{unit}" if unit else int(float(least)))
+            cures = (replace(cure, text=f"{cure}, or {ask}" if ask and verdict is Verdict.CANNOT_TELL else ""),)
         text = f"{found}{note}{doubt and f'; {doubt}'}, {allowed} allowed"
         return cls(what, verdict, text, key, found, allowed, excess, cures, doubt)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os.path import isdir, isfile  # False for what cannot be looked at too, such as a name that is too long
 from pathlib import Path
 from typing import Any, get_args
 
@@ -80,26 +81,20 @@ class Cluster(Shown):
     def fabrics(self) -> tuple[Fabric, ...]:
         """Compiled fabrics: one a subnet, of which a cluster of several planes has several, and one an Ethernet.
 
-        Raises
-        ------
-        DesignError
-            When the design cannot be built; the message holds the arithmetic.
+        DesignError, which holds the arithmetic, when the design cannot be built.
         """
-        name, floor = (
-            next((name for name, one in self.spec.networks.items() if "pdus" in one.manage), ""),
-            self.spec.floor,
-        )
+        name = next((name for name, one in self.spec.networks.items() if "pdus" in one.manage), "")
         pdus: tuple[str, ...] = ()
         tried: set[tuple[str, ...]] = set()
         with self._placed():
-            if name and floor is None:
+            if name and self.spec.floor is None:
                 raise DesignError("the PDUs are those of racks: give a `floor`", "networks", name, "manage")
             while pdus not in tried:  # each port that is added takes a share of a switch, whose rack takes fewer
                 tried.add(pdus)
                 fabrics, placed = self._compile(pdus), pdus
-                if name and floor is not None:
+                if name and self.spec.floor:
                     with self._placed("floor"):
-                        pdus = place_devices(fabrics, self.catalog, floor).pdu_names
+                        pdus = place_devices(fabrics, self.catalog, self.spec.floor).pdu_names
                 if pdus == placed:
                     return fabrics
             raise DesignError(
@@ -125,10 +120,11 @@ class Cluster(Shown):
         networks = zip(spec.networks.items(), others, strict=True)
         for (name, network), hung in sorted(networks, key=lambda item: bool(item[0][1].manage)):
             with findings.under("networks", name), _of_network(name):
-                devices = dict.fromkeys(network.manage, tuple(pdus))
-                if "switches" in devices:
-                    devices["switches"] = self._switch_names(fabrics)
-                hung += [_ports_of_devices(what, names, self.catalog) for what, names in devices.items() if names]
+                for what in dict.fromkeys(network.manage):  # devices that are no servers, with a port each
+                    names = self._switch_names(fabrics) if what == "switches" else tuple(pdus)
+                    port = self.catalog.hca("BMC-1GE")
+                    group = HostGroup(what, len(names), "", Role.MANAGEMENT, 1, port.name, port.speed, devices=names)
+                    hung += [group] if names else []
                 compiled = network.network.compile(hung, self.catalog, f"{self.name}-{name}")
                 fabrics += _of_one_protocol(compiled, self.catalog)
         if findings.found:  # findings about the floor belong to the same error
@@ -143,13 +139,12 @@ class Cluster(Shown):
 
     def _switch_names(self, fabrics: Sequence[Fabric]) -> tuple[str, ...]:
         """Return the names of the switches and frames of some networks that have a port for management."""
-        names: dict[str, None] = {}
+        names: list[str] = []
         for subnet, fabric in enumerate(self._named(fabrics)):
             frames = list_frames(fabric, subnet, self.catalog)
-            own = (node for node in range(fabric.n_switches)
-                   if self.catalog.switch(fabric.model_of(node)).managed is not False)  # fmt: skip
-            names |= dict.fromkeys(frames.get(node) or fabric.label(node) for node in own)
-        return tuple(names)
+            names += [frames.get(node) or fabric.label(node) for node in range(fabric.n_switches)
+                      if self.catalog.switch(fabric.model_of(node)).managed is not False]  # fmt: skip
+        return tuple(dict.fromkeys(names))
 
     @cached_property
     def subnets(self) -> tuple[Fabric, ...]:
@@ -189,13 +184,7 @@ class Cluster(Shown):
 
     @property
     def fabric(self) -> Fabric:
-        """The fabric of a cluster of one subnet.
-
-        Raises
-        ------
-        DesignError
-            When there are several: choose one of `fabrics`; and as `fabrics`.
-        """
+        """The fabric of a cluster of one subnet; DesignError where there are several, and as `fabrics`."""
         if len(self.fabrics) > 1:
             names = ", ".join(fabric.name for fabric in self.fabrics)
             raise DesignError(
@@ -205,13 +194,7 @@ class Cluster(Shown):
 
     @cached_property
     def layout(self) -> Layout | None:
-        """Position of every device on the floor; None if the spec has no floor plan.
-
-        Raises
-        ------
-        DesignError
-            When the floor cannot hold the cluster.
-        """
+        """Position of every device; None if the spec has no floor, DesignError if it cannot hold the cluster."""
         findings = Findings()
         with self._placed():
             self._find_misfits(findings)
@@ -221,35 +204,21 @@ class Cluster(Shown):
 
     def _find_misfits(self, findings: Findings) -> None:
         """Collect the servers that fit in no rack of the floor, at the group that names their model."""
-        floor = self.spec.floor
         for group, node in self.spec.nodes.items():
-            if floor is not None and node.count:
+            if self.spec.floor and node.count:
                 with findings.under("nodes", group):
-                    make_device(group, node.model, self.catalog, floor)
+                    make_device(group, node.model, self.catalog, self.spec.floor)
 
     @cached_property
     def cablings(self) -> tuple[Cabling, ...] | None:
-        """Cables of each subnet; None where the spec has no floor plan.
-
-        Raises
-        ------
-        DesignError
-            When a cable cannot reach.
-        """
+        """Cables of each subnet; None if the spec has no floor, DesignError if a cable cannot reach."""
         with self._placed("floor"):
             return choose_cables(self.fabrics, self.layout, self.catalog) if self.layout else None
 
     @cached_property
     def cabled(self) -> tuple[Fabric, ...]:
-        """Fabrics that know the length of each cable; as `fabrics` where the spec has no floor plan.
-
-        Raises
-        ------
-        DesignError
-            As `fabrics`, `layout` and `cablings`.
-        """
-        cablings = self.cablings
-        return self.fabrics if cablings is None else tuple(map(_with_lengths, self.fabrics, cablings))
+        """Fabrics that know the length of each cable; as `fabrics` where the spec has no floor plan."""
+        return self.fabrics if self.cablings is None else tuple(map(_with_lengths, self.fabrics, self.cablings))
 
     @cached_property
     def counts(self) -> Counts:
@@ -274,8 +243,6 @@ def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
 
     Parameters
     ----------
-    path : str or Path
-        The YAML file.
     engines : sequence of str, optional
         Names of routing engines; any name passes when left out.
 
@@ -297,13 +264,11 @@ def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
 
         if not is_fabric(path):
             raise
-        raise refusal(
-            path,
-            "a fabric",
-            "the spec of a cluster",
+        hint = (
             "For a fabric use `plan route`, `plan verify` or `plan draw`, or in Python `topo.read_fabric`. A "
-            "file that ends in .yaml or .yml is a spec: give it another name.",
-        ) from None
+            "file that ends in .yaml or .yml is a spec: give it another name."
+        )
+        raise refusal(path, "a fabric", "the spec of a cluster", hint) from None
 
 
 def parse(spec: str | Mapping[str, Any], folder: str | Path = ".", engines: Sequence[str] | None = None) -> Cluster:
@@ -334,8 +299,7 @@ def parse(spec: str | Mapping[str, Any], folder: str | Path = ".", engines: Sequ
     Traceback (most recent call last):
     topo.errors.SpecError: nodes.gpu.count: found the text "100"; expected a whole number
     """
-    document = given_document(spec, "spec", "topo.read")
-    return _cluster(document, Path(folder), engines)
+    return _cluster(given_document(spec, "spec", "topo.read"), Path(folder), engines)
 
 
 def preset(name: str) -> Cluster:
@@ -376,8 +340,6 @@ def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:
 
     Parameters
     ----------
-    spec : ClusterSpec
-        The spec.
     catalog : Catalog, optional
         Hardware; what ships when left out.
 
@@ -412,11 +374,7 @@ def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) ->
     catalog = as_bought(catalog, spec.terms, spec.exclude)
     sha256 = hashlib.sha256(document.text.encode()).hexdigest() if document.text else None
     cluster = Cluster(spec, catalog, document if document.text else None, sha256, folder)
-    try:
-        found = cluster.traffic_file is None or cluster.traffic_file.is_file()
-    except OSError:  # a name that is too long, or a folder above it that is closed to us
-        found = False
-    if not found:
+    if cluster.traffic_file is not None and not isfile(cluster.traffic_file):  # noqa: PTH113
         words, asked = get_args(Purpose), spec.routing.purpose
         expected = f"one of {', '.join(words)}, or a demand (CSV) or workload by its file, relative to this file"
         raise refusal(document.where("routing", "for"), describe(asked), expected, did_you_mean(asked, words))
@@ -444,11 +402,7 @@ def catalog_folders(document: Document, base: Path) -> list[Path]:
     if not isinstance(named, str):  # absent, or an error that validation reports
         return []
     folder = base / named
-    try:
-        found = named != "" and (folder.is_dir() or (folder.is_file() and folder.suffix == ".csv"))
-    except OSError:  # a name that is too long, or a folder above it that is closed to us
-        found = False
-    if not found:
+    if not named or not (isdir(folder) or (isfile(folder) and folder.suffix == ".csv")):  # noqa: PTH112, PTH113
         expected = "a folder of catalog tables, or one table such as prices.csv, relative to this file"
         raise refusal(document.where("catalog"), describe(named), expected, "Remove the key if it has no value.")
     return [folder]
@@ -467,16 +421,17 @@ def _of_network(name: str) -> Iterator[None]:
 def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fabric]:
     """Return compiled fabrics, and refuse links between InfiniBand and Ethernet."""
     for fabric in fabrics:
+        infiniband = not _is_ethernet(fabric, catalog)
         names = sorted(fabric.models[model] for model in set(fabric.model[: fabric.n_switches].tolist()))
         if len({catalog.switch(name).protocol for name in names}) > 1:
             of = " and ".join(f"{name} of {PROTOCOLS[catalog.switch(name).protocol]}" for name in names)
             raise DesignError(f"{fabric.name} has the switches {of}, which cannot be linked")
         ports = np.diff(fabric.port_offset)
-        if ports.max() > MAX_PORTS and not _is_ethernet(fabric, catalog):
+        if infiniband and ports.max() > MAX_PORTS:
             of = f"{fabric.label(int(ports.argmax()))} would have {ports.max()} ports"
             raise DesignError(f"{of}; a forwarding table of InfiniBand can name at most {MAX_PORTS}")
         gigabit = np.flatnonzero((fabric.peer >= 0) & (fabric.speed == SPEEDS.index("GE")))
-        if len(gigabit) and not _is_ethernet(fabric, catalog):
+        if infiniband and len(gigabit):
             raise DesignError(
                 f"{fabric.port_label(int(gigabit[-1]))} is gigabit Ethernet, and the switches of {fabric.name} are of "
                 "InfiniBand: take an Ethernet switch with such ports, as SN2201 is"
@@ -496,15 +451,13 @@ def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> l
              if group.role == Role.COMPUTE or group.name not in elsewhere or group.name in spec.adapters]  # fmt: skip
     if not first:
         raise DesignError(f"`network` of {spec.name} has no nodes: all groups are in `networks` only")
-    used = Counter(
-        {(one.name, one.device_name): one.adapters + _for_storage(spec.network, one, catalog) for one in first}
-    )
+    used = Counter[tuple[str, str]]()
+    for one in first:
+        used[one.name, one.device_name] = one.adapters + _for_storage(spec.network, one, catalog)
     hung = [first]
     for network in spec.networks.values():
         hung.append([])
-        for group in groups:
-            if group.name not in network.adapters:
-                continue
+        for group in (group for group in groups if group.name in network.adapters):
             model = catalog.node(group.model)
             further = group.role == Role.COMPUTE and model.storage_adapter_model
             adapter = catalog.hca(network.adapter or further or model.adapter_model)
@@ -512,12 +465,6 @@ def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> l
             hung[-1].append(group.with_adapters(adapter, count, used[kind]))
             used[kind] += count + _for_storage(network.network, group, catalog)
     return hung
-
-
-def _ports_of_devices(what: str, names: tuple[str, ...], catalog: Catalog) -> HostGroup:
-    """Return the management ports of devices that are no servers, one each."""
-    port = catalog.hca("BMC-1GE")
-    return HostGroup(what, len(names), "", Role.MANAGEMENT, 1, port.name, port.speed, devices=names)
 
 
 def _for_storage(shape: ShapeModel, group: HostGroup, catalog: Catalog) -> int:
@@ -531,16 +478,7 @@ def resolve_groups(spec: ClusterSpec, catalog: Catalog) -> list[HostGroup]:
     for name, node in spec.nodes.items():
         model = catalog.node(node.model)
         adapter = catalog.hca(model.adapter_model)
-        groups.append(
-            HostGroup(
-                name=name,
-                count=node.count,
-                model=model.name,
-                role=model.role if node.role is None else node.role,
-                adapters=model.adapters,
-                adapter_model=adapter.name,
-                speed=adapter.speed,
-                device_name=adapter.device,
-            )
-        )
+        role = model.role if node.role is None else node.role
+        group = HostGroup(name, node.count, model.name, role, model.adapters, adapter.name, adapter.speed)
+        groups.append(replace(group, device_name=adapter.device))
     return groups

@@ -46,9 +46,6 @@ class NodeGroup(SpecModel):
     """Role of the servers, if it differs from that of the model."""
 
 
-Managed = Literal["switches", "pdus"]
-
-
 class Network(SpecModel):
     """A network beside the first one: a fabric of its own, such as that of the storage or of the management."""
 
@@ -58,7 +55,7 @@ class Network(SpecModel):
     """Adapters of each server in it, by group of servers."""
     adapter: AdapterName | None = None
     """Model of these adapters; when left out, that of a server's storage adapters where it computes, else its own."""
-    manage: Annotated[tuple[Managed, ...], Field(max_length=2, strict=False)] = ()
+    manage: Annotated[tuple[Literal["switches", "pdus"], ...], Field(max_length=2, strict=False)] = ()
     """Devices whose management port hangs in it: the ``switches`` of all other networks, but those that have none, such
     as QM9790, and the ``pdus``, the power distribution units of all racks. At most one network has this key."""
 
@@ -101,9 +98,6 @@ class ClusterBudget(SpecModel):
 Share = Annotated[float, Field(ge=0.0, le=1.0, strict=False)]
 
 
-Survived = Literal["switch", "link", "rack", "feed"]
-
-
 class Spares(SpecModel):
     """Spare parts, each as a share of those in use, rounded up item by item: 0.02 is 2 %."""
 
@@ -140,32 +134,25 @@ class Terms(SpecModel):
         >>> terms.apply(load_catalog()).price("SN2201", "USD").low  # 4,200 x 0.75 x 1.1 x 1.2
         4158.0
         """
-        rest = (1 + self.support * self.support_years) * (1 + self.tax)
-        support = (
-            f"support of {self.support_years} years at {self.support:.4g}" if self.support * self.support_years else ""
-        )
-        beside = [text for text in (support, f"tax {self.tax:.4g}" if self.tax else "") if text]
+        share, rest = self.support * self.support_years, 1 + self.tax
+        support = f"support of {self.support_years} years at {self.support:.4g}" * bool(share)
+        tax = f"tax {self.tax:.4g}" * bool(self.tax)
         prices = {}
         for name, by_currency in catalog.prices.items():
             less = self.discounts.get(name, self.discount)
-            note = ", ".join(([f"discount {less:.4g}"] if less else []) + beside)
-            prices[name] = {
-                currency: price if currency == "units" else price.times(round((1 - less) * rest, 12), note)
-                for currency, price in by_currency.items()
-            }
+            note = ", ".join(filter(None, (f"discount {less:.4g}" * bool(less), support, tax)))
+            factor = round((1 - less) * ((1 + share) * rest), 12)
+            prices[name] = {currency: price if currency == "units" else price.times(factor, note)
+                            for currency, price in by_currency.items()}  # fmt: skip
         return replace(catalog, prices=MappingProxyType(prices))
 
 
 def as_bought(catalog: Catalog, terms: Terms | None, exclude: Sequence[str]) -> Catalog:
     """Return the catalog at the buyer's terms, without the models that he excludes."""
     if exclude:
-        kept = {
-            table: MappingProxyType(
-                {name: model for name, model in getattr(catalog, table).items() if name not in exclude}
-            )
-            for table in ("switches", "cables")
-        }
-        catalog = replace(catalog, **kept)
+        tables = ((table, getattr(catalog, table).items()) for table in ("switches", "cables"))
+        kept = {table: {name: model for name, model in rows if name not in exclude} for table, rows in tables}
+        catalog = replace(catalog, **{table: MappingProxyType(models) for table, models in kept.items()})
     return catalog if terms is None else terms.apply(catalog)
 
 
@@ -209,7 +196,7 @@ class ClusterSpec(SpecModel):
     """Classes of traffic; without any, everything travels on one lane."""
     budget: ClusterBudget = ClusterBudget()
     """Limits of the plan."""
-    survives: Annotated[tuple[Survived, ...], Field(max_length=4, strict=False)] = ()
+    survives: Annotated[tuple[Literal["switch", "link", "rack", "feed"], ...], Field(max_length=4, strict=False)] = ()
     """Kinds of parts of which any one may fail: all servers but those in a failed rack must reach one another."""
     spares: Spares = Spares()
     """Spare parts to buy."""

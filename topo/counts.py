@@ -11,7 +11,7 @@ import numpy as np
 from topo.catalog.load import Catalog
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
-from topo.table import Column, Shown, Table
+from topo.table import Shown, Table
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,7 @@ class Counts(Shown):
     @property
     def table(self) -> Table:
         """The counts as a table."""
-        counts = vars(self)
-        names = [name.replace("_", " ") for name in counts]
-        return Table("counts", (Column("of", names), Column("count", list(counts.values()))))
+        return Table.of_rows("counts", ("of", "count"), ((key.replace("_", " "), n) for key, n in vars(self).items()))
 
 
 def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:
@@ -61,8 +59,6 @@ def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:
 
     Parameters
     ----------
-    fabrics : iterable of Fabric
-        The subnets.
     catalog : Catalog, optional
         Hardware of the cluster. Without it, GPUs are unknown.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import product
+from math import prod
 
 from topo.budget import GUIDS
 from topo.errors import HeddleError
@@ -47,22 +49,17 @@ def compress(names: Iterable[str]) -> str:
     >>> topo.compress(["gpu08", "gpu09", "gpu10"])
     'gpu[08-10]'
     """
-    stems: dict[tuple[str, int], list[int]] = {}
-    plain: list[str] = []
+    stems = defaultdict[tuple[str, int], list[int]](list)
+    parts: list[str] = []
     for name in sorted(set(names)):
-        match = re.fullmatch(r"(.*?)([0-9]{1,18})", name)
-        if match:
-            stems.setdefault((match[1], len(match[2])), []).append(int(match[2]))
+        if match := re.fullmatch(r"(.*?)([0-9]{1,18})", name):
+            stems[match[1], len(match[2])].append(int(match[2]))
         else:
-            plain.append(name)
-    parts = list(plain)
+            parts.append(name)
     for (stem, width), numbers in stems.items():
         spans = runs(sorted(numbers))
-        if len(spans) == 1 and spans[0][0] == spans[0][1]:
-            parts.append(f"{stem}{numbers[0]:0{width}d}")
-            continue
-        spelled = (f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in spans)
-        parts.append(f"{stem}[{','.join(spelled)}]")
+        spelled = ",".join(f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in spans)
+        parts.append(f"{stem}[{spelled}]" if len(numbers) > 1 else stem + spelled)
     return ",".join(parts)
 
 
@@ -88,16 +85,11 @@ def expand(text: str) -> list[str]:
         if part is None:
             raise HeddleError(f"found {text[at : at + 40]!r} in a hostlist; expected names such as gpu[08-10],gpu12")
         at = part.end()
-        choices = [
-            _numbers(piece[1:-1]) if piece.startswith("[") else [piece]
-            for piece in re.split(r"(\[[^\[\]]*\])", part[1].strip())
-        ]
-        count = len(names)
-        for each in choices:
-            count = len(names) + (count - len(names) or 1) * len(each)
-        if count > GUIDS.limit:
+        pieces = re.split(r"(\[[^\[\]]*\])", part[1].strip())
+        choices = [_numbers(piece[1:-1]) if piece.startswith("[") else [piece] for piece in pieces]
+        if len(names) + prod(map(len, choices)) > GUIDS.limit:
             raise HeddleError(f"found a hostlist of more than {GUIDS.limit:,} names; expected nodes of one fabric")
-        names += ["".join(pieces) for pieces in product(*choices)]
+        names += map("".join, product(*choices))
     return names
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,29 +88,28 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
         step[fabric.role[far] == Role.JOINT] = 0
         step[(far >= fabric.n_switches)] = -1
         use = np.where(far < 0, 3, step + 1)  # down, across, up, free
-        for key in sorted({(int(fabric.role[n]), int(fabric.model[n])) for n in range(fabric.n_switches)}):
-            mine = (fabric.role[node] == key[0]) & (fabric.model[node] == key[1])
-            of_it = (fabric.role == key[0]) & (fabric.model == key[1])
-            used = [np.count_nonzero(of_it), *np.bincount(use[mine], minlength=4)]
-            gbps = np.bincount(use[mine], fabric.rate_gbps[ports][mine], minlength=4)
-            free_by_zone = {
-                zone: int(np.count_nonzero(mine & (fabric.zone[node] == zone) & (far < 0)))
-                for zone in sorted(set(fabric.zone[node[mine]].tolist()) - {-1})
-            }
-            switches, down, across, up, free = map(int, used)
+        kind = np.stack([fabric.role, fabric.model], axis=1)[: fabric.n_switches]
+        for role, model in np.unique(kind, axis=0).tolist():
+            of_it = (kind == (role, model)).all(axis=1)
+            mine = of_it[node]
+            down, across, up, free = np.bincount(use[mine], minlength=4).tolist()
+            down_gbps, _, up_gbps, _ = np.bincount(use[mine], fabric.rate_gbps[ports][mine], minlength=4).tolist()
+            zone_of_free = fabric.zone[node[mine & (far < 0)]]
+            free_by_zone = {zone: int(np.count_nonzero(zone_of_free == zone))
+                            for zone in np.unique(fabric.zone[node[mine]]).tolist() if zone >= 0}  # fmt: skip
             classes.append(
                 PortClass(
                     network=fabric.name,
-                    role=Role(key[0]).name.lower(),
-                    model=fabric.models[key[1]] if key[1] >= 0 else "unknown",
-                    switches=switches,
-                    ports=down + across + up + free,
+                    role=Role(role).name.lower(),
+                    model=fabric.models[model] if model >= 0 else "unknown",
+                    switches=int(np.count_nonzero(of_it)),
+                    ports=int(np.count_nonzero(mine)),
                     down=down,
                     up=up,
                     across=across,
                     free=free,
-                    down_gbps=float(gbps[0]),
-                    up_gbps=float(gbps[2]),
+                    down_gbps=down_gbps,
+                    up_gbps=up_gbps,
                     free_by_zone=free_by_zone if len(free_by_zone) > 1 else {},
                 )
             )
@@ -177,9 +176,8 @@ def idle_level(fabric: Fabric) -> str:
         above = (role >= upper) & (role <= Role.JOINT)
         part = components(fabric.n_switches, *ends[~above[ends].any(axis=1)].T)[used[used >= 0]]
         if len(idle) and len(part) and (part == part[0]).all() and not np.isin(idle, used).any():
-            return (
-                f"{compress(map(fabric.label, idle.tolist()))} carry nothing: all servers reach one another below them"
-            )
+            names = compress(map(fabric.label, idle.tolist()))
+            return f"{names} carry nothing: all servers reach one another below them"
     return ""
 
 
@@ -239,16 +237,15 @@ def uneven_links(fabric: Fabric, named: int = MOST_NAMED) -> tuple[str, ...]:
     ports = np.flatnonzero(fabric.is_inner)
     node, far = fabric.port_node[ports], fabric.peer_node[ports]
     up = (fabric.level[node] > 0) & (fabric.level[far] > fabric.level[node]) & (fabric.role[far] != Role.JOINT)
-    links = {switch: Counter[int]() for switch in range(fabric.n_switches)}
+    links = defaultdict[int, Counter[int]](Counter)
     for switch, top in zip(node[up].tolist(), far[up].tolist(), strict=True):
         links[switch][top] += 1
-    peers: dict[tuple[int, ...], list[int]] = {}
+    peers = defaultdict[tuple[int, ...], list[int]](list)
     for level in np.unique(fabric.level[node[up]]).tolist():
         mine = up & (fabric.level[node] == level)
         part = components(fabric.n_switches, node[mine], far[mine])
         for switch in np.unique(node[mine]).tolist():
-            key = level, int(part[switch]), int(fabric.role[switch]), int(fabric.model[switch])
-            peers.setdefault(key, []).append(switch)
+            peers[level, int(part[switch]), int(fabric.role[switch]), int(fabric.model[switch])].append(switch)
     said = []
     for switches in peers.values():
         usual, agree = _most([links[switch].total() for switch in switches])
@@ -258,11 +255,8 @@ def uneven_links(fabric: Fabric, named: int = MOST_NAMED) -> tuple[str, ...]:
         for switch in odd[:named]:
             own = links[switch]
             roles = " and ".join(sorted({Role(role).name.lower() + "s" for role in fabric.role[list(own)].tolist()}))
-            less = [
-                f"{f'{own[top]} instead of {most[top]}' if own[top] else 'none'} to {fabric.label(top)}"
-                for top in tops
-                if own[top] < most[top]
-            ]
+            less = [f"{f'{own[top]} instead of {most[top]}' if own[top] else 'none'} to {fabric.label(top)}"
+                    for top in tops if own[top] < most[top]]  # fmt: skip
             more = [f"fewer to {len(less) - named:,} more"] if len(less) > named else []
             said.append(
                 f"{fabric.label(switch)} has {plural(own.total(), 'link')} to {roles} where {agree:,} of its "

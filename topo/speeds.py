@@ -27,17 +27,7 @@ WIDTHS = (1, 2, 4, 8, 12)
 class LinkSpeed:
     """A generation and a number of lanes, such as ``4xHDR``.
 
-    Parameters
-    ----------
-    width : int
-        Lanes: 1, 2, 4, 8 or 12.
-    generation : str
-        One of `SPEEDS`.
-
-    Raises
-    ------
-    ValueError
-        When there is no such speed.
+    ValueError when there is no such speed.
 
     Examples
     --------
@@ -47,7 +37,9 @@ class LinkSpeed:
     """
 
     width: int
+    """Lanes: 1, 2, 4, 8 or 12."""
     generation: str
+    """One of `SPEEDS`."""
 
     def __post_init__(self) -> None:
         if self.width not in WIDTHS or self.generation not in SPEEDS:
@@ -84,10 +76,8 @@ def parse_link_speed(text: str) -> LinkSpeed:
     width, generation, split = match.groups()
     if generation not in SPEEDS or (width and split):
         raise ValueError(f"{text!r} is not a link speed; generations are {', '.join(SPEEDS)}")
-    if split:
-        lanes = int(split) / float(LANE_GBPS[SPEEDS.index(generation)])
-        return LinkSpeed(int(lanes), generation)
-    return LinkSpeed(int(width or 4), generation)
+    lanes = int(split) / LANE_GBPS[SPEEDS.index(generation)] if split else width or 4
+    return LinkSpeed(int(lanes), generation)
 
 
 def is_link_speed(text: str) -> bool:

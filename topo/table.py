@@ -38,12 +38,7 @@ class Brief:
 
     @classmethod
     def given(cls, value: object) -> Self:
-        """Return what is one of these; refuse anything else, and say what makes one.
-
-        Raises
-        ------
-        HeddleError
-            When it is no such object.
+        """Return what is one of these; HeddleError for anything else, which says what makes one.
 
         >>> import topo
         >>> topo.Cluster.given(topo.preset("lab-20").fabric)
@@ -102,11 +97,11 @@ class Column(Brief):
         if self.digits and _is_number(value):
             text = format(value, self.digits)
             return text if text.strip("-0.,") else text.removeprefix("-")  # what rounds to 0 has no sign
-        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        if not _is_number(value):
+            return str(value)
+        if isinstance(value, (int, np.integer)):
             return f"{value:,}"
-        if isinstance(value, (float, np.floating)):
-            return f"{value:,.0f}" if abs(float(value)) >= LARGE else f"{value:g}"
-        return str(value)
+        return f"{value:,.0f}" if abs(float(value)) >= LARGE else f"{value:g}"
 
 
 @dataclass(frozen=True)
@@ -134,10 +129,6 @@ class Table(Brief):
 
         Parameters
         ----------
-        title : str
-            Title of the table.
-        rows : iterable of object
-            The objects.
         *columns : str or tuple
             For each column an attribute of the objects, or a function of one. In a tuple the heading follows, if it is
             not the attribute, then unit and digits, as `Column` takes them.
