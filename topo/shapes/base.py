@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise, product
 from typing import Any, ClassVar, Literal, NoReturn, get_args
 
@@ -70,10 +72,8 @@ class HostGroup:
     def divide(self, parts: int) -> list[HostGroup]:
         """Split the group into consecutive parts whose sizes differ by at most one, the larger ones first."""
         bounds = [part * (self.count // parts) + min(part, self.count % parts) for part in range(parts + 1)]
-        total = self.total or self.count
-        return [
-            replace(self, count=end - start, first=self.first + start, total=total) for start, end in pairwise(bounds)
-        ]
+        whole = replace(self, total=self.total or self.count)
+        return [replace(whole, count=end - start, first=self.first + start) for start, end in pairwise(bounds)]
 
 
 @dataclass(frozen=True)
@@ -113,26 +113,10 @@ class ShapeModel(SpecModel):
         return self.layout
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
-        """Compile the network with every adapter of every group attached.
+        """Compile the network with every adapter of every group attached, into one fabric for each subnet.
 
-        Parameters
-        ----------
-        groups : sequence of HostGroup
-            The servers.
-        catalog : Catalog
-            Models of switches.
-        name : str
-            Name of the network, and of its subnet if there is only one.
-
-        Returns
-        -------
-        tuple of Fabric
-            One for each subnet.
-
-        Raises
-        ------
-        DesignError
-            When ports run out or numbers do not divide. The message holds the arithmetic.
+        ``name`` is that of the network, and of its subnet if there is only one. DesignError, with the arithmetic, when
+        ports run out or numbers do not divide.
         """
         raise NotImplementedError
 
@@ -149,7 +133,7 @@ class SwitchPorts:
     """Ports of a switch model as a design uses it: whole, each split into two of half the width, or only for ``nodes``.
 
     A ``leaf`` with uplinks may have ports of two kinds. A ``frame`` counts with the ports of its panel, and
-    `add_frames` builds it whole. DesignError for ports that cannot be split, for ports of two kinds of what is no leaf,
+    `add_boxes` builds it whole. DesignError for ports that cannot be split, for ports of two kinds of what is no leaf,
     and for a frame where a single switch is meant.
     """
 
@@ -163,10 +147,7 @@ class SwitchPorts:
                 "can be the `switch` of a fat-tree of two levels, or the top of a tree, its `spine_switch` or, with "
                 "three levels, its `core_switch`"
             )
-        self.model = model
-        self.name = model.name
-        self.radix = model.radix
-        self.speed = model.speed
+        self.model, self.name, self.radix, self.speed = model, model.name, model.radix, model.speed
         self.uplinks = model.uplink_ports
         """Separate uplink ports, numbered after the others; 0 where all ports are of one kind."""
         self.uplink_speed = model.uplink_speed or self.speed
@@ -295,25 +276,12 @@ def add_boxes(
     boxes: list[Box] = []
     for frame in range(count):
         name = f"MF0;{stem}{frame:0{digits}d}:{vendor}"
-        lower = [
-            builder.switch(
-                f"{name}/L{at // 2 + 1:02d}/U{at % 2 + 1}",
-                model=model.name, radix=chip, role=role, level=level, zone=zone,
-            )
-            for at in range(model.leaf_chips)
-        ]  # fmt: skip
-        upper = [
-            builder.switch(
-                f"{name}/S{at + 1:02d}/U1", model=model.name, radix=chip, role=Role.CORE, level=level + 1, zone=zone
-            )
-            for at in range(model.spine_chips)
-        ]
-        pairs = [(a, b) for a, b in product(lower, upper) for _ in range(parallel)]
-        free = {**dict.fromkeys(lower, down), **dict.fromkeys(upper, 0)}
-        for a, b in pairs:
-            free[a] += 1
-            free[b] += 1
-            builder.link(a, free[a], b, free[b], ports.speed)
+        add = partial(builder.switch, model=model.name, radix=chip, zone=zone)
+        lower = [add(f"{name}/L{at // 2 + 1:02d}/U{at % 2 + 1}", role=role, level=level)
+                 for at in range(model.leaf_chips)]  # fmt: skip
+        upper = [add(f"{name}/S{at + 1:02d}/U1", role=Role.CORE, level=level + 1) for at in range(model.spine_chips)]
+        for (i, a), (j, b), link in product(enumerate(lower), enumerate(upper), range(parallel)):
+            builder.link(a, down + j * parallel + link + 1, b, i * parallel + link + 1, ports.speed)
         boxes.append([(key, number) for number in range(1, down + 1) for key in lower])
     return boxes
 
@@ -394,8 +362,8 @@ def place_adapters(
 def _apart(on: NDArray[np.int64], others: Sequence[NDArray[np.int64]], most: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the leaf of each server, on which few have one of their ``others``; (leaves,) ``most`` adapters fit.
 
-    The leaves of the first adapters, all moved on by one leaf for each adapter, where they fit; else ``on``, turned by
-    as many servers as a leaf has until the fewest share a leaf with their others.
+    Those of the first adapters, moved on by one leaf for each adapter, where they fit; else ``on``, turned by as many
+    servers as a leaf has until the fewest share a leaf with their others.
     """
     if not others:
         return on
@@ -427,7 +395,6 @@ def attach_alike(
         f"{len(leaves):,} switches x {hosts} hosts = {len(leaves) * hosts:,}",
         f"Take {-(-needed // len(leaves))} hosts a switch if it has ports for them, "
         f"{f'{-(-needed // hosts):,}' if hosts else 'more'} switches, or fewer nodes",
-        "ports",
     )
     attach_hosts(builder, leaves, rails, place_adapters(rails, np.full(len(leaves), hosts)), speed)
 
@@ -444,9 +411,7 @@ def apportion(count: int, free: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     if count > int(free.sum()):
         raise DesignError(f"{count} servers need {count} ports and {int(free.sum())} are free")
-    level = 0
-    while int(np.minimum(free, level + 1).sum()) <= count and level < count:
-        level += 1
+    level = bisect_right(range(count + 1), count, key=lambda level: int(np.minimum(free, level).sum())) - 1
     placed = np.minimum(free, level)
     more = count - int(placed.sum())
     open_places = np.flatnonzero(free > level)
@@ -454,19 +419,6 @@ def apportion(count: int, free: NDArray[np.int64]) -> NDArray[np.int64]:
         step = np.arange(len(open_places) + 1) * more // len(open_places)
         placed[open_places[np.flatnonzero(np.diff(step))]] += 1
     return placed
-
-
-def require_leaf_ports(groups: Sequence[HostGroup], leaves: int, down: int, *, grafted: int = 0) -> None:
-    """Raise DesignError for more adapters and links of grafts than the leaves have ports."""
-    needed = sum(group.count for group in groups) + grafted
-    require_ports(
-        needed,
-        leaves * down,
-        ports_wanted(groups) + (f" + {grafted} for grafts" if grafted else ""),
-        f"{leaves:,} leaves x {down} = {leaves * down:,}",
-        f"Take {f'{-(-needed // down):,}' if down else 'more'} leaves, a larger switch, or fewer nodes",
-        "leaf ports",
-    )
 
 
 def ports_wanted(groups: Sequence[HostGroup]) -> str:

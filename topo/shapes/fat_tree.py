@@ -1,14 +1,4 @@
-r"""Fat-trees of one, two and three levels; what a spec leaves open is worked out from the nodes and the radix.
-
-::
-
-    core000  core001 ...                      level 3, where there are three
-       |  \       |  \
-    spine00 ... spine10 ...                   level 2
-       |  \   /  |
-    leaf00   leaf01 ...                       level 1
-     |  |     |  |
-    hosts    hosts                            level 0
+"""Fat-trees of one, two and three levels (sketch: docs/shapes.md); nodes and radix give what a spec leaves open.
 
 Every leaf is linked to every spine of its pod. Where neither ``spines`` nor ``parallel`` is given, a leaf has as many
 uplinks as its nodes need, over two spines at least: ports that are free buy none. The spines of all pods are linked to
@@ -46,11 +36,11 @@ from topo.shapes.base import (
     each_adapter,
     numbers,
     place_adapters,
+    ports_wanted,
     refuse_uneven,
-    require_leaf_ports,
     require_ports,
 )
-from topo.shapes.graft import FreePorts, Graft, Pods, SizedGraft, add_grafts, links_onto, size_grafts
+from topo.shapes.graft import Graft, Pods, SizedGraft, add_grafts, links_onto, size_grafts
 from topo.spec.base import SwitchName
 from topo.speeds import LinkSpeed, slower
 
@@ -108,7 +98,14 @@ class FatTree(ShapeModel):
         tree = self.for_ports(ports, catalog)
         each = groups[0].adapters if len(groups) == 1 else 1
         size = tree.size(ports, catalog, grafted=links_onto(grafts, "spines"), each=each)
-        require_leaf_ports(own, size.leaves, size.down, grafted=on_leaves)
+        require_ports(
+            ports,
+            size.leaves * size.down,
+            ports_wanted(own) + (f" + {on_leaves} for grafts" if on_leaves else ""),
+            f"{size.leaves:,} leaves x {size.down} = {size.leaves * size.down:,}",
+            f"Take {f'{-(-ports // size.down):,}' if size.down else 'more'} leaves, a larger switch, or fewer nodes",
+            "leaf ports",
+        )
         add_tree(builder, tree, size, own, catalog, grafts=grafts, prefix=prefix)
         return builder.build()
 
@@ -123,8 +120,7 @@ class FatTree(ShapeModel):
         if not wanted or self._of_more_levels() or catalog.switch(self.switch).chips > 1:
             return self
         leaf = SwitchPorts(catalog, self.switch, split=self.split, leaf=True)
-        fits = ports <= leaf.radix * leaf.parts
-        return self.model_copy(update={"levels": 1}) if fits else self
+        return self if ports > leaf.radix * leaf.parts else self.model_copy(update={"levels": 1})
 
     def _of_more_levels(self) -> list[str]:
         """Return the keys that are given and have no meaning for a single switch."""
@@ -157,17 +153,13 @@ class FatTree(ShapeModel):
             spine_radix, core_radix = (upper.radix for upper in self._upper(catalog))
         except DesignError as error:
             if leaf.uplinks and ports > leaf_radix:
-                few = (
-                    f"{ports} ports for nodes are more than the {leaf_radix} of one {self.switch}: take a network for "
-                )
-                raise DesignError(f"{few}each {leaf_radix} of them at most, or a tree. {error}") from None
+                few = f"{ports} ports for nodes are more than the {leaf_radix} of one {self.switch}"
+                way = f"take a network for each {leaf_radix} of them at most, or a tree"
+                raise DesignError(f"{few}: {way}. {error}") from None
             raise
-        if self.levels != 3:
-            for key in ("cores", "core_switch", "leaves_per_pod"):
-                if getattr(self, key) is not None:
-                    raise DesignError(
-                        f"`{key}` belongs to a tree of three levels: add `levels: 3` or leave it out", key
-                    )
+        for key in ("cores", "core_switch", "leaves_per_pod"):
+            if self.levels != 3 and getattr(self, key) is not None:
+                raise DesignError(f"`{key}` belongs to a tree of three levels: add `levels: 3` or leave it out", key)
         up = leaf.uplinks or _up(leaf_radix, self.oversubscription)
         if self.spines and self.parallel:
             up = self.spines * self.parallel
@@ -224,13 +216,12 @@ class FatTree(ShapeModel):
 
     def _upper(self, catalog: Catalog) -> tuple[SwitchPorts, SwitchPorts]:
         """Return the ports of a spine and of a core; only what is at the top may be a frame."""
-        three = self.levels == 3
-        names = (self.spine_switch or self.switch, (self.core_switch if three else self.spine_switch) or self.switch)
-        spine, core = (
-            SwitchPorts(catalog, name, split=self.split is True, frame=top and name != self.switch)
-            for name, top in zip(names, (not three, True), strict=True)
-        )
-        return spine, core
+
+        def ports(name: str, top: bool) -> SwitchPorts:
+            return SwitchPorts(catalog, name, split=self.split is True, frame=top and name != self.switch)
+
+        three, spine = self.levels == 3, self.spine_switch or self.switch
+        return ports(spine, not three), ports((self.core_switch or self.switch) if three else spine, True)
 
 
 @dataclass(frozen=True)
@@ -395,10 +386,8 @@ def _size_three(tree: FatTree, leaves: int, up: int, down: int, radix: tuple[int
             f"{numbers(near) if near else 'no number of'} cores would do"
             + ("" if near else f"; a core of {core_radix} ports reaches at most {core_radix} pods")
         )
-    return TreeSize(
-        leaves, per_pod, spines, parallel, down, leaf_radix, spine_radix, core_radix, cores, spine_up,
-        group_of(cores),
-    )  # fmt: skip
+    size = TreeSize(leaves, per_pod, spines, parallel, down, leaf_radix, spine_radix, core_radix, cores, spine_up)
+    return replace(size, spines_per_group=group_of(cores))
 
 
 def _spines_per_group(cores: int, spines: int, spine_up: int, pods: int, radix: int, *, alike: bool) -> int:
@@ -408,27 +397,16 @@ def _spines_per_group(cores: int, spines: int, spine_up: int, pods: int, radix: 
     where all pods are ``alike``, as many from each.
     """
     for group in range(1, spines + 1):
-        share = cores * group // spines
-        whole = spines % group == 0 and cores * group % spines == 0
-        if not whole or not 0 < share <= group * spine_up:
-            continue
-        if _even(pods, group * spine_up, share, radix) if alike else (pods * group * spine_up <= share * radix):
+        share, links = cores * group // spines, group * spine_up
+        whole = spines % group == 0 and cores * group % spines == 0 and 0 < share <= links
+        if whole and (_even(pods, links, share, radix) if alike else pods * links <= share * radix):
             return group
     return 0
 
 
 def _even(pods: int, links: int, cores: int, radix: int) -> bool:
-    """Return whether cores have the ports for as many links from each pod, of which each has so many to spread."""
+    """Whether cores have the ports for as many links from each pod, of which each has so many to spread."""
     return pods * -(-links // cores) <= radix
-
-
-@dataclass(frozen=True)
-class AddedTree:
-    """A tree in a builder: switches wired and hosts attached."""
-
-    leaves: list[int]
-    free: list[list[int]]
-    """Ports that were kept free, leaf by leaf."""
 
 
 def add_tree(
@@ -444,18 +422,24 @@ def add_tree(
     at: NDArray[np.int64] | None = None,
     zone: int = 0,
     prefix: str = "",
-) -> AddedTree:
+) -> list[tuple[int, int]]:
     """Add a tree's switches, links and hosts to a builder; names of switches begin with ``prefix``, ``z0-`` in zone 0.
 
-    Hosts (``groups`` and ``placed`` as `attach_hosts` takes them) take the first ports of a leaf, then come
+    Hosts (``groups`` and ``placed`` as `place_adapters` takes them) take the first ports of a leaf, then come
     those of ``grafts``, those that are ``kept`` free (leaves,), and the uplinks. Leaf i is number ``at[i]`` of all
-    pods, one after the other; number i by default.
+    pods, one after the other; number i by default. Return key and number of each port that was kept, leaf by leaf.
     """
     kept = np.zeros(size.leaves, np.int64) if kept is None else kept
     low = base_level(grafts)
     leaf_ports = SwitchPorts(catalog, tree.switch, split=tree.split, leaf=True, frame=True)
     free = size.down - kept
-    grafted = _ports_of_grafts(links_onto(grafts, "leaves"), free - sum(placed or ()))
+    onto_leaves, unused = links_onto(grafts, "leaves"), free - sum(placed or ())
+    if onto_leaves > (left := int(unused.sum())):
+        raise DesignError(
+            f"grafts onto leaves need {onto_leaves} leaf ports, and {size.leaves} leaves have {left} left: short of "
+            f"{onto_leaves - left}. Take fewer uplinks, or `onto: spines`"
+        )
+    grafted = apportion(onto_leaves, unused)
     load = (kept + grafted) * leaf_ports.node_speed.gbps
     places = place_adapters(groups, free - grafted, placed)
     for group, on in zip(groups, places, strict=True):
@@ -474,8 +458,7 @@ def add_tree(
     spare = free - grafted - sum(np.bincount(on, minlength=size.leaves) for on in places)
     attach_hosts(builder, leaves, groups, places, leaf_ports.node_speed, leaf_ports.cage * leaf_ports.parts, spare)
     speed = slower(leaf_ports.uplink_speed, spine_ports.speed)
-    at = np.arange(size.leaves) if at is None else at
-    numbered_leaves = zip(at.tolist(), leaves, strict=True)
+    numbered_leaves = enumerate(leaves) if at is None else zip(at.tolist(), leaves, strict=True)
     first, cage = leaf_ports.first_uplink(size.down), min(leaf_ports.cage, spine_ports.cage)
     full, rest = size.fill_cages(cage)
     further = size.spines_per_pod * rest
@@ -498,11 +481,14 @@ def add_tree(
             for key, own, ports in zip(leaves, free.tolist(), grafted.tolist(), strict=True)
             if turn < ports
         ]
-        free_ports = FreePorts(
-            _free_spine_ports(size, spines, cage), spine_ports.speed, on_leaves, leaf_ports.node_speed
-        )
-        add_grafts(builder, grafts, free_ports, zone=zone, prefix=prefix, level=low)
-    return AddedTree(leaves, [list(range(size.down - int(keep) + 1, size.down + 1)) for keep in kept])
+        speeds = {"spines": spine_ports.speed, "leaves": leaf_ports.node_speed}
+        pods = _free_spine_ports(size, spines, cage)
+        add_grafts(builder, grafts, pods, on_leaves, speeds, zone=zone, prefix=prefix, level=low)
+    return [
+        (leaf, size.down - keep + 1 + number)
+        for leaf, keep in zip(leaves, kept.tolist(), strict=True)
+        for number in range(keep)
+    ]
 
 
 def base_level(grafts: Sequence[SizedGraft]) -> int:
@@ -510,24 +496,13 @@ def base_level(grafts: Sequence[SizedGraft]) -> int:
     return 2 if links_onto(grafts, "leaves") else 1
 
 
-def _ports_of_grafts(links: int, free: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return (leaves,) ports of each leaf for grafts, spread evenly."""
-    left = int(free.sum())
-    if links > left:
-        raise DesignError(
-            f"grafts onto leaves need {links} leaf ports, and {len(free)} leaves have {left} left: short of "
-            f"{links - left}. Take fewer uplinks, or `onto: spines`"
-        )
-    return apportion(links, free)
-
-
 def _free_spine_ports(size: TreeSize, spines: Sequence[Box], cage: int) -> Pods:
     """Return the free ports of each spine, pod by pod: those between its links that fill cages and all others."""
     pods, (full, rest) = [], size.fill_cages(cage)
     for pod in range(size.pods):
         leaves = min(size.leaves_per_pod, size.leaves - pod * size.leaves_per_pod)
-        free = slice(leaves * full, size.spine_down - leaves * rest)
-        pods.append([ports[free] for ports in spines[pod * size.spines_per_pod : (pod + 1) * size.spines_per_pod]])
+        mine = spines[pod * size.spines_per_pod : (pod + 1) * size.spines_per_pod]
+        pods.append([ports[leaves * full : size.spine_down - leaves * rest] for ports in mine])
     return pods
 
 
@@ -539,7 +514,6 @@ def _link_cores(
     A core that has 20 links to one pod and 19 to another carries 19 between them. Where its ports do not allow as many,
     the turn goes on from pod to pod.
     """
-    first_up = size.spine_down
     of_pod = size.spines_per_group * size.spine_up
     alike = _even(size.pods, of_pod, size.cores_per_group, size.core_radix)
     for group in range(size.spines_per_pod // size.spines_per_group):
@@ -548,5 +522,5 @@ def _link_cores(
         for turn, (pod, number, up) in enumerate(product(range(size.pods), mine, range(size.spine_up))):
             place = (turn % of_pod if alike else turn) % size.cores_per_group
             spine, core = spines[pod * size.spines_per_pod + number], cores[group * size.cores_per_group + place]
-            builder.link(*spine[first_up + up], *core[used[place]], speed)
+            builder.link(*spine[size.spine_down + up], *core[used[place]], speed)
             used[place] += 1

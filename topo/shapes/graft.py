@@ -1,14 +1,4 @@
-r"""Grafts: leaves of another kind on ports that a fast tree has free, for slower or older nodes.
-
-::
-
-    spine00 ... spine19                    spine00 ... spine19
-     |    \   /    \                        |    \    /    |
-    leaf00 ...   graft0-leaf0              leaf00  ...  leaf39
-     |  |           |  |  |                 |  |  \    /  |  |
-     gpu         HDR100, EDR, ...           gpu  graft0-leaf0
-                                                   |  |  |
-       onto: spines                          onto: leaves
+"""Grafts: leaves of another kind on free ports of a fast tree, for slower or older nodes (sketch: docs/shapes.md).
 
 High-Flyer's own routing carries "low-speed subtrees" on its fat-tree (GTC 2023); how they are built is not published.
 A grafted leaf may be of another model and generation, split its node ports in two (HDR100), and have few uplinks.
@@ -20,8 +10,9 @@ have a spine in common; where some are linked to fewer, all take the same spines
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Literal
 
 import numpy as np
@@ -84,17 +75,6 @@ Pods = Sequence[Sequence[Box]]
 """Pod by pod, spine by spine: the free ports."""
 
 
-@dataclass(frozen=True)
-class FreePorts:
-    """Ports of a tree that grafts may take."""
-
-    spines: Pods
-    spine_speed: LinkSpeed
-    leaves: Sequence[tuple[int, int]]
-    """Key and port of each leaf port that is kept for grafts, in the order in which they are to be taken."""
-    leaf_speed: LinkSpeed
-
-
 def size_grafts(
     grafts: Sequence[Graft], rails: Sequence[HostGroup], catalog: Catalog
 ) -> tuple[list[HostGroup], list[SizedGraft]]:
@@ -108,12 +88,8 @@ def size_grafts(
             if name in owner:
                 raise DesignError(f"{name} hangs on graft {owner[name]} and on graft {number}: name it in one of them")
             owner[name] = number
-    own = [rail for rail in rails if rail.name not in owner]
-    sized = []
-    for number, graft in enumerate(grafts):
-        mine = tuple(rail for rail in rails if owner.get(rail.name) == number)
-        sized.append(_size(graft, number, mine, catalog))
-    return own, sized
+    groups = [[rail for rail in rails if owner.get(rail.name, -1) == number] for number in range(-1, len(grafts))]
+    return groups[0], [_size(graft, at, tuple(groups[at + 1]), catalog) for at, graft in enumerate(grafts)]
 
 
 def links_onto(grafts: Iterable[SizedGraft], what: Literal["spines", "leaves"]) -> int:
@@ -122,14 +98,23 @@ def links_onto(grafts: Iterable[SizedGraft], what: Literal["spines", "leaves"]) 
 
 
 def add_grafts(
-    builder: FabricBuilder, grafts: Sequence[SizedGraft], free: FreePorts, *, zone: int, prefix: str, level: int
+    builder: FabricBuilder,
+    grafts: Sequence[SizedGraft],
+    pods: Pods,
+    leaf_ports: Iterable[tuple[int, int]],
+    speeds: Mapping[str, LinkSpeed],
+    *,
+    zone: int,
+    prefix: str,
+    level: int,
 ) -> None:
     """Add grafted leaves with their nodes and uplinks; those on spines at ``level``, those on leaf ports at level 1.
 
+    They take ports of ``pods``, and the ``leaf_ports`` in turn, which have the ``speeds`` of ``spines`` and ``leaves``.
     A DesignError for too few free ports of spines has the arithmetic.
     """
-    on_spines = _spread_over_spines([graft for graft in grafts if graft.graft.onto == "spines"], free.spines)
-    on_leaves = iter(free.leaves)
+    on_spines = _spread_over_spines([graft for graft in grafts if graft.graft.onto == "spines"], pods)
+    free = {"spines": on_spines, "leaves": iter(leaf_ports)}
     for sized in grafts:
         graft, ports = sized.graft, sized.ports
         leaves = add_switches(
@@ -143,11 +128,9 @@ def add_grafts(
         )
         places = place_adapters(sized.rails, np.full(len(leaves), sized.down))
         attach_hosts(builder, leaves, sized.rails, places, ports.node_speed)
-        source = on_leaves if graft.onto == "leaves" else on_spines
-        speed = slower(ports.uplink_speed, free.leaf_speed if graft.onto == "leaves" else free.spine_speed)
-        for leaf in leaves:
-            for up in range(graft.uplinks):
-                builder.link(leaf, ports.first_uplink(sized.down) + up, *next(source), speed)
+        speed, first = slower(ports.uplink_speed, speeds[graft.onto]), ports.first_uplink(sized.down)
+        for leaf, up in product(leaves, range(graft.uplinks)):
+            builder.link(leaf, first + up, *next(free[graft.onto]), speed)
 
 
 def _size(graft: Graft, number: int, rails: tuple[HostGroup, ...], catalog: Catalog) -> SizedGraft:

@@ -47,10 +47,8 @@ class Grid(ShapeModel):
         """Compile the grid; see `ShapeModel.compile`."""
         ports = SwitchPorts(catalog, self.switch)
         degree = self.parallel * sum(2 * len(self.on_line(size)) // size for size in self.sizes)
-        most = max(ports.radix - degree, 0)
-        ports.require(
-            self.hosts + degree, f"{self.hosts} hosts + {degree} links", f"Take at most {most} hosts a switch"
-        )
+        advice = f"Take at most {max(ports.radix - degree, 0)} hosts a switch"
+        ports.require(self.hosts + degree, f"{self.hosts} hosts + {degree} links", advice)
         builder = self.builder(name)
         keys = add_switches(builder, ports, prod(self.sizes), "leaf")
         attach_alike(builder, keys, self.hosts, groups, ports.speed)

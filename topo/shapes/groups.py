@@ -1,11 +1,10 @@
 """Groups of switches that are linked to each other: BiGraph, Dragonfly and Dragonfly+.
 
 BiGraph, Dong et al., "EFLOPS", HPCA 2020: two sides, fully linked, hosts on both. Hosts on opposite sides have exactly
-one shortest path, and no path has more than three switches. Under halving-doubling with its rank mapping each flow has
-a link of its own (`simulate.traffic.placement`). Dragonfly, Kim et al., "Technology-Driven, Highly-Scalable Dragonfly
-Topology", ISCA 2008: groups of switches that are fully linked within. Dragonfly+, Shpiner et al., "Dragonfly+: Low Cost
-Topology for Scaling Datacenters", HiPINEB 2017: the group is a fat-tree of two levels whose spines have the links
-between groups.
+one shortest path, and no path has more than three switches. Dragonfly, Kim et al., "Technology-Driven,
+Highly-Scalable Dragonfly Topology", ISCA 2008: groups of switches that are fully linked within. Dragonfly+, Shpiner et
+al., "Dragonfly+: Low Cost Topology for Scaling Datacenters", HiPINEB 2017: the group is a fat-tree of two levels whose
+spines have the links between groups.
 """
 
 from __future__ import annotations
@@ -133,7 +132,6 @@ class _Grouped(ShapeModel):
         kinds: list[tuple[Any, list[HostGroup]]] = [(self, [group for group in groups if group.name not in named])]
         kinds += [(other, [group for group in groups if group.name in other.nodes]) for other in self.others]
         for kind, mine in kinds:
-            self._require_ports(kind, ports)
             leaves: list[int] = []
             for _ in range(kind.groups):
                 lower, border, first = self._add_group(builder, kind, ports, len(ends))
@@ -143,14 +141,13 @@ class _Grouped(ShapeModel):
         _link_groups(builder, ends, self.between, ports.speed)
         return (builder.build(),)
 
-    def _require_ports(self, kind: Any, ports: SwitchPorts) -> None:
-        """Raise DesignError for a group whose switches have not enough ports."""
-        raise NotImplementedError
-
     def _add_group(
         self, builder: FabricBuilder, kind: Any, ports: SwitchPorts, zone: int
     ) -> tuple[list[int], list[int], int]:
-        """Add a group; return the switches with hosts, those with links to other groups, and their first such port."""
+        """Add a group; return the switches with hosts, those with links to other groups, and their first such port.
+
+        DesignError where its switches have not enough ports.
+        """
         raise NotImplementedError
 
 
@@ -163,19 +160,17 @@ class Dragonfly(_Grouped):
     others: Annotated[tuple[OtherDragonflyGroups, ...], Field(max_length=8, strict=False)] = ()
     """Further groups of other sizes."""
 
-    def _require_ports(self, kind: Dragonfly | OtherDragonflyGroups, ports: SwitchPorts) -> None:
-        near = (kind.switches - 1) * kind.parallel
-        terms = f"{_hosts(kind.hosts, ports)} + {near} links within the group + {kind.global_links} global links"
-        ports.require(-(-kind.hosts // ports.parts) + near + kind.global_links, terms, ADVICE)
-
     def _add_group(
         self, builder: FabricBuilder, kind: Dragonfly | OtherDragonflyGroups, ports: SwitchPorts, zone: int
     ) -> tuple[list[int], list[int], int]:
+        near = (kind.switches - 1) * kind.parallel
+        terms = f"{_hosts(kind.hosts, ports)} + {near} links within the group + {kind.global_links} global links"
+        ports.require(-(-kind.hosts // ports.parts) + near + kind.global_links, terms, ADVICE)
         numbered = ports.numbered(kind.hosts)
         group = add_switches(builder, ports, kind.switches, f"g{zone}-leaf", zone=zone, radix=numbered)
         pairs = [pair for pair in combinations(group, 2) for _ in range(kind.parallel)]
         link_in_order(builder, pairs, kind.hosts + 1, ports.speed)
-        return group, group, kind.hosts + (kind.switches - 1) * kind.parallel + 1
+        return group, group, kind.hosts + near + 1
 
 
 class DragonflyPlus(_Grouped):
@@ -189,22 +184,20 @@ class DragonflyPlus(_Grouped):
     others: Annotated[tuple[OtherDragonflyPlusGroups, ...], Field(max_length=8, strict=False)] = ()
     """Further groups of other sizes."""
 
-    def _require_ports(self, kind: DragonflyPlus | OtherDragonflyPlusGroups, ports: SwitchPorts) -> None:
-        up, down = kind.spines * kind.parallel, kind.leaves * kind.parallel
-        terms = f"{_hosts(kind.hosts, ports)} + {up} uplinks of a leaf"
-        ports.require(-(-kind.hosts // ports.parts) + up, terms, ADVICE)
-        terms = f"{down} links to leaves + {kind.global_links} global links of a spine"
-        ports.require(down + kind.global_links, terms, ADVICE)
-
     def _add_group(
         self, builder: FabricBuilder, kind: DragonflyPlus | OtherDragonflyPlusGroups, ports: SwitchPorts, zone: int
     ) -> tuple[list[int], list[int], int]:
         numbered, times = ports.numbered(kind.hosts), kind.parallel
+        up, down = kind.spines * times, kind.leaves * times
+        terms = f"{_hosts(kind.hosts, ports)} + {up} uplinks of a leaf"
+        ports.require(-(-kind.hosts // ports.parts) + up, terms, ADVICE)
+        terms = f"{down} links to leaves + {kind.global_links} global links of a spine"
+        ports.require(down + kind.global_links, terms, ADVICE)
         lower = add_switches(builder, ports, kind.leaves, f"g{zone}-leaf", zone=zone, radix=numbered)
         upper = add_switches(builder, ports, kind.spines, f"g{zone}-spine", role=Role.SPINE, level=2, zone=zone)
         for (a, leaf), (b, spine), link in product(enumerate(lower), enumerate(upper), range(times)):
             builder.link(leaf, kind.hosts + b * times + link + 1, spine, a * times + link + 1, ports.speed)
-        return lower, upper, kind.leaves * times + 1
+        return lower, upper, down + 1
 
 
 ADVICE = "Take fewer of one of them, or a larger switch"

@@ -45,8 +45,7 @@ class Pgft(ShapeModel):
         which gives way to b_(l+1).
         """
         m, w, h = self.m, self.w, len(self.m)
-        p = self.p or (1,) * h
-        ports = SwitchPorts(catalog, self.switch)
+        p, ports = self.p or (1,) * h, SwitchPorts(catalog, self.switch)
         _require_fit(m, w, p, ports)
         builder = self.builder(name)
         keys: list[dict[tuple[int, ...], int]] = []

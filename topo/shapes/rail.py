@@ -1,20 +1,9 @@
-"""Networks by adapter number: rails, and planes.
-
-::
-
-    unit 0: nodes 0-19             unit 1: nodes 20-39
-    mlx5_0 of each -> leaf of rail 0, unit 0        ... -> leaf of rail 0, unit 1
-    mlx5_1 of each -> leaf of rail 1, unit 0        ...
+"""Networks by adapter number, rails and planes (sketches and sources: docs/shapes.md).
 
 Rails: adapter r of every node of a scalable unit hangs on the same leaf, so GPUs of equal number in different nodes
 meet one switch away. Of R rails, leaf i is that of rail i mod R in unit i div R, so that units which are added leave
-the others as they are. NVIDIA's DGX SuperPODs have rails: RA-09950-001 (A100: units of 20 nodes, 8 leaves each), DGX
-B200 SuperPOD reference architecture (units of 32). On three levels the leaves of one rail are a pod. Storage hangs
-beside the GPUs, or on a fabric of its own.
-
-Planes: as many separate networks as a node has adapters, or a part of them; each is its own subnet. DeepSeek-V3 runs
-on eight planes (arXiv 2505.09343, section 5.1: adapter r of each node in plane r, each plane two levels of 64-port
-switches); Fire-Flyer's authors plan four planes of 128 x 400G for 32,768 GPUs (SC'24, section IX).
+the others as they are. On three levels the leaves of one rail are a pod. Storage hangs beside the GPUs, or on a fabric
+of its own. Planes: as many separate networks as a node has adapters, or a part of them; each is its own subnet.
 """
 
 from __future__ import annotations
@@ -68,23 +57,16 @@ def compile_planes(
     name: str,
 ) -> tuple[Fabric, ...]:
     """Compile equal networks, each with every ``planes``-th adapter of each server."""
-    findings = Findings()
+    findings, fabrics = Findings(), []
     for group in groups:
         with findings.under("planes"):
             _require_equal(group, planes, "planes")
     findings.refuse()
-    return tuple(
-        compile_one(
-            [
-                replace(each, device=each.device + plane, adapters=each.adapters // planes, step=planes)
-                for each in groups
-            ],
-            catalog,
-            f"{name}-plane{plane}",
-            f"p{plane}-",
-        )
-        for plane in range(planes)
-    )
+    for plane in range(planes):
+        own = [replace(each, device=each.device + plane, adapters=each.adapters // planes, step=planes)
+               for each in groups]  # fmt: skip
+        fabrics.append(compile_one(own, catalog, f"{name}-plane{plane}", f"p{plane}-"))
+    return tuple(fabrics)
 
 
 def _require_equal(group: HostGroup, parts: int, what: str, *keys: str) -> None:
@@ -234,9 +216,8 @@ class Rail(ShapeModel):
         most = SwitchPorts(catalog, self.tree.spine_switch or self.tree.switch, split=self.tree.split is True).radix
         links = {number: min(free // number, most // n_leaves) for number in range(2, 2 * spines)}
         gbps = servers * min(nodes[0].speed.gbps, leaf.node_speed.gbps)
-        for numbers in (
-            [] if self.tree.levels == 3 or leaf.uplinks or self.tree.split else [(2, spines), (spines, 2 * spines)]
-        ):
+        fixed = self.tree.levels == 3 or leaf.uplinks or self.tree.split
+        for numbers in [] if fixed else [(2, spines), (spines, 2 * spines)]:
             number = max(range(*numbers), key=lambda number: (number * links[number], -number), default=0)
             if links.get(number):
                 fewer = {"spines": number, "parallel": links[number]}
@@ -247,9 +228,8 @@ class Rail(ShapeModel):
         ways = []
         for key, what, shape in changed:
             with suppress(DesignError):
-                more = (
-                    shape.compile_one([*nodes, *beside], catalog, "then").n_switches - built.n_switches
-                ) * self.planes
+                then = shape.compile_one([*nodes, *beside], catalog, "then")
+                more = (then.n_switches - built.n_switches) * self.planes
                 switches = f"{plural(abs(more), 'switch', 'switches')} {'fewer' if more < 0 else 'more'}"
                 ways.append((more, f"{key} ({what}{switches})"))
         return [words for _, words in sorted(ways)]
@@ -258,17 +238,14 @@ class Rail(ShapeModel):
         """Say what of larger units, three levels, planes and fewer rails can be built instead."""
         unit = -(-sum(group.count for group in nodes) // max(spine // rails, 1))
         parts = [n for n in range(2, rails + 1) if rails % n == 0]
-        changed: list[tuple[str, ShapeModel]] = [
-            ("`tree.levels: 3`", self.model_copy(update={"tree": self.tree.model_copy(update={"levels": 3})})),
-            *(
-                (f"`shape: planes` with `planes: {n}`", Planes(shape="planes", planes=n, tree=self.tree))
-                for n in parts
-                if n <= 64
-            ),
-            *((f"`rails: {rails // n}`", self.model_copy(update={"rails": rails // n})) for n in parts),
-        ]
+        deeper, with_planes = self.tree.model_copy(update={"levels": 3}), [n for n in parts if n <= 64]
+        changed: list[tuple[str, ShapeModel]] = []
         if rails <= spine:
-            changed.insert(0, (f"`unit_nodes: {unit}`", self.model_copy(update={"unit_nodes": unit})))
+            changed += [(f"`unit_nodes: {unit}`", self.model_copy(update={"unit_nodes": unit}))]
+        changed += [("`tree.levels: 3`", self.model_copy(update={"tree": deeper}))]
+        changed += [(f"`shape: planes` with `planes: {n}`", Planes(shape="planes", planes=n, tree=self.tree))
+                    for n in with_planes]  # fmt: skip
+        changed += [(f"`rails: {rails // n}`", self.model_copy(update={"rails": rails // n})) for n in parts]
         ways: dict[str, str] = {}
         for words, shape in changed:
             kind = words.rpartition(":")[0]  # the smallest change of each key

@@ -51,8 +51,7 @@ class SlimFly(ShapeModel):
 
     def compile(self, groups: Sequence[HostGroup], catalog: Catalog, name: str) -> tuple[Fabric, ...]:
         """Compile a Slim Fly; see `ShapeModel.compile`."""
-        ports = SwitchPorts(catalog, self.switch)
-        q = self.q
+        ports, q = SwitchPorts(catalog, self.switch), self.q
         powers = [power for power in range(3, 65) if prime_power(power)]
         if q not in powers:
             near = sorted(sorted(powers, key=lambda power: (abs(power - q), power))[:2])
@@ -97,17 +96,14 @@ class FiniteField:
     number a0 + a1 p + a2 p^2 + ... is the polynomial with these coefficients; 0 and 1 are what they are.
     """
 
-    add: NDArray[np.int64]
-    """(q, q) sums."""
     times: NDArray[np.int64]
-    """(q, q) products."""
+    """(q, q) products; `add` has the sums."""
 
     def __init__(self, q: int) -> None:
         power = prime_power(q)
         if power is None:
             raise ValueError(f"{q} is not a power of a prime")
-        p, n = power
-        self.q = q
+        self.q, (p, n) = q, power
         digits = np.array([[number // p**place % p for place in range(n)] for number in range(q)])
         weight = p ** np.arange(n)
         self.add = (digits[:, None] + digits[None, :]) % p @ weight

@@ -1,11 +1,5 @@
 """Several fat-trees, each whole in itself, joined over ports of their leaves: by switches or by cables alone.
 
-::
-
-    zone 0: 20 spines            zone 1: 20 spines
-            40 leaves --- joint0, joint1 --- 40 leaves
-            hosts                         hosts
-
 High-Flyer's Fire-Flyer 2 (An et al., SC'24, section III-B) has two such zones. How its joining ports lie on the leaves
 is not published: `Joints.placement` offers both readings. Cables without a switch between (`Direct`) save the joints,
 and each pair of zones has its own.
@@ -103,10 +97,8 @@ class Zones(ShapeModel):
             ports = self._joining_ports(catalog)
         zones: list[tuple[list[HostGroup], list[SizedGraft]]] = []
         with findings.under():
-            zones = [
-                size_grafts(self.tree.grafts, rails, catalog)
-                for rails in adapters_by_zone(groups, self.zones, self.shared)
-            ]
+            by_zone = adapters_by_zone(groups, self.zones, self.shared)
+            zones = [size_grafts(self.tree.grafts, rails, catalog) for rails in by_zone]
         if not zones:
             findings.refuse()
         most = max(sum(rail.count for rail in own) + links_onto(grafts, "leaves") for own, grafts in zones)
@@ -120,14 +112,12 @@ class Zones(ShapeModel):
         for zone, (own, grafts) in enumerate(zones):
             _require_leaf_ports(zone, own, links_onto(grafts, "leaves"), between, ports, size, kept)
 
-        builder = self.builder(name)
-        free = []
+        builder, free = self.builder(name), []
         for zone, (own, grafts) in enumerate(zones):
             added = add_tree(
                 builder, self.tree, size, own, catalog, grafts=grafts, kept=kept, zone=zone, prefix=f"z{zone}-"
             )
-            every = [(leaf, port) for leaf, mine in zip(added.leaves, added.free, strict=True) for port in mine]
-            free.append(every[:ports])
+            free.append(added[:ports])
         leaf_speed = SwitchPorts(catalog, self.tree.switch, split=self.tree.split, leaf=True, frame=True).node_speed
         if self.joints:
             level = 1 + max(base_level(grafts) for _, grafts in zones)
@@ -174,10 +164,8 @@ def _require_even(ports: int, parts: int, what: str) -> None:
 
 def _kept_ports(between: Joints | Direct, ports: int, size: TreeSize) -> NDArray[np.int64]:
     """Return (leaves,) how many ports of each leaf hosts may not use."""
-    leaves = np.arange(size.leaves)
     if between.placement == "border":
-        borders = -(-ports // size.down)
-        return np.where(leaves >= size.leaves - borders, size.down, 0)
+        return np.where(np.arange(size.leaves) >= size.leaves - -(-ports // size.down), size.down, 0)
     return np.diff(np.arange(size.leaves + 1) * ports // size.leaves)
 
 
