@@ -61,7 +61,6 @@ USUAL = (
     ("XDR", "Quantum-3", "ConnectX-8"),
 )
 
-
 VENDOR_FAMILIES = ("QM", "CS", "SB", "SN")
 """What the models of NVIDIA's switches begin with in its catalogue; on the device an ``M`` stands before it."""
 
@@ -74,10 +73,8 @@ def device_id(fabric: Fabric, node: int, catalog: Catalog | None = None) -> int:
 
     Parameters
     ----------
-    fabric : Fabric
-        The fabric.
     node : int
-        A switch, adapter, router or aggregation node of it.
+        A switch, adapter, router or aggregation node.
     catalog : Catalog, optional
         Models of hardware; by default those that ship.
 
@@ -90,8 +87,7 @@ def device_id(fabric: Fabric, node: int, catalog: Catalog | None = None) -> int:
     """
     if fabric.kind[node] == Kind.AGGREGATION:
         return AGGREGATION_DEVICE
-    name = fabric.model_of(node)
-    known = catalog or _shipped()
+    name, known = fabric.model_of(node), catalog or _shipped()
     models = [known.switches.get(name), known.switches.get(name.removeprefix("M")), known.hcas.get(name)]
     for chip in (name, *(model.chip for model in models if model)):
         if chip in DEVICE_IDS:
@@ -130,7 +126,6 @@ def list_frames(fabric: Fabric, subnet: int, catalog: Catalog | None) -> dict[in
 
 
 _shipped = cache(load_catalog)
-
 
 CABLE_S_PER_M = 4.9e-9
 """Light in glass of refractive index 1.47; copper is 4.5 (`configs/catalog/figures.csv` has the sources)."""

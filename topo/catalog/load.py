@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -73,19 +74,19 @@ class Catalog(Brief):
         return f"of {len(self.switches)} switches, {len(self.nodes)} servers, {len(self.cables)} cables"
 
     def switch(self, name: str) -> SwitchModel:
-        """Return the switch of this name, or raise a SpecError with the nearest one."""
+        """Return the switch of this name; SpecError with the nearest one where there is none."""
         return _look_up(self.switches, name, "switch")
 
     def node(self, name: str) -> NodeModel:
-        """Return the server of this name, or raise a SpecError with the nearest one."""
+        """Return the server of this name, likewise."""
         return _look_up(self.nodes, name, "node")
 
     def hca(self, name: str) -> HcaModel:
-        """Return the adapter of this name, or raise a SpecError with the nearest one."""
+        """Return the adapter of this name, likewise."""
         return _look_up(self.hcas, name, "adapter")
 
     def cable(self, name: str) -> CableModel:
-        """Return the cable of this name, or raise a SpecError with the nearest one."""
+        """Return the cable of this name, likewise."""
         return _look_up(self.cables, name, "cable")
 
     def device(self, name: str) -> SwitchModel | NodeModel | None:
@@ -98,10 +99,8 @@ class Catalog(Brief):
 
     def describe(self, name: str) -> str:
         """Return what a model is in a line (`HardwareModel.description`); nothing for what is in no table."""
-        for models in (self.switches, self.nodes, self.hcas, self.cables):
-            if name in models:
-                return models[name].description
-        return ""
+        tables = (self.switches, self.nodes, self.hcas, self.cables)
+        return next((models[name].description for models in tables if name in models), "")
 
     @property
     def parts(self) -> list[str]:
@@ -217,8 +216,7 @@ class _Loading:
             else:
                 seen.add(row.model)
                 self.first_row.setdefault(row.model, where)
-                cells = self.cells.setdefault(row.model, {})
-                cells.update({column: (text, row.source) for column, text in row.cells.items()})
+                self.cells.setdefault(row.model, {}).update(row.cited)
 
     def add_figures(self, rows: Sequence[Row]) -> None:
         seen: set[tuple[str, str]] = set()
@@ -236,18 +234,17 @@ class _Loading:
                 self.cells[row.model][figure] = row.cells["value"], row.source
 
     def add_prices(self, rows: Sequence[Row]) -> None:
-        fresh: dict[str, dict[str, list[PricePoint]]] = {}
+        fresh = defaultdict[str, dict[str, list[PricePoint]]](dict)
         series = {series_of(name) for name, table in self.table.items() if table == "cables"}
         free = {row.model for row in rows if is_link_speed(row.model) or OF_A_ROOM.fullmatch(row.model)} | series
         for row in self.known(rows, free):
             where = row.source.where
-            cells = {column: (text, row.source) for column, text in row.cells.items()}
-            price = self.validate(PriceRow, row.model, cells, where)
+            price = self.validate(PriceRow, row.model, row.cited, where)
             if price is not None and price.low > price.high:
                 self.refuse(where, f"{price.low} above {price.high} for {row.model}", "low, then high")
             elif price is not None:
                 point = PricePoint(price.low, price.high, price.note, row.source)
-                fresh.setdefault(row.model, {}).setdefault(price.currency, []).append(point)
+                fresh[row.model].setdefault(price.currency, []).append(point)
         for model in self.prices:  # a later row of a series replaces earlier ones of its lengths
             newer = fresh.get(series_of(model), {})
             self.prices[model] = {unit: points for unit, points in self.prices[model].items() if unit not in newer}

@@ -45,28 +45,26 @@ class Source:
     """``file:line`` of the row in the catalog."""
 
 
-def _cell(read: Callable[[str], Any]) -> BeforeValidator:
+def _cell(read: Callable[[str], Any], expected: str) -> BeforeValidator:
     """Read the text of a table's cell; what is no text is a value already."""
 
     def check(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
         try:
-            return read(value)
-        except ValueError as error:
-            raise mismatch(str(error)) from None
+            return read(value) if isinstance(value, str) else value
+        except (ValueError, KeyError):
+            raise mismatch(expected) from None
 
     return BeforeValidator(check)
 
 
 def _whole(text: str) -> int:
     if not re.fullmatch(r"\d{1,12}", text):
-        raise ValueError("a whole number, not negative")
+        raise ValueError
     return int(text)
 
 
 def number(text: str) -> float:
-    """Read a finite number, not negative."""
+    """Read a finite number, not negative; ValueError, which says so, for any other text."""
     try:
         value = float(text) if len(text) <= 40 and "_" not in text else math.nan
     except ValueError:
@@ -76,23 +74,10 @@ def number(text: str) -> float:
     return value
 
 
-def _yes_or_no(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise ValueError("yes or no")
-    return text == "yes"
-
-
-def _link_speed(text: str) -> LinkSpeed:
-    try:
-        return parse_link_speed(text)
-    except ValueError:
-        raise ValueError("a link speed like 4xHDR, NDR or HDR100") from None
-
-
-Whole = Annotated[int, _cell(_whole)]
-Number = Annotated[float, _cell(number)]
-YesNo = Annotated[bool, _cell(_yes_or_no)]
-Speed = Annotated[LinkSpeed, _cell(_link_speed)]
+Whole = Annotated[int, _cell(_whole, "a whole number, not negative")]
+Number = Annotated[float, _cell(number, "a number, not negative")]
+YesNo = Annotated[bool, _cell({"yes": True, "no": False}.__getitem__, "yes or no")]
+Speed = Annotated[LinkSpeed, _cell(parse_link_speed, "a link speed like 4xHDR, NDR or HDR100")]
 
 
 @dataclass(frozen=True, kw_only=True)

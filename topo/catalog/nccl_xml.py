@@ -92,9 +92,8 @@ def parse_server(text: str, name: str, path: str = "") -> NodeModel:
             cards = [at] if at.tag == "nic" else at.findall("nic")
             nets += [_Net(below, _rate(at), _number(net, "speed")) for nic in cards for net in nic.iterfind("net")]
     shared = {gpu.below for gpu in gpus} - {-1}
-    near = [net for net in nets if net.below in shared] or [
-        net for net in nets if net.mbps == max(net.mbps for net in nets)
-    ]
+    fastest = max((net.mbps for net in nets), default=0)
+    near = [net for net in nets if net.below in shared] or [net for net in nets if net.mbps == fastest]
     if not gpus or not near:
         raise refuse(f"{len(gpus)} GPUs and {len(nets)} adapters", "a server with both")
     capability = {_number(gpu.element, "sm") for gpu in gpus}
@@ -107,9 +106,8 @@ def parse_server(text: str, name: str, path: str = "") -> NodeModel:
     rates = [(least, rate) for least, rate in NVLINK_GBYTE.items() if least == sm or (least <= sm and least != 86)]
     joined, switches = _joined(gpus)
     if joined == 0:
-        raise refuse(
-            "NVLink from some GPUs to some", "none, switches that join all, or links within equal groups in order"
-        )
+        structures = "none, switches that join all, or links within equal groups in order"
+        raise refuse("NVLink from some GPUs to some", structures)
     links = min(sum(_number(link, "count") for link in gpu.element.iterfind("nvlink")) for gpu in gpus)
     nvlink = links * max(rates)[1] if rates and joined > 1 else None
     vendors = {cpu.get("vendor", "") for cpu in root.iterfind("cpu")}

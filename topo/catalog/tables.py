@@ -32,6 +32,11 @@ class Row:
     cells: dict[str, str]
     source: Source
 
+    @property
+    def cited(self) -> dict[str, tuple[str, Source]]:
+        """The cells, each with its source."""
+        return {column: (text, self.source) for column, text in self.cells.items()}
+
 
 def read_table(path: Path, columns: Sequence[str], shown: str) -> list[Row]:
     """Read a table from a file that messages and sources call ``shown``; see `parse_table`."""
@@ -59,15 +64,14 @@ def parse_table(text: str, path: str, columns: Sequence[str]) -> list[Row]:
                 findings.append(Finding(where, f"more than {CATALOG_ROWS.limit:,} rows", str(CATALOG_ROWS)))
                 break
             if len(values) != len(header):
-                expected = f"{len(header)}, as many as the header has"
-                findings.append(Finding(where, f"{len(values)} cells", expected))
+                findings.append(Finding(where, f"{len(values)} cells", f"{len(header)}, as many as the header has"))
                 continue
             cells = {name: value.strip() for name, value in zip(header, values, strict=True) if value.strip()}
             if wrong := list(_wrong_cells(cells, where)):
                 findings += wrong
-                continue
-            model, source, date, confidence = (cells.pop(name) for name in ("model", *CITATION))
-            rows.append(Row(model, cells, Source(source, date, confidence, where)))
+            else:
+                model, source, date, confidence = (cells.pop(name) for name in ("model", *CITATION))
+                rows.append(Row(model, cells, Source(source, date, confidence, where)))
     except csv.Error as error:
         where = f"{path}:{reader.line_num}"
         findings.append(Finding(where, f"a row that is not CSV ({error})", "comma-separated text"))
@@ -80,11 +84,8 @@ def _wrong_header(header: list[str], where: str, columns: Sequence[str]) -> list
     known = ["model", *columns, *CITATION]
     if len(header) > 2 * len(known):
         return [Finding(where, f"{len(header):,} columns", f"at most {len(known)}: {', '.join(known)}")]
-    findings = [
-        Finding(where, f"the column `{name[:60]}`", "one of " + ", ".join(known), did_you_mean(name, known))
-        for name in header
-        if name not in known
-    ]
+    findings = [Finding(where, f"the column `{name[:60]}`", "one of " + ", ".join(known), did_you_mean(name, known))
+                for name in header if name not in known]  # fmt: skip
     if missing := [name for name in ("model", *CITATION) if name not in header]:
         expected = f"a header with model, {', '.join(CITATION)}"
         findings.append(Finding(where, f"no column {', '.join(missing)}", expected))

@@ -1,12 +1,9 @@
 """CSV that programs read as it was meant and spreadsheets do not compute; workbooks as lines of CSV.
 
 Cells are those of RFC 4180, lines end with a line feed. A spreadsheet takes a text that begins with ``=``, ``+``, ``-``
-or ``@`` for a formula, and names out of dumps and catalogs are not ours; such a text gets an apostrophe in front of it,
-which `plain_text` takes away again. Numbers are left as they are.
-
-A workbook (``.xlsx``) is read as lines of CSV, one sheet behind another. It is a zip of XML: the unpacked size of its
-parts is bounded before anything is unpacked, each cell is read as a value, nothing is computed, and nothing outside of
-the file is read.
+or ``@`` for a formula, and names out of dumps and catalogs are not ours: an apostrophe goes in front of such a text,
+which `plain_text` takes away again. A workbook (``.xlsx``) is a zip of XML: the unpacked size of its parts is bounded
+before anything is unpacked, nothing is computed, and nothing outside of the file is read.
 """
 
 from __future__ import annotations
@@ -74,8 +71,7 @@ def format_csv(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
     >>> topo.format_csv(["switch", "links"], [["leaf0", 40], ["=leaf1", 40]])
     "switch,links\nleaf0,40\n'=leaf1,40\n"
     """
-    lines = [",".join(map(format_cell, row)) for row in (head, *rows)]
-    return "\n".join(lines) + "\n"
+    return "".join(",".join(map(format_cell, row)) + "\n" for row in (head, *rows))
 
 
 SUFFIX = ".xlsx"
@@ -117,10 +113,8 @@ def read_workbook(path: str | Path) -> Iterator[str]:
         except (FormatError, MemoryError):
             raise
         except Exception as error:  # the library raises whatever it stumbles over in a damaged file
-            reason = f"{type(error).__name__}: {error}"[:200]
-            raise FormatError(
-                f"is no workbook that can be read ({reason}); save it as .xlsx or as CSV", shown
-            ) from None
+            reason = f"is no workbook that can be read ({f'{type(error).__name__}: {error}'[:200]})"
+            raise FormatError(f"{reason}; save it as .xlsx or as CSV", shown) from None
 
 
 def _workbook_cell(value: Any) -> str:

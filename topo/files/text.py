@@ -99,10 +99,9 @@ class _Pipe(io.RawIOBase):
                 found = os.read(self.descriptor, len(buffer))
             except BlockingIOError:
                 self.written = True
-                found = b""
             else:
                 self.written |= bool(found)
-                if found or self.written:
+                if self.written:
                     buffer[: len(found)] = found
                     return len(found)
             budget = PIPE_WAIT if self.written else PIPE_OPEN
@@ -214,12 +213,7 @@ def read_file(path: Path, budget: Budget) -> bytes:
 
 
 def read_text(path: Path, budget: Budget) -> str:
-    """Return the text of a regular UTF-8 file.
-
-    Parameters
-    ----------
-    budget
-        The most bytes that it may have.
+    """Return the text of a regular UTF-8 file of at most so many bytes.
 
     Raises
     ------
@@ -241,10 +235,8 @@ def read_text(path: Path, budget: Budget) -> str:
     try:
         text = data.decode("utf-8-sig")  # spreadsheets begin their CSV files with a byte order mark
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise refusal(
-            f"{path}:{line}", f"the byte 0x{data[error.start]:02x}", "text in UTF-8", "Save the file as UTF-8."
-        ) from None
+        line, found = data.count(b"\n", 0, error.start) + 1, f"the byte 0x{data[error.start]:02x}"
+        raise refusal(f"{path}:{line}", found, "text in UTF-8", "Save the file as UTF-8.") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise refusal(f"{path}:{line}", "a NUL byte", "text", "This looks like a binary file.")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -27,8 +27,6 @@ from topo.files.text import config_root, read_text
 PRESET = "preset "
 """What the name of a file that ships begins with in messages."""
 
-Scalar = str | int | float | bool | None
-
 # YAML 1.2.2, section 10.3.2, tag resolution of the core schema.
 NULL = re.compile(r"null|Null|NULL|~|")
 BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
@@ -43,7 +41,6 @@ FILE_NAME = re.compile(r"[^\n:]*\.(ya?ml|json|txt)\s*")
 """What is the name of a file, where text of YAML is expected."""
 
 ESCAPE = re.compile(r"\\U([0-9A-Fa-f]{8})")
-
 
 KEY = "[key]"
 """Last part of the path of a key, as pydantic has it; without it, the path is that of the key's value."""
@@ -114,8 +111,7 @@ def parse_yaml(text: str, path: str) -> Document:
     key that is not text, a tag, an alias without anchor, or more depth or values than a spec may have.
     """
     composer = _Composer(text, path)
-    value = composer.compose()
-    return Document(path, text, value, dict(composer.trail))
+    return Document(path, text, composer.compose(), dict(composer.trail))
 
 
 def given_document(spec: str | Mapping[str, Any], kind: str, reader: str) -> Document:
@@ -150,12 +146,18 @@ def mapping_document(value: Mapping[str, Any]) -> Document:
             return {plain(key, *path): plain(child, *path, key) for key, child in value.items()}
         if isinstance(value, (list, tuple)):
             return [plain(child, *path, index) for index, child in enumerate(value)]
-        if isinstance(value, str) and (character := FORBIDDEN.search(value)) is not None:
-            found = f"the character U+{ord(character.group()):04X}"
-            raise refusal(document.where(*path), found, "printable text", "Remove it.")
+        if isinstance(value, str):
+            _require_printable(value, lambda _: document.where(*path), "the character")
         return value
 
     return Document("", "", plain(value))
+
+
+def _require_printable(text: str, where: Callable[[int], str], what: str) -> None:
+    """Refuse a character that YAML forbids; ``where`` says the place of one by its offset in the text."""
+    if (character := FORBIDDEN.search(text)) is not None:
+        found = f"{what} U+{ord(character.group()):04X}"
+        raise refusal(where(character.start()), found, "printable text", "Remove it.")
 
 
 class _Composer:
@@ -172,25 +174,21 @@ class _Composer:
         """Value, number of values in it, and their positions by path below it."""
 
     def compose(self) -> Any:
-        """Return the value of the one document."""
         if len(self.text) > YAML_BYTES.limit:
             raise self.refusal((1, 1), f"{len(self.text):,} characters", str(YAML_BYTES))
-        if (character := FORBIDDEN.search(self.text)) is not None:
-            at = line_and_column(self.text, character.start())
-            raise self.refusal(at, f"the character U+{ord(character.group()):04X}", "printable text", "Remove it.")
+        _require_printable(self.text, lambda at: place(self.path, line_and_column(self.text, at)), "the character")
         for line, content in enumerate(self.text.splitlines(), start=1):
             if len(content) > YAML_LINE.limit:
                 raise self.refusal((line, 1), f"a line of {len(content):,} characters", str(YAML_LINE))
-        value, documents = None, 0
+        values: list[Any] = []
         for event in self.events:
             if isinstance(event, DocumentStartEvent):
-                documents += 1
-                self.check_document(event, documents)
+                self.check_document(event, len(values))
             elif isinstance(event, NodeEvent):
-                value = self.node(event, (), 1)
-        if documents == 0:
+                values.append(self.node(event, (), 1))
+        if not values:
             raise self.refusal((1, 1), "an empty file", "a YAML mapping", "`plan init` writes a spec to start from.")
-        return value
+        return values[0]
 
     def parse(self) -> Iterator[Event]:
         """Yield the events of the text; whatever the parser cannot take becomes a finding."""
@@ -201,11 +199,9 @@ class _Composer:
             at = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
             found = " ".join(part for part in (error.context, error.problem) if part)
             raise self.refusal(at, f"text that is not YAML ({found})", "YAML 1.2") from None
-        except YAMLError as error:
-            raise self.refusal((1, 1), f"text that is not YAML ({error})", "YAML 1.2") from None
-        except (OverflowError, ValueError) as error:  # from chr() and int(), on which ruamel relies
+        except (YAMLError, OverflowError, ValueError) as error:  # also from chr() and int(), on which ruamel relies
             escapes = (found for found in ESCAPE.finditer(self.text) if int(found[1], 16) > sys.maxunicode)
-            if (escape := next(escapes, None)) is None:
+            if isinstance(error, YAMLError) or (escape := next(escapes, None)) is None:
                 raise self.refusal((1, 1), f"text that is not YAML ({error})", "YAML 1.2") from None
             at = line_and_column(self.text, escape.start())
             raise self.refusal(at, f"the escape {escape[0]}", "a character of Unicode") from None
@@ -251,20 +247,16 @@ class _Composer:
             if len(key) > YAML_KEY.limit:
                 raise self.refusal(at, f"a key of {len(key):,} characters", str(YAML_KEY))
             if key in value:
-                line = next(at[0] for found, at in self.trail if found == (*path, key, KEY))
-                raise self.refusal(
-                    at, f"the key `{key}` a second time", "each key once", f"It is first on line {line}."
-                )
+                hint = f"It is first on line {dict(self.trail)[*path, key, KEY][0]}."
+                raise self.refusal(at, f"the key `{key}` a second time", "each key once", hint)
             self.trail.append(((*path, key, KEY), at))
             value[key] = self.node(next(entries), (*path, key), depth + 1)
         return value
 
-    def scalar(self, event: ScalarEvent, at: Position) -> Scalar:
+    def scalar(self, event: ScalarEvent, at: Position) -> Any:
         """Resolve a scalar by the core schema; quoted and block scalars are text."""
         text: str = event.value
-        if (character := FORBIDDEN.search(text)) is not None:
-            found = f"an escape for the character U+{ord(character.group()):04X}"
-            raise self.refusal(at, found, "printable text", "Remove it.")
+        _require_printable(text, lambda _: place(self.path, at), "an escape for the character")
         if not event.implicit[0]:
             return text
         if NULL.fullmatch(text):
@@ -300,9 +292,9 @@ class _Composer:
             raise self.refusal(at, f"more than {YAML_VALUES.limit:,} values", str(YAML_VALUES))
         self.trail.append((path, at))
 
-    def check_document(self, event: DocumentStartEvent, documents: int) -> None:
+    def check_document(self, event: DocumentStartEvent, before: int) -> None:
         at = event.start_mark.line + 1, event.start_mark.column + 1
-        if documents > 1:
+        if before:
             raise self.refusal(at, "a second document", "one YAML document a file")
         if event.version is not None and tuple(event.version) != (1, 2):
             version = ".".join(map(str, event.version))[:20]
