@@ -1,16 +1,8 @@
 """Every error that Heddle raises on purpose, and the name that somebody meant to write.
 
-::
-
-    HeddleError                exit 2  bad input, unless a subclass says otherwise
-    ├── SpecError              exit 2  a spec or catalog with findings, each at its line and column
-    ├── FormatError            exit 2  a file of another format that cannot be read, with its line
-    ├── FlowError              exit 2  a flow that a network cannot carry, with its number
-    ├── ToolError              exit 2  a program of the field that is missing, or fails at what it was asked
-    ├── DesignError            exit 1  a well-formed spec whose design cannot be built (ports run out, ...)
-    └── RoutingError           exit 1  an engine cannot route this fabric
-
-Anything else that escapes is a bug of ours: the command prints a traceback and leaves with 70.
+All are a `HeddleError`. The exit code of a command is 2 for bad input, and 1 for a well-formed spec whose design cannot
+be built (`DesignError`) and a fabric that an engine cannot route (`RoutingError`). Anything else that escapes is a bug
+of ours: the command prints a traceback and leaves with 70.
 """
 
 from __future__ import annotations
@@ -180,12 +172,15 @@ class RoutingError(HeddleError):
     exit_code = 1
 
 
-def nearest(word: str, names: Iterable[str], *, at_least: float = 0.6) -> str | None:
-    """Return the name most like ``word``, or None when none is at least so like it (0 to 1).
+NEAR = 0.6
+"""Least likeness of names of which one may be meant for the other: difflib's ratio, without regard to case."""
 
-    Likeness is difflib's ratio without regard to case. Of names that are near, one wins whose parts between hyphens are
-    all near a part of the word (`tree` for ``nccl-tree``, not `nvls-tree`), then the likest, then the one with the
-    longer common beginning.
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """Return the name most like ``word``, or None when none is near.
+
+    Of names that are near, one wins whose parts between hyphens are all near a part of the word (`tree` for
+    ``nccl-tree``, not `nvls-tree`), then the likest, then the one with the longer common beginning.
     """
     word = word[:100].lower()
 
@@ -194,15 +189,13 @@ def nearest(word: str, names: Iterable[str], *, at_least: float = 0.6) -> str | 
 
     def likeness(name: str) -> tuple[bool, float, int]:
         other = name.lower()
+        like, parts = ratio(word, other), word.split("-")
+        whole = like >= NEAR and all(any(ratio(part, own) >= NEAR for part in parts) for own in other.split("-"))
         same = takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False))
-        like = ratio(word, other)
-        whole = like >= at_least and all(
-            any(ratio(part, own) >= at_least for part in word.split("-")) for own in other.split("-")
-        )
         return whole, like, sum(1 for _ in same)
 
     best = max(sorted(names), key=likeness, default=None)
-    return best if best is not None and likeness(best)[1] >= at_least else None
+    return best if best is not None and likeness(best)[1] >= NEAR else None
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
@@ -219,12 +212,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 
 def plural(number: int, noun: str, nouns: str = "") -> str:
-    """Return a number with its noun: ``1 zone``, ``1,200 zones``.
-
-    Parameters
-    ----------
-    nouns : str
-        The noun of several, where it is not formed with an s.
+    """Return a number with its noun, or the ``nouns`` of several where they are not formed with an s.
 
     Examples
     --------

@@ -32,14 +32,12 @@ def rounded(figure: float, decimals: int, *, up: bool) -> str:
 
 
 def percent(share: float, *, bound: str = "", beside: float | None = None) -> str:
-    """Write a share in per cent with one decimal: the one way in which shares are printed.
+    """Write a share of 1.0 in per cent with one decimal: the one way in which shares are printed.
 
     What is not nothing is never "0.0%", and what is less than all never "100.0%".
 
     Parameters
     ----------
-    share : float
-        1.0 is all.
     bound : str
         ``least`` for a lower bound, which is rounded down, ``most`` for an upper one, which is rounded up.
     beside : float, optional

@@ -51,18 +51,9 @@ def refine_colours(
     """Return (N,) colours of nodes, refined until those of neighbours tell no more nodes apart.
 
     Whatever the nodes are numbered, what is equal in structure keeps an equal colour (Weisfeiler and Leman, 1968).
+    ``colour`` (N,) is what is known of each node; ``sender`` and ``receiver`` (E,) are the nodes of each edge, once in
+    each direction, in the order of the senders; ``cable`` (E,) is what is known of each edge, as `mix` spreads it.
 
-    Parameters
-    ----------
-    colour : (N,) uint64
-        What is known of each node.
-    sender, receiver : (E,) int
-        The nodes of each edge, once in each direction, in the order of the senders.
-    cable : (E,) uint64
-        What is known of each edge, as `mix` spreads it.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> path = np.array([0, 1, 1, 2, 2, 3]), np.array([1, 0, 2, 1, 3, 2])
     >>> found = refine_colours(np.zeros(4, np.uint64), *path, np.zeros(6, np.uint64))
@@ -93,14 +84,8 @@ def articulation_points(n: int, a: NDArray[np.integer], b: NDArray[np.integer]) 
 
     A node is one if a subtree below it in a depth-first tree has no edge to above it (Hopcroft and Tarjan, 1973); the
     root, if it has two subtrees. networkx has it, and takes half the time of `plan check` to import.
+    ``a`` and ``b`` are (E,) the nodes that each edge joins.
 
-    Parameters
-    ----------
-    a, b
-        (E,) the nodes that each edge joins.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> articulation_points(4, np.array([0, 1, 2]), np.array([1, 2, 0]))
     set()

@@ -97,8 +97,7 @@ def known(kind: str) -> AfterValidator:
         names = (info.context or {}).get(kind)
         if names is not None and name not in names:
             listed = f"There is {', '.join(names) or 'none'}." if len(names) <= MOST_LISTED else ""
-            hint = did_you_mean(name, names) or listed
-            raise mismatch(f"the name of a {kind}", hint=hint)
+            raise mismatch(f"the name of a {kind}", hint=did_you_mean(name, names) or listed)
         return name
 
     return AfterValidator(check)
@@ -115,18 +114,13 @@ def spelled(pattern: str, expected: str) -> tuple[AfterValidator, FieldInfo]:
     return AfterValidator(check), Field(json_schema_extra={"pattern": f"^{pattern}$"})
 
 
-JobName = Annotated[
-    str,
-    *spelled(
-        "[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?", "letters, digits, dots, dashes and underscores, at most 64"
-    ),
-]
+JOB_NAME = "[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
+JobName = Annotated[str, *spelled(JOB_NAME, "letters, digits, dots, dashes and underscores, at most 64")]
 """Name of a job, as schedulers have them; it becomes no name of a host."""
 Name = Annotated[str, *spelled("[a-z]([a-z0-9-]{0,30}[a-z0-9])?", "lower-case letters, digits and dashes, at most 32")]
 """What servers, switches and exports can be called after."""
-GroupKey = Annotated[
-    str, *spelled("[a-z]([a-z0-9-]{0,30}[a-z])?", "lower-case letters, digits and dashes, at most 32, a letter last")
-]
+GROUP_KEY = "[a-z]([a-z0-9-]{0,30}[a-z])?"
+GroupKey = Annotated[str, *spelled(GROUP_KEY, "lower-case letters, digits and dashes, at most 32, a letter last")]
 """As `Name`; a letter is last, since the number of a server follows."""
 SwitchName = Annotated[str, known("switch")]
 """A switch of the catalog."""

@@ -81,11 +81,9 @@ def parse_quantity(text: str, dimension: Dimension) -> float:
     exact = _exact(text, dimension)
     if exact is None:
         raise ValueError(f"a {dimension.name} in {', '.join(dimension.units)}, such as {dimension.example}")
-    if not dimension.whole:
-        return float(exact)
-    if exact.denominator != 1:
+    if dimension.whole and exact.denominator != 1:
         raise ValueError(f"a whole number of {dimension.base}, such as {dimension.example}")
-    return int(exact)
+    return int(exact) if dimension.whole else float(exact)
 
 
 def format_quantity(value: float, dimension: Dimension) -> str:
@@ -118,11 +116,9 @@ def _type(dimension: Dimension) -> tuple[BeforeValidator, PlainSerializer, WithJ
         except ValueError as error:
             raise mismatch(str(error)) from None
 
-    def write(value: float) -> str:
-        return format_quantity(value, dimension)
-
     schema = {"type": "string", "pattern": dimension.pattern, "examples": [dimension.example]}
-    return BeforeValidator(read), PlainSerializer(write, when_used="json"), WithJsonSchema(schema)
+    write = PlainSerializer(lambda value: format_quantity(value, dimension), when_used="json")
+    return BeforeValidator(read), write, WithJsonSchema(schema)
 
 
 Watts = Annotated[float, *_type(POWER)]

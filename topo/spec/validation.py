@@ -19,7 +19,7 @@ from topo.files.yaml import KEY, Document, Keys, describe
 Schema = dict[str, Any]
 M = TypeVar("M", bound=BaseModel)
 
-EXPECTED_TYPES = {
+EXPECTED = {
     "string_type": "text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -31,20 +31,16 @@ EXPECTED_TYPES = {
     "model_attributes_type": "a mapping",
     "tuple_type": "a list",
     "list_type": "a list",
+    "greater_than": "more than {gt:,}",
+    "greater_than_equal": "at least {ge:,}",
+    "less_than": "less than {lt:,}",
+    "less_than_equal": "at most {le:,}",
+    "too_long": "at most {max_length:,} entries",
+    "too_short": "at least {min_length:,} entries",
+    "string_too_long": "at most {max_length:,} characters",
+    "string_too_short": "at least {min_length:,}",
 }
-"""What was expected, by pydantic's type of error."""
-BOUNDS = {
-    "greater_than": ("gt", "more than"),
-    "greater_than_equal": ("ge", "at least"),
-    "less_than": ("lt", "less than"),
-    "less_than_equal": ("le", "at most"),
-    "too_long": ("max_length", "at most"),
-    "too_short": ("min_length", "at least"),
-    "string_too_long": ("max_length", "at most"),
-    "string_too_short": ("min_length", "at least"),
-}
-"""Key of the bound in the error's context, and its words."""
-COUNTED = {"too_long": " entries", "too_short": " entries", "string_too_long": " characters"}
+"""What was expected, by pydantic's type of error; in braces the error's context."""
 
 
 def validate(model: type[M], document: Document, context: Mapping[str, Any] | None = None) -> M:
@@ -118,11 +114,8 @@ def _finding(detail: ErrorDetails, document: Document, root: Schema) -> tuple[Ke
 def _expected(kind: str, detail: ErrorDetails, context: Mapping[str, Any]) -> str:
     if "expected" in context:
         return str(context["expected"]).replace("'", "")
-    if kind in EXPECTED_TYPES:
-        return EXPECTED_TYPES[kind]
-    if kind in BOUNDS:
-        key, words = BOUNDS[kind]
-        return f"{words} {context[key]:,}{COUNTED.get(kind, '')}"
+    if kind in EXPECTED:
+        return EXPECTED[kind].format(**context)
     return detail["msg"].removeprefix("Value error, ")
 
 
