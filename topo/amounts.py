@@ -69,8 +69,6 @@ class Sum:
     def of(cls, amounts: Iterable[tuple[Range | float | None, str]]) -> Sum:
         """Add up amounts, each with the name of its item; None is unknown.
 
-        Examples
-        --------
         >>> import topo
         >>> print(topo.Sum.of([(250.0, "a switch"), (None, "a server")]))
         at least 250
@@ -103,8 +101,6 @@ class Sum:
     def against(self, limit: float) -> Verdict:
         """Compare the sum with an upper limit.
 
-        Examples
-        --------
         >>> import topo
         >>> some = topo.Sum(topo.Range(600, 700), ("4 x dgx-b200",))
         >>> print(some.against(500), some.against(1_000), topo.Sum(some.known).against(1_000), sep=", ")
@@ -146,8 +142,6 @@ class Verdict(StrEnum):
     def all_of(cls, verdicts: Iterable[Verdict]) -> Verdict:
         """Return the verdict on several limits at once: exceeded if one is, else cannot tell if one cannot.
 
-        Examples
-        --------
         >>> import topo
         >>> print(topo.Verdict.all_of([topo.Verdict.HOLDS, topo.Verdict.CANNOT_TELL]))
         cannot tell

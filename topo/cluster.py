@@ -150,8 +150,6 @@ class Cluster(Shown):
     def subnets(self) -> tuple[Fabric, ...]:
         """Those of `fabrics` that a subnet manager runs, which is none of Ethernet; they come first there.
 
-        Examples
-        --------
         >>> import topo
         >>> len(topo.preset("lab-20").subnets), len(topo.preset("four-planes-32k").subnets)
         (1, 0)
@@ -162,8 +160,6 @@ class Cluster(Shown):
     def ways_to_free(self) -> tuple[str, ...]:
         """Keys of rails that leave ports of leaves for other servers, with what they cost, the cheaper first.
 
-        Examples
-        --------
         >>> import topo
         >>> topo.preset("lab-20").ways_to_free
         ()

@@ -296,8 +296,6 @@ class Fabric(Frozen, Shown):
         kind : Kind, optional
             What the node is: by default an adapter of a host. None for switches, aggregation nodes and routers too.
 
-        Examples
-        --------
         >>> import topo
         >>> fabric = topo.preset("lab-20").fabric
         >>> len(fabric.ends()), len(fabric.ends(role="storage"))
@@ -315,8 +313,6 @@ class Fabric(Frozen, Shown):
     def port_of(self, end: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return (n,) int32, the port ids of (n,) end ports; -1 for port 0 of a switch.
 
-        Examples
-        --------
         >>> import topo
         >>> fabric = topo.preset("lab-20").fabric
         >>> first = fabric.ends()[:1]
@@ -329,8 +325,6 @@ class Fabric(Frozen, Shown):
     def end_of(self, port: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return (n,) int32, the end ports of (n,) ports: an adapter's own, or the switch that a port belongs to.
 
-        Examples
-        --------
         >>> import topo
         >>> fabric = topo.preset("lab-20").fabric
         >>> hosts = fabric.ends(role="compute")
@@ -344,8 +338,6 @@ class Fabric(Frozen, Shown):
     def is_copy_of(self, other: Fabric) -> bool:
         """Whether two fabrics differ in no array but GUIDs, and in no setting: as planes do, whose names differ.
 
-        Examples
-        --------
         >>> import topo
         >>> one, *others = topo.preset("deepseek-v3-planes").fabrics
         >>> all(plane.is_copy_of(one) for plane in others), one.is_copy_of(topo.preset("lab-20").fabric)
@@ -360,8 +352,6 @@ class Fabric(Frozen, Shown):
     def counts(self) -> topo.Counts:
         """Count switches, servers, ports and links; see `topo.count`, which counts several subnets, GPUs and cables.
 
-        Examples
-        --------
         >>> import topo
         >>> topo.preset("lab-20").fabric.counts().links
         62
@@ -377,8 +367,6 @@ class Fabric(Frozen, Shown):
             Port ids, either end of each cable; `routing.find_ports` returns those of links and switches by name.
             HeddleError when there is no such port.
 
-        Examples
-        --------
         >>> import topo
         >>> fabric = topo.preset("lab-20").fabric
         >>> damaged = fabric.without(fabric.inner[:1])
@@ -405,8 +393,6 @@ class Fabric(Frozen, Shown):
 
         A plan has one switch where XDR has a chip for each plane (`topo.dumps.planes`).
 
-        Examples
-        --------
         >>> import topo
         >>> topo.preset("lab-20").fabric.caveat
         ''

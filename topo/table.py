@@ -133,8 +133,6 @@ class Table(Brief):
             For each column an attribute of the objects, or a function of one. In a tuple the heading follows, if it is
             not the attribute, then unit and digits, as `Column` takes them.
 
-        Examples
-        --------
         >>> from topo.table import Table
         >>> powers = (1, 10, 1000)
         >>> list(Table.of("numbers", powers, ("real", "number"), (lambda n: f"{n:,}", "text")).rows())
@@ -160,8 +158,6 @@ class Table(Brief):
     ) -> Table:
         """Return the table of some rows, with the names of its columns and, if given, their `Column.digits` and units.
 
-        Examples
-        --------
         >>> from topo.table import Table
         >>> Table.of_rows("moved", ("node", "to"), [("leaf0", "R01-02 U40")])
         <Table moved: 1 row of node, to>
