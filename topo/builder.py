@@ -26,14 +26,7 @@ def stable_guid(name: str) -> int:
 class FabricBuilder:
     """Collects nodes and links in any order; `build` freezes them into a `Fabric`.
 
-    GUIDs follow from the names, so the same calls give the same fabric.
-
-    Parameters
-    ----------
-    name : str
-        Name of the fabric.
-    arrangement : str
-        How a drawing arranges the switches: `topo.Fabric.arrangement`.
+    GUIDs follow from the names, so the same calls give the same fabric, whose `topo.Fabric.arrangement` is as given.
 
     Examples
     --------
@@ -78,8 +71,6 @@ class FabricBuilder:
             Model in the catalog; empty where it is unknown.
         level : int
             1 for switches with servers, 2 for those above them, and so on.
-        zone : int, optional
-            Number of its zone; -1 for none.
         guid : int, optional
             64-bit node GUID; by default one that follows from the names of fabric and switch.
         """

@@ -237,15 +237,8 @@ class Cluster(Shown):
 def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
     """Read a cluster's YAML file, and the catalog tables that it names.
 
-    Parameters
-    ----------
-    engines : sequence of str, optional
-        Names of routing engines; any name passes when left out.
-
-    Raises
-    ------
-    SpecError
-        With every finding, at its file, line and column.
+    SpecError has every finding, at its file, line and column. ``engines`` are the names of routing engines that the
+    spec may have; any name passes when left out.
 
     Examples
     --------
@@ -273,16 +266,12 @@ def parse(spec: str | Mapping[str, Any], folder: str | Path = ".", engines: Sequ
     Parameters
     ----------
     spec : str or mapping
-        What a YAML file would hold.
+        What a YAML file would hold. SpecError has every finding: at its line and column in a text, at its path of keys
+        in a mapping.
     folder : str or Path
         Folder that the spec's key ``catalog`` is relative to.
     engines : sequence of str, optional
-        Names of routing engines; any name passes when left out.
-
-    Raises
-    ------
-    SpecError
-        With every finding: at its line and column in a text, at its path of keys in a mapping.
+        As in `read`.
 
     Examples
     --------
@@ -299,12 +288,7 @@ def parse(spec: str | Mapping[str, Any], folder: str | Path = ".", engines: Sequ
 
 
 def preset(name: str) -> Cluster:
-    """Return one of the clusters that ship, such as ``fire-flyer-2``.
-
-    Raises
-    ------
-    SpecError
-        When there is none of that name.
+    """Return one of the clusters that ship, such as ``fire-flyer-2``; SpecError when there is none of that name.
 
     Examples
     --------
@@ -332,17 +316,9 @@ def presets() -> dict[str, str]:
 
 
 def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:
-    """Compile a spec that was made or changed in Python.
+    """Compile a spec that was made or changed in Python, with the hardware of a catalog, or what ships.
 
-    Parameters
-    ----------
-    catalog : Catalog, optional
-        Hardware; what ships when left out.
-
-    Raises
-    ------
-    DesignError
-        When the design cannot be built; the message holds the arithmetic.
+    DesignError, which holds the arithmetic, when the design cannot be built.
 
     Examples
     --------

@@ -55,12 +55,7 @@ class Counts(Shown):
 
 
 def count(fabrics: Iterable[Fabric], catalog: Catalog | None = None) -> Counts:
-    """Count what stands in all subnets of a cluster.
-
-    Parameters
-    ----------
-    catalog : Catalog, optional
-        Hardware of the cluster. Without it, GPUs are unknown.
+    """Count what stands in all subnets of a cluster; without its catalog, GPUs are unknown.
 
     Examples
     --------

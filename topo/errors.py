@@ -66,12 +66,8 @@ def spell_out(items: Sequence[object], noun: str = "findings") -> list[str]:
 class HeddleError(Exception):
     """An error with a message for the person who runs the command.
 
-    ``type(error)(*error.args)`` is the same error: so SimPy raises it again, and so it leaves another process.
-
-    Parameters
-    ----------
-    found : str or iterable of Finding
-        The message, or everything that is wrong.
+    ``found`` is the message, or everything that is wrong. ``type(error)(*error.args)`` is the same error: so SimPy
+    raises it again, and so it leaves another process.
     """
 
     exit_code = 2
@@ -118,15 +114,7 @@ class ToolError(HeddleError):
 
 
 class DesignError(HeddleError):
-    """A design that cannot be built: each message holds the arithmetic.
-
-    Parameters
-    ----------
-    found : str or iterable of Finding
-        The message, or everything that is wrong.
-    *keys : str or int
-        Keys in the spec that the message is about.
-    """
+    """A design that cannot be built: each message holds the arithmetic; ``keys`` of the spec are what it is about."""
 
     exit_code = 1
 

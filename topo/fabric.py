@@ -359,13 +359,10 @@ class Fabric(Frozen, Shown):
         return topo.count([self])
 
     def without(self, ports: NDArray[np.integer]) -> Fabric:
-        """Return the fabric without the cables in some ports; levels, zones and roles stay.
+        """Return the fabric without the cables in some (n,) ports; levels, zones and roles stay.
 
-        Parameters
-        ----------
-        ports : (n,) int
-            Port ids, either end of each cable; `routing.find_ports` returns those of links and switches by name.
-            HeddleError when there is no such port.
+        Either end of a cable will do; `routing.find_ports` returns the ports of links and switches by name. HeddleError
+        when there is no such port.
 
         >>> import topo
         >>> fabric = topo.preset("lab-20").fabric

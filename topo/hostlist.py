@@ -66,10 +66,7 @@ def compress(names: Iterable[str]) -> str:
 def expand(text: str) -> list[str]:
     """Return the names of a hostlist in its order: what `compress` writes, and several brackets in a name.
 
-    Raises
-    ------
-    HeddleError
-        When it is none, or has more names than a subnet has end ports.
+    HeddleError when it is none, or has more names than a subnet has end ports.
 
     Examples
     --------

@@ -186,9 +186,7 @@ MOST_NAMED = 3
 
 
 def slow_cables(fabric: Fabric, named: int = MOST_NAMED) -> tuple[str, ...]:
-    """Say which cables run at other speeds than those beside them: between the same roles, slower than the fastest.
-
-    At most ``named`` of each kind are named.
+    """Say which cables, of each kind ``named``, are slower than the fastest of those between the same roles.
 
     Examples
     --------

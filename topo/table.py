@@ -127,11 +127,8 @@ class Table(Brief):
     def of(cls, title: str, rows: Iterable[object], *columns: str | tuple[Any, ...]) -> Table:
         """Return the table of some objects, one a row.
 
-        Parameters
-        ----------
-        *columns : str or tuple
-            For each column an attribute of the objects, or a function of one. In a tuple the heading follows, if it is
-            not the attribute, then unit and digits, as `Column` takes them.
+        A column is an attribute of the objects, or a function of one. In a tuple the heading follows, if it is not the
+        attribute, then unit and digits, as `Column` takes them.
 
         >>> from topo.table import Table
         >>> powers = (1, 10, 1000)

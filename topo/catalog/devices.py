@@ -69,14 +69,7 @@ def device_id(fabric: Fabric, node: int, catalog: Catalog | None = None) -> int:
     """Return the InfiniBand device id of a node.
 
     The chip of its model decides, as the catalog names it, or the model itself where that is the name of a chip. An
-    unknown model gets the usual chip for the fastest of its links.
-
-    Parameters
-    ----------
-    node : int
-        A switch, adapter, router or aggregation node.
-    catalog : Catalog, optional
-        Models of hardware; by default those that ship.
+    unknown model gets the usual chip for the fastest of its links. ``catalog`` is what ships when left out.
 
     Examples
     --------
@@ -151,12 +144,8 @@ class HopLatencies(NamedTuple):
 def hop_latencies(fabric: Fabric, catalog: Catalog) -> HopLatencies:
     """Return the latency of each link, with `UNKNOWN_SWITCH_S` and `UNKNOWN_CABLE_M` where a figure is missing.
 
-    Parameters
-    ----------
-    fabric
-        With a floor plan: it has the lengths of cables.
-    catalog
-        With ``latency_ns`` of its switches, port to port; adapters count for nothing.
+    The lengths of cables follow from a floor plan, latencies of switches are ``latency_ns`` of the catalog, port to
+    port; adapters count for nothing.
 
     Examples
     --------

@@ -129,11 +129,7 @@ def load_catalog(folders: Sequence[Path] = ()) -> Catalog:
 
     A folder holds any of ``switches.csv``, ``nodes.csv``, ``hcas.csv``, ``cables.csv``, ``figures.csv`` and
     ``prices.csv``. Its cells override those that were read before; its prices of a model replace all earlier ones.
-
-    Raises
-    ------
-    SpecError
-        With every finding, at its file, line and column.
+    SpecError has every finding, at its file, line and column.
 
     Examples
     --------

@@ -61,11 +61,8 @@ def read_server(path: Path) -> NodeModel:
 def parse_server(text: str, name: str, path: str = "") -> NodeModel:
     """Return the server that NCCL's XML describes, as a model of this name.
 
-    Raises
-    ------
-    FormatError
-        For what is no such XML, has no GPU or no adapter, GPUs of several kinds, or a structure that a model cannot
-        say: GPUs or adapters that are not in equal parts below bridges, NVLink that joins neither pairs nor all.
+    FormatError for what is no such XML, has no GPU or no adapter, GPUs of several kinds, or a structure that a model
+    cannot say: GPUs or adapters not in equal parts below bridges, NVLink that joins neither pairs nor all.
     """
 
     def refuse(found: str, expected: str) -> FormatError:

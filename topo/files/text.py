@@ -213,12 +213,7 @@ def read_file(path: Path, budget: Budget) -> bytes:
 
 
 def read_text(path: Path, budget: Budget) -> str:
-    """Return the text of a regular UTF-8 file of at most so many bytes.
-
-    Raises
-    ------
-    SpecError
-        When there is no such file, it cannot be opened, is not regular, too large, not UTF-8, or holds NUL bytes.
+    """Return the text of a regular UTF-8 file of at most so many bytes, without NUL; SpecError for anything else.
 
     Examples
     --------

@@ -44,12 +44,7 @@ EXPECTED = {
 
 
 def validate(model: type[M], document: Document, context: Mapping[str, Any] | None = None) -> M:
-    """Return what a document says as an instance of ``model``.
-
-    Raises
-    ------
-    SpecError
-        With a finding for every error, in the order of the file.
+    """Return what a document says as an instance of ``model``; SpecError has every finding, in the order of the file.
 
     Examples
     --------
