@@ -119,7 +119,7 @@ class Cluster(Shown):
             fabrics += [replace(fabric, engine=asked.engine, lmc=asked.lmc, purpose=purpose) for fabric in compiled]
         networks = zip(spec.networks.items(), others, strict=True)
         for (name, network), hung in sorted(networks, key=lambda item: bool(item[0][1].manage)):
-            with findings.under("networks", name), _of_network(name):
+            with findings.under("networks", name, said=f"networks.{name}: "):
                 for what in dict.fromkeys(network.manage):  # devices that are no servers, with a port each
                     names = self._switch_names(fabrics) if what == "switches" else tuple(pdus)
                     port = self.catalog.hca("BMC-1GE")
@@ -378,16 +378,6 @@ def catalog_folders(document: Document, base: Path) -> list[Path]:
         expected = "a folder of catalog tables, or one table such as prices.csv, relative to this file"
         raise refusal(document.where("catalog"), describe(named), expected, "Remove the key if it has no value.")
     return [folder]
-
-
-@contextmanager
-def _of_network(name: str) -> Iterator[None]:
-    """Say which network it is whose design is wrong."""
-    try:
-        yield
-    except DesignError as error:
-        named = (replace(finding, found=f"networks.{name}: {finding.found}") for finding in error.findings)
-        raise DesignError(named) from None
 
 
 def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fabric]:

@@ -141,12 +141,12 @@ class Findings:
         self.found: list[Finding] = []
 
     @contextmanager
-    def under(self, *keys: str | int) -> Iterator[None]:
-        """Collect the findings of the body, which concern these keys of the spec, and go on after it."""
+    def under(self, *keys: str | int, said: str = "") -> Iterator[None]:
+        """Collect the findings of the body, about these keys of the spec, ``said`` before each, and go on after it."""
         try:
             yield
         except DesignError as error:
-            self.found += [replace(finding, keys=(*keys, *finding.keys)) for finding in error.findings]
+            self.found += [replace(one, keys=(*keys, *one.keys), found=said + one.found) for one in error.findings]
 
     def refuse(self) -> None:
         """Raise what was found, each finding once; do nothing if there is none."""

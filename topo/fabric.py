@@ -513,7 +513,6 @@ def _role(role: Role | str) -> Role:
     """Return a role by its name."""
     names = {item.name.lower(): item for item in Role}
     if role not in names and role not in tuple(Role):
-        raise HeddleError(
-            f"found the role {role!r}; expected one of {', '.join(names)}. {did_you_mean(str(role), names)}".strip()
-        )
+        hint = did_you_mean(str(role), names)
+        raise HeddleError(f"found the role {role!r}; expected one of {', '.join(names)}. {hint}".strip())
     return names[role] if isinstance(role, str) else role

@@ -27,13 +27,17 @@ from topo.files.text import config_root, read_text
 PRESET = "preset "
 """What the name of a file that ships begins with in messages."""
 
-# YAML 1.2.2, section 10.3.2, tag resolution of the core schema.
-NULL = re.compile(r"null|Null|NULL|~|")
-BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
-INT = re.compile(r"[-+]?[0-9]+")
 OTHER_INT = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-NON_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
+    (re.compile(r"null|Null|NULL|~|"), lambda _: None),
+    (re.compile(r"true|True|TRUE|false|False|FALSE"), lambda text: text.lower() == "true"),
+    (re.compile(r"[-+]?[0-9]+"), int),
+    (OTHER_INT, lambda text: int(text, 0)),
+    (FLOAT, float),
+    (re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"), lambda text: float(text.replace(".", ""))),
+)
+"""What a plain scalar is, by the first pattern that it matches: YAML 1.2.2, section 10.3.2, the core schema."""
 FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 """What YAML 1.2.2, section 5.1, calls not printable, and byte order marks inside the text."""
 
@@ -259,23 +263,9 @@ class _Composer:
         _require_printable(text, lambda _: place(self.path, at), "an escape for the character")
         if not event.implicit[0]:
             return text
-        if NULL.fullmatch(text):
-            return None
-        if BOOL.fullmatch(text):
-            return text.lower() == "true"
-        if len(text) > YAML_KEY.limit:
-            if FLOAT.fullmatch(text) or OTHER_INT.fullmatch(text):
-                raise self.refusal(at, f"a number of {len(text):,} digits", str(YAML_KEY))
-            return text
-        if INT.fullmatch(text):
-            return int(text)
-        if OTHER_INT.fullmatch(text):
-            return int(text, 0)
-        if FLOAT.fullmatch(text):
-            return float(text)
-        if NON_FINITE.fullmatch(text):
-            return float(text.replace(".", ""))
-        return text
+        if len(text) > YAML_KEY.limit and (FLOAT.fullmatch(text) or OTHER_INT.fullmatch(text)):
+            raise self.refusal(at, f"a number of {len(text):,} digits", str(YAML_KEY))
+        return next((read(text) for pattern, read in SCALARS if pattern.fullmatch(text)), text)
 
     def alias(self, name: str, path: Keys, at: Position) -> Any:
         """Return what an alias stands for, at the position of the alias; what is in it keeps its positions."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -131,7 +131,7 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
         for subnet, link in joined:
             shared: object = (subnet, link) if chosen.part.kind == "unknown" else 0
             if chosen.optics:
-                at = sorted(fronts[subnet].plug[fabrics[subnet].links[link]].tolist())
+                at = sorted(int(fronts[subnet].plug[port]) for port in fabrics[subnet].links[link].tolist())
                 shared = at[0] if chosen.part.kind == "fibre-splitter" else tuple(at)
             together[shared].append((subnet, link))
         for number, inside in enumerate(together.values(), numbered):
@@ -197,9 +197,9 @@ def _signature(joined: Sequence[Link], fabrics: Sequence[Fabric], fronts: Sequen
     for subnet, link in joined:
         fabric, front = fabrics[subnet], fronts[subnet]
         pair = fabric.links[link].tolist()
-        ends.append(front.cage[pair].tolist())
+        ends.append([int(front.cage[port]) for port in pair])
         speeds.add(_speed(fabric, pair[0]))
-        plugs.append(tuple(sorted(front.plug[pair].tolist())))
+        plugs.append(tuple(sorted(int(front.plug[port]) for port in pair)))
         for port in pair:
             about[int(front.cage[port])] = front.connector[port], int(front.ports[port]), int(front.plugs[port])
     beside, between = Counter(plug for pair in plugs for plug in pair), Counter(plugs)
@@ -240,12 +240,12 @@ class _Offer:
             if model.length_m is not None and model.length_m >= route_m:
                 return CablePart(self.part.kind, model.name, model.length_m, pieces)
         length = min(-(-route_m // ROUND_TO_M) * ROUND_TO_M, self.reach_m)
-        return replace(self.part, length_m=float(length), pieces=pieces)
+        return CablePart(self.part.kind, self.part.item, float(length), pieces)
 
 
 def _protocol(fabric: Fabric, catalog: Catalog) -> str:
     """Return the protocol of the switches of a fabric, "" if unknown."""
-    models = (fabric.models[model] for model in fabric.model[: fabric.n_switches].tolist() if model >= 0)
+    models = map(fabric.model_of, range(fabric.n_switches))
     return next((catalog.switches[name].protocol for name in models if name in catalog.switches), "")
 
 

@@ -364,9 +364,8 @@ def make_device(name: str, model: str, catalog: Catalog, floor: FloorPlan) -> De
     if hardware is None or hardware.rack_units is None:
         raise DesignError(f"{name} ({model or 'of no known model'}) has no height{_wanted(model, catalog)}")
     if hardware.rack_units > floor.rack_units:
-        raise DesignError(
-            f"{name} ({model}) is {hardware.rack_units} rack units high, and a rack has {floor.rack_units}"
-        )
+        height = f"is {hardware.rack_units} rack units high, and a rack has {floor.rack_units}"
+        raise DesignError(f"{name} ({model}) {height}")
     device = Device(name, model, hardware.rack_units, hardware.power_typical_w, hardware.power_max_w)
     for limit, watts in ((floor.most_power, device.planned_w), (floor.rack_typical_power, device.typical_w)):
         if limit is not None and watts is not None and watts > limit:

@@ -225,24 +225,15 @@ def add_switches(
     zone: int = 0,
     radix: int | None = None,
 ) -> list[int]:
-    """Add switches ``leaf00``, ``leaf01``, ... and return their keys in the builder.
+    """Add switches ``leaf00``, ``leaf01``, ... and return their keys; ``radix`` where only some ports are split."""
+    add = partial(builder.switch, model=ports.name, radix=radix or ports.radix + ports.uplinks, role=role, level=level)
+    return [add(f"{name}/U1", zone=zone) for name in _descriptions(stem, count, ports.name)]
 
-    Their NodeDescriptions have the form that NVIDIA's tools expect: ``MF0;leaf01:MQM8700/U1``. Give ``radix`` where
-    only some of the ports are split.
-    """
+
+def _descriptions(stem: str, count: int, model: str) -> list[str]:
+    """Return NodeDescriptions as NVIDIA's tools expect them, but for the chip: ``MF0;leaf01:MQM8700``."""
     digits = len(str(max(count - 1, 0)))
-    vendor = vendor_name(ports.name)
-    return [
-        builder.switch(
-            f"MF0;{stem}{number:0{digits}d}:{vendor}/U1",
-            model=ports.name,
-            radix=radix or ports.radix + ports.uplinks,
-            role=role,
-            level=level,
-            zone=zone,
-        )
-        for number in range(count)
-    ]
+    return [f"MF0;{stem}{number:0{digits}d}:{vendor_name(model)}" for number in range(count)]
 
 
 Box = Sequence[tuple[int, int]]
@@ -270,13 +261,11 @@ def add_boxes(
     if model.chips == 1 or not (model.leaf_chips and model.spine_chips and model.chip_radix) or radix:
         keys = add_switches(builder, ports, count, stem, role=role, level=level, zone=zone, radix=radix)
         return [[(key, number) for number in range(1, (radix or ports.radix) + 1)] for key in keys]
-    chip, digits, vendor = model.chip_radix, len(str(max(count - 1, 0))), vendor_name(model.name)
     down = model.radix // model.leaf_chips
-    parallel = (chip - down) // model.spine_chips
+    parallel = (model.chip_radix - down) // model.spine_chips
+    add = partial(builder.switch, model=model.name, radix=model.chip_radix, zone=zone)
     boxes: list[Box] = []
-    for frame in range(count):
-        name = f"MF0;{stem}{frame:0{digits}d}:{vendor}"
-        add = partial(builder.switch, model=model.name, radix=chip, zone=zone)
+    for name in _descriptions(stem, count, model.name):
         lower = [add(f"{name}/L{at // 2 + 1:02d}/U{at % 2 + 1}", role=role, level=level)
                  for at in range(model.leaf_chips)]  # fmt: skip
         upper = [add(f"{name}/S{at + 1:02d}/U1", role=Role.CORE, level=level + 1) for at in range(model.spine_chips)]
@@ -319,19 +308,15 @@ def attach_hosts(
     last: dict[int, LinkSpeed] = {}
     for group, on in zip(groups, places, strict=True):
         link_speed = slower(group.speed, speed)
+        add = partial(builder.adapter, device=group.port_name, host_model=group.model, role=group.role)
         for name, leaf in zip(group.hosts, on.tolist(), strict=True):
-            zone = builder.zone_of(leaves[leaf])
             begun = -int(next_port[leaf] - 1) % cage
             if last.get(leaf, link_speed) != link_speed and begun <= spare[leaf]:
                 next_port[leaf] += begun
                 spare[leaf] -= begun
             last[leaf] = link_speed
-            key = (
-                builder.device(name, model=group.adapter_model, zone=zone)
-                if group.devices
-                else builder.adapter(name, group.port_name, model=group.adapter_model, host_model=group.model,
-                                     role=group.role, zone=zone)
-            )  # fmt: skip
+            made = builder.device if group.devices else add
+            key = made(name, model=group.adapter_model, zone=builder.zone_of(leaves[leaf]))
             builder.link(key, 1, leaves[leaf], int(next_port[leaf]), link_speed)
             next_port[leaf] += 1
 

@@ -2,14 +2,13 @@
 
 High-Flyer's own routing carries "low-speed subtrees" on its fat-tree (GTC 2023); how they are built is not published.
 A grafted leaf may be of another model and generation, split its node ports in two (HDR100), and have few uplinks.
-Neighbours agree on the lower generation and the smaller width, link by link.
-
 Grafted leaves must reach each other, too. Two of them that are linked to more than half of the spines of a pod each
 have a spine in common; where some are linked to fewer, all take the same spines, from the first one on.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -163,19 +162,16 @@ def _spread_over_spines(grafts: Sequence[SizedGraft], pods: Pods) -> Iterator[tu
     spines = len(pods[0])
     wanted = [graft.graft.uplinks for graft in grafts for _ in range(graft.leaves)]
     shared = 2 * min(wanted, default=spines) <= spines
-    used = [[0] * spines for _ in pods]
+    left = [[deque(ports) for ports in pod] for pod in pods]
     begin = [0] * len(pods)
     taken: list[tuple[int, int]] = []
     for uplinks in wanted:
-        left = [sum(map(len, pod)) - sum(used[number]) for number, pod in enumerate(pods)]
-        pod = max(range(len(pods)), key=lambda number: (left[number], -number))
+        pod = max(range(len(pods)), key=lambda number: sum(map(len, left[number])))
         for up in range(uplinks):
-            spine = (begin[pod] + up) % spines
-            free = pods[pod][spine]
-            if used[pod][spine] == len(free):
+            free = left[pod][(begin[pod] + up) % spines]
+            if not free:
                 raise DesignError(_no_port(grafts, pods, shared))
-            taken.append(free[used[pod][spine]])
-            used[pod][spine] += 1
+            taken.append(free.popleft())
         begin[pod] = 0 if shared else (begin[pod] + uplinks) % spines
     return iter(taken)
 
