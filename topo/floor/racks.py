@@ -237,10 +237,10 @@ class Layout(Shown):
     def table(self) -> Table:
         """The devices by rack, from the lowest unit up."""
         names = ("rack", "lowest unit", "units", "device", "model", "power, typically", "power, at most")
-        places = ((at, self.rack_name(rack)) for rack, inside in enumerate(self.inside) for at in inside)
-        devices = ((self.devices[at], rack, int(self.unit[at])) for at, rack in places)
-        rows = [(rack, unit, one.rack_units, one.name, one.model, one.typical_w, one.max_w)
-                for one, rack, unit in devices]  # fmt: skip
+        rows = []
+        for at in (device for inside in self.inside for device in inside):
+            one, rack = self.devices[at], self.rack_name(int(self.rack[at]))
+            rows.append((rack, int(self.unit[at]), one.rack_units, one.name, one.model, one.typical_w, one.max_w))
         title = f"{plural(len(rows), 'device')} in {plural(self.n_racks, 'rack')}"
         return Table.of_rows(title, names, rows, units=("",) * 5 + ("W", "W"))
 

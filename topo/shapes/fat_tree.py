@@ -150,7 +150,7 @@ class FatTree(ShapeModel):
                 raise DesignError("a tree of one level has no spines for grafts: take `levels: 2`, or `onto: leaves`")
             return TreeSize(1, 1, 0, 0, leaf_radix * leaf.parts, leaf_radix, 0)
         try:
-            spine_radix, core_radix = (upper.radix for upper in self._upper(catalog))
+            spine_radix, core_radix = (upper.radix for upper in self.upper(catalog))
         except DesignError as error:
             if leaf.uplinks and ports > leaf_radix:
                 few = f"{ports} ports for nodes are more than the {leaf_radix} of one {self.switch}"
@@ -195,7 +195,7 @@ class FatTree(ShapeModel):
         leaf = SwitchPorts(catalog, self.switch, split=self.split, leaf=True, frame=True)
         if self.spines or self.parallel or self.cores or not size.spines or leaf.uplinks or leaf.model.chips > 1:
             return size
-        rate = slower(leaf.uplink_speed, self._upper(catalog)[0].speed).gbps
+        rate = slower(leaf.uplink_speed, self.upper(catalog)[0].speed).gbps
         up = max(ceil(load / rate / self.oversubscription - ROUNDING), min(2, size.up))  # one spine may fail
         if up >= size.up:
             return size
@@ -214,7 +214,7 @@ class FatTree(ShapeModel):
         fewer = _size_three(self.model_copy(update=stated), size.leaves, spines * parallel, size.down, radix)
         return min(fewer, size, key=lambda one: (one.switches, one.switch_links))
 
-    def _upper(self, catalog: Catalog) -> tuple[SwitchPorts, SwitchPorts]:
+    def upper(self, catalog: Catalog) -> tuple[SwitchPorts, SwitchPorts]:
         """Return the ports of a spine and of a core; only what is at the top may be a frame."""
 
         def ports(name: str, top: bool) -> SwitchPorts:
@@ -446,7 +446,7 @@ def add_tree(
         load = load + np.bincount(on, minlength=size.leaves) * slower(group.speed, leaf_ports.node_speed).gbps
     size = tree.for_load(size, float(load.max()), catalog, grafted=links_onto(grafts, "spines"))
     whole = leaf_ports.model.chips == 1  # else all switches are chips of one frame
-    spine_ports, core_ports = tree._upper(catalog) if whole and size.spines else (leaf_ports, leaf_ports)
+    spine_ports, core_ports = tree.upper(catalog) if whole and size.spines else (leaf_ports, leaf_ports)
     leaves = add_switches(
         builder, leaf_ports, size.leaves, f"{prefix}leaf", level=low, zone=zone,
         radix=leaf_ports.numbered(size.down) if whole else size.leaf_radix,

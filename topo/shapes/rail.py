@@ -104,8 +104,8 @@ class Rail(ShapeModel):
                 fabrics += compile_planes(self.compile_one, self.planes, groups, catalog, name)
         if self.storage:
             # The compute nodes with their storage adapters, numbered after those of the rails.
-            beside = [each for each in groups if each.name not in self._grafted]
-            side = [_storage_side(each, catalog) if each.role == Role.COMPUTE else each for each in beside]
+            side = [_storage_side(each, catalog) if each.role == Role.COMPUTE else each
+                    for each in self._ungrafted(groups)]  # fmt: skip
             with findings.under("storage"):
                 if not any(group.adapters for group in side):
                     models = ", ".join(dict.fromkeys(group.model for group in side))
@@ -117,10 +117,9 @@ class Rail(ShapeModel):
         findings.refuse()
         return tuple(fabrics)
 
-    @property
-    def _grafted(self) -> set[str]:
-        """Node groups that hang on grafts, not on rails."""
-        return {name for graft in self.tree.grafts for name in graft.nodes}
+    def _ungrafted(self, groups: Sequence[HostGroup]) -> list[HostGroup]:
+        """Return the groups that hang on no graft."""
+        return [group for group in groups if not any(group.name in graft.nodes for graft in self.tree.grafts)]
 
     def compile_one(self, groups: Sequence[HostGroup], catalog: Catalog, name: str, prefix: str = "") -> Fabric:
         """Compile the rails as one subnet; names of its switches begin with ``prefix``."""
@@ -128,7 +127,8 @@ class Rail(ShapeModel):
             text = "`leaves` and `leaves_per_pod` of a rail tree follow from its units: leave them out"
             raise DesignError(text, "tree", "leaves" if self.tree.leaves else "leaves_per_pod")
         _, grafts = size_grafts(self.tree.grafts, each_adapter(groups), catalog)
-        nodes = [group for group in groups if group.role == Role.COMPUTE and group.name not in self._grafted]
+        nodes = [group for group in self._ungrafted(groups) if group.role == Role.COMPUTE]
+        others = [group for group in self._ungrafted(groups) if group.role != Role.COMPUTE]
         if not nodes:
             raise DesignError("rails are made of compute nodes, and there are none")
         adapters = max(group.adapters for group in nodes)
@@ -136,7 +136,6 @@ class Rail(ShapeModel):
             raise DesignError(f"all compute nodes of a rail fabric need the same number of adapters, {adapters} here")
         rails = self.rails or adapters
         _require_equal(nodes[0], rails, "rails", "rails")
-        others = [group for group in groups if group.role != Role.COMPUTE and group.name not in self._grafted]
         beside = [] if self.storage else each_adapter(others)
         each, units = adapters // rails, -(-sum(group.count for group in nodes) // self.unit_nodes)
         n_leaves = rails * units
@@ -148,8 +147,7 @@ class Rail(ShapeModel):
         tree = self.tree.model_copy(update=fixed)
         if n_leaves == 1:
             tree = tree.for_ports(self.unit_nodes * each, catalog)
-        above = tree.spine_switch or tree.switch
-        spine = SwitchPorts(catalog, above, split=tree.split is True, frame=above != tree.switch).radix
+        spine = tree.upper(catalog)[0].radix
         if tree.levels != 3 and n_leaves > spine:
             raise DesignError(
                 f"{rails} rails x {plural(units, 'unit')} = {n_leaves} leaves, and a spine of {spine} ports reaches at "
