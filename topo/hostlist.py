@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import product
+from itertools import groupby, product
 from math import prod
 
 from topo.budget import GUIDS
@@ -104,10 +104,6 @@ def _numbers(text: str) -> list[str]:
 
 def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Return ascending numbers as the first and last of each run."""
-    found: list[tuple[int, int]] = []
-    for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return found
+    by_run = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    spans = ([number for _, number in pairs] for _, pairs in by_run)
+    return [(span[0], span[-1]) for span in spans]

@@ -164,9 +164,10 @@ def _joined_cages(fabrics: Sequence[Fabric], fronts: Sequence[Panel], catalog: C
     ends = [front.cage[fabric.links[mine]] for fabric, front, mine in zip(fabrics, fronts, own, strict=True)]
     cages = np.concatenate([*ends, np.empty((0, 2), np.int32)])
     a, b = cages.T
+    group = components(int(cages.max(initial=-1)) + 1, a, b)
     joined = defaultdict[int, list[Link]](list)
     links = ((subnet, link) for subnet, mine in enumerate(own) for link in mine.tolist())
-    for link, number in zip(links, components(int(cages.max(initial=-1)) + 1, a, b)[a].tolist(), strict=True):
+    for link, number in zip(links, group[a].tolist(), strict=True):
         joined[number].append(link)
     yield from joined.values()
 
