@@ -2,10 +2,9 @@
 
 Elements and rates are those of NCCL 2.30, ``src/graph/xml.cc`` and ``topo.cc``: a ``cpu`` holds ``pci`` devices, which
 hold others below bridges, ``gpu`` with its ``nvlink``, and ``nic`` with its ``net``. PCIe carries what NCCL counts of
-it, 12 GB/s for 16 lanes of 8 GT/s; a link of NVLink what ``topo.h`` has for the generation of the GPU.
-
-The adapters of jobs are those below bridges that GPUs hang below, or the fastest where there are none; GPUs and
-adapters are taken to be numbered in the order of bridges. What NCCL does not tell, such as host memory, is unknown.
+it, 12 GB/s for 16 lanes of 8 GT/s; a link of NVLink what ``topo.h`` has for the generation of the GPU. The adapters of
+jobs are those below bridges that GPUs hang below, or the fastest where there are none; GPUs and adapters are taken to
+be numbered in the order of bridges. What NCCL does not tell, such as host memory, is unknown.
 """
 
 from __future__ import annotations

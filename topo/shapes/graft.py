@@ -87,8 +87,9 @@ def size_grafts(
             if name in owner:
                 raise DesignError(f"{name} hangs on graft {owner[name]} and on graft {number}: name it in one of them")
             owner[name] = number
-    groups = [[rail for rail in rails if owner.get(rail.name, -1) == number] for number in range(-1, len(grafts))]
-    return groups[0], [_size(graft, at, tuple(groups[at + 1]), catalog) for at, graft in enumerate(grafts)]
+    own = [rail for rail in rails if rail.name not in owner]
+    mine = [tuple(rail for rail in rails if owner.get(rail.name) == number) for number in range(len(grafts))]
+    return own, [_size(graft, number, mine[number], catalog) for number, graft in enumerate(grafts)]
 
 
 def links_onto(grafts: Iterable[SizedGraft], what: Literal["spines", "leaves"]) -> int:
