@@ -74,19 +74,8 @@ class WorstCut(Brief, Record):
         """Return the halves of a job that this cut divides worst, as partners, and how many pairs it parts.
 
         The servers with the most on the set are one half. Their partners are on the same switch as far as there are
-        any, then on the same side.
-
-        Parameters
-        ----------
-        fabric : Fabric
-            The subnet of the cut.
-        ends : (E,) int
-            End ports of the job.
-
-        Returns
-        -------
-        tuple
-            End ports of each half, as many of each; the first pairs have one end on the set and the other elsewhere.
+        any, then on the same side. Of the (E,) end ports of the job on the subnet of the cut as many are in each half;
+        the first pairs have one end on the set and the other elsewhere.
         """
         switch = fabric.end_switch[ends]
         on_set = self._inside(fabric)[switch]
@@ -257,13 +246,7 @@ class Bisection(Brief):
 
 
 def flow_gbps(fabric: Fabric, sources: Sides, sinks: Sides) -> float:
-    """Maximum flow from source adapters to sink adapters, in Gb/s.
-
-    Parameters
-    ----------
-    sources, sinks : (N,) bool
-        Nodes that send and nodes that receive, each at the rate of its ports.
-    """
+    """Maximum flow in Gb/s from (N,) bool nodes that send to those that receive, each at the rate of its ports."""
     rate = fabric.rate_gbps[fabric.links].min(axis=1)
     links = fabric.port_node[fabric.links]
     out = np.bincount(links.ravel(), np.repeat(rate, 2), fabric.n_nodes).astype(np.float64)

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,18 +72,10 @@ class BisectedJobs:
         n: int,
         server: NDArray[np.integer] | None = None,
     ) -> BisectedJobs:
-        """Add up adapters by job and switch. Jobs that no cut divides are omitted: on one switch, or of one kind.
+        """Add up (A,) adapters by job and by switch, of which there are n, with their rate in Gb/s.
 
-        Parameters
-        ----------
-        job, switch : (A,) int
-            Job and switch of each adapter.
-        gbps : (A,) float64
-            Rate of each adapter, in Gb/s.
-        n : int
-            Number of switches.
-        server : (A,) int, optional
-            Server of each adapter; each adapter is a server of its own when omitted.
+        Each adapter is a server of its own where none are given. Jobs that no cut divides are omitted: on one switch,
+        or of one kind.
 
         Examples
         --------
@@ -194,31 +186,6 @@ class BisectedJobs:
     def asked(self, inside: Floats) -> Floats:
         """Gb/s that all jobs together ask of cuts, given the Gb/s on one side; (J + K, ...) to (...)."""
         return np.asarray(self.crossing(inside).sum(axis=0))
-
-
-class Demand(Protocol):
-    """What must cross cuts between containers of adapters, such as leaves or pods."""
-
-    @property
-    def containers(self) -> int:
-        """Number of containers."""
-
-    def aggregate(self, of: Ints) -> Demand:
-        """Return the demand of larger containers; ``of`` is the larger container of each."""
-
-    @property
-    def worst_orders(self) -> Sequence[NDArray[np.intp]]:
-        """Orders of the containers whose first ones need much from the others."""
-
-    def crossing(self, order: NDArray[np.intp]) -> Floats:
-        """(containers,) Gb/s that must cross between the first k containers of an order and the others."""
-
-    @property
-    def least_crossing(self) -> Floats:
-        """(containers,) lower bound of the Gb/s that must cross between any k containers and the others."""
-
-    def leaving(self, leaf_gbps: float) -> float:
-        """Lower bound of the Gb/s that leave all leaves, in any placement with at most `leaf_gbps` on each leaf."""
 
 
 @dataclass(frozen=True)
@@ -399,6 +366,10 @@ class ServingDemand:
     def leaving(self, leaf_gbps: float) -> float:
         """Lower bound of the Gb/s that leave all leaves: 0, since every leaf may hold servers of both roles."""
         return 0.0
+
+
+Demand = JobDemand | ServingDemand
+"""What must cross cuts between containers of adapters, such as leaves or pods."""
 
 
 def least_leaving_gbps(demands: Sequence[Demand], leaf_gbps: float) -> float:

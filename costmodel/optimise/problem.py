@@ -62,15 +62,7 @@ class SwitchOption:
 
 
 class Problem:
-    """Needs resolved with a catalog.
-
-    Parameters
-    ----------
-    needs : Needs
-        What the network has to do.
-    catalog : topo.Catalog
-        Hardware and prices.
-    """
+    """Needs resolved with a catalog of hardware and prices."""
 
     def __init__(self, needs: Needs, catalog: Catalog) -> None:
         self.needs, self.catalog = needs, with_quotes(needs, catalog)
@@ -284,16 +276,8 @@ class Problem:
     def demands(self, placement: Placement, leaves: int, speed: LinkSpeed, zone: Ints | None = None) -> list[Demand]:
         """Return the demands of the needs: of the jobs, of all compute servers, and of each role that serves them.
 
-        Parameters
-        ----------
-        placement : sequence of (HostGroup, (count,) int64)
-            The adapters on the leaves of one subnet.
-        leaves : int
-            Number of leaves.
-        speed : LinkSpeed
-            Speed of the ports of leaves.
-        zone : (leaves,) int64, optional
-            Zone of each leaf, where there are several.
+        They are of the adapters of one subnet on so many leaves, whose ports have a ``speed``; ``zone`` is (leaves,)
+        int64, the zone of each leaf where there are several.
         """
         needs = self.needs
         total = sum(group.count for group in self.groups if group.role == Role.COMPUTE)

@@ -22,6 +22,7 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
+import costmodel.optimise.milp  # noqa: F401  # without its solver a search ends here, and not with a design midway
 from costmodel.optimise.branches import Branch, no_branches
 from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.design import FLOOR_CHECKS, PRICE_CHECKS, Design, evaluate

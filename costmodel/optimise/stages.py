@@ -54,15 +54,6 @@ def split_in_stages(fabrics: Sequence[Fabric], problem: Problem, whole: Capacity
     all cables between them. It is therefore a part of the next stage, and no cable is moved. If such a part does not
     meet a need and `Needs.moving` allows it, the fewest temporary cables that suffice are added: cables whose final
     switches are not installed yet, laid between installed ones.
-
-    Parameters
-    ----------
-    fabrics : sequence of Fabric
-        All subnets of the whole network.
-    problem : Problem
-        The needs, with their prices.
-    whole : Capacity
-        Capacity of the whole network.
     """
     return (*(_stage(fabrics, problem, share) for share in problem.needs.stages), _stage(fabrics, problem, 1.0, whole))
 

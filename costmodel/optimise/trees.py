@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.optimise.branches import Branch, branch_on_models, round_up, smallest
+from costmodel.optimise.branches import Branch, branch_on_models, round_up
 from costmodel.optimise.demand import ROUNDING, Demand, Ints, least_leaving_gbps, required_factor
 from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption, place
 from topo.errors import DesignError, plural
@@ -194,61 +194,44 @@ def fewest_cores(spines: int, spine_up: int, pods: int, radix: int, least: int) 
     return best
 
 
-def _all(
-    problem: Problem,
-    rails: list[HostGroup],
-    wrap: Callable[[FatTree], ShapeModel] = lambda tree: tree,
-    copies: int = 1,
-    label: str = "",
-) -> Iterator[Branch]:
-    """Yield the branches of trees of one, two and three levels, over all choices of models."""
-
-    def make(*options: SwitchOption) -> _Tree:
-        return _Tree(problem, options, rails, wrap, copies, label)
-
-    for options in problem.linkable:
-        for option in options:
-            yield from make(option).one()
-        for levels, rows in ((2, _Tree.two), (3, _Tree.three)):
-            yield from branch_on_models(
-                problem, rails, (options,) * levels, lambda *chosen, rows=rows: rows(make(*chosen)), copies=copies
-            )
-
-
 def fat_trees(problem: Problem) -> Iterator[Branch]:
     """Yield the branches of one switch, and of trees of two and three levels."""
-    yield from _all(problem, each_adapter(problem.groups))
-    yield from _frames(problem, problem.ports, lambda tree: tree, 1, "")
-
-
-def _frames(
-    problem: Problem, ports: int, wrap: Callable[[FatTree], ShapeModel], copies: int, label: str
-) -> Iterator[Branch]:
-    """Yield the designs of one frame switch, which is a tree in itself."""
-    for name in problem.models:
-        model = problem.catalog.switch(name)
-        if model.chips > 1 and ports <= model.radix:
-            links = [(str(group.speed), group.count * group.adapters) for group in problem.groups]
-            price = problem.cost([(name, copies)], []) + problem.cost([], links, ends=1)
-            shape = partial(wrap, FatTree(shape="fat-tree", switch=name))
-            yield Branch(price, copies * model.chips, 0, name=f"{label}one {name}", shape=shape)
-
-
-def _in_planes(number: int, tree: FatTree) -> ShapeModel:
-    return Planes(shape="planes", planes=number, tree=tree)
+    return _planes(problem, 1)
 
 
 def planes(problem: Problem) -> Iterator[Branch]:
     """Yield the branches of planes: as many as divide the adapters of every server, each a switch or a tree."""
     adapters = {group.adapters for group in problem.groups}
     for number in range(2, min(adapters) + 1):
-        if any(each % number for each in adapters):
-            continue
-        wrap = partial(_in_planes, number)
-        rails = [rail for rail in each_adapter(problem.groups) if rail.device % number == 0]
-        label = f"{number} planes of "
-        yield from _all(problem, rails, wrap, number, label)
-        yield from _frames(problem, sum(rail.count for rail in rails), wrap, number, label)
+        if not any(each % number for each in adapters):
+            yield from _planes(problem, number)
+
+
+def _planes(problem: Problem, number: int) -> Iterator[Branch]:
+    """Yield the branches of so many switches, trees of two and three levels, or frames, over all choices of models."""
+    rails = [rail for rail in each_adapter(problem.groups) if rail.device % number == 0]
+    label = f"{number} planes of " if number > 1 else ""
+
+    def wrap(tree: FatTree) -> ShapeModel:
+        return Planes(shape="planes", planes=number, tree=tree) if number > 1 else tree
+
+    def make(*options: SwitchOption) -> _Tree:
+        return _Tree(problem, options, rails, wrap, number, label)
+
+    for options in problem.linkable:
+        for option in options:
+            yield from make(option).one()
+        for levels, rows in ((2, _Tree.two), (3, _Tree.three)):
+            yield from branch_on_models(
+                problem, rails, options, levels, lambda *chosen, rows=rows: rows(make(*chosen)), copies=number
+            )
+    for name in problem.models:
+        model = problem.catalog.switch(name)
+        if model.chips > 1 and _ports(rails) <= model.radix:  # a frame is a tree in itself
+            links = [(str(group.speed), group.count * group.adapters) for group in problem.groups]
+            price = problem.cost([(name, number)], []) + problem.cost([], links, ends=1)
+            shape = partial(wrap, FatTree(shape="fat-tree", switch=name))
+            yield Branch(price, number * model.chips, 0, name=f"{label}one {name}", shape=shape)
 
 
 def zones(problem: Problem) -> Iterator[Branch]:
@@ -259,9 +242,7 @@ def zones(problem: Problem) -> Iterator[Branch]:
         rows = partial(_zoned_rows, problem, joined, tuple(storage))
         largest = max(joined, key=_ports)
         for options in problem.linkable:
-            yield from branch_on_models(
-                problem, largest, (options, options), rows, uplinks_carry_all=False, copies=number
-            )
+            yield from branch_on_models(problem, largest, options, 2, rows, uplinks_carry_all=False, copies=number)
 
 
 def _ports(rails: list[HostGroup]) -> int:
@@ -365,10 +346,8 @@ class _ZonedTree(_Tree):
         most = min(leaves * up // 2, leaves * (self.leaf.radix - up) - self.ports)
         if joints:
             most = min(most, joints * self.joint.radix // self.copies)
-        ports = smallest(
-            range(-(-least_ports // step) * step, most + 1, step),
-            lambda ports: self.suffices(leaves, up, ports, bool(joints)),
-        )
+        numbers = range(-(-least_ports // step) * step, most + 1, step)
+        ports = next((number for number in numbers if self.suffices(leaves, up, number, bool(joints))), 0)
         if ports:
             how = f"{joints} x {self.joint.name}" if joints else "cables"
             yield self.zoned_branch(
@@ -454,7 +433,7 @@ def rails(problem: Problem) -> Iterator[Branch]:
 
     for options in problem.linkable:
         for levels, rows in ((2, two), (3, three)):
-            yield from branch_on_models(problem, each_adapter(problem.groups), (options,) * levels, rows)
+            yield from branch_on_models(problem, each_adapter(problem.groups), options, levels, rows)
 
 
 class _RailTree(_Tree):
