@@ -54,13 +54,13 @@ def branch_on_models(
     problem: Problem,
     rails: Sequence[HostGroup],
     options: Sequence[SwitchOption],
-    levels: int,
     trees: Callable[..., Iterator[Branch]],
     *,
+    levels: Sequence[int] = (2, 3),
     uplinks_carry_all: bool = True,
     copies: int = 1,
 ) -> Iterator[Branch]:
-    """Yield the branch of all trees with so many levels for each choice of a model at every level.
+    """Yield the branch of all trees of so many ``levels`` for each choice of a model at every level.
 
     Its price is that of the fewest links and switches, level by level: the ports of the leaves suffice for the adapters
     and the uplinks, of which each switch has one at least, and those of the leaves carry what must leave all of them.
@@ -69,13 +69,13 @@ def branch_on_models(
     equal ``copies`` side by side. ``uplinks_carry_all`` says whether all that leaves a leaf passes its uplinks.
     """
     together = [(rail, np.zeros(rail.count, int)) for rail in rails]
-    for leaf in options:
+    for number_of, leaf in product(levels, options):
         hosts = problem.cost([], problem.host_links(leaf, each_adapter(problem.groups)), ends=1)
         leaving = 0.0
         if uplinks_carry_all:
             demands = problem.demands(together, 1, leaf.speed)
             leaving = least_leaving_gbps(demands, (leaf.radix - 1) * leaf.speed.gbps)
-        for above in product(options, repeat=levels - 1):
+        for above in product(options, repeat=number_of - 1):
             ports, switches, links = sum(rail.count for rail in rails), [], []
             # The families begin with one leaf less than the flow requires.
             fewest = ceil(max(leaving / leaf.rate(above[0]) - leaf.radix, 0.0) - ROUNDING)

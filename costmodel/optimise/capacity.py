@@ -38,7 +38,7 @@ class Capacity:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether all of these needs are met; cannot tell where a bandwidth is neither proven nor refuted."""
+        """Whether all needs of the checks are met; cannot tell where a figure that one limits is unknown."""
         return Verdict.all_of(check.verdict for check in self.checks)
 
 

@@ -43,6 +43,7 @@ class _Tree:
     ) -> None:
         self.problem, self.rails, self.wrap, self.copies, self.label = problem, rails, wrap, copies, label
         self.leaf, self.spine, self.core = (*options, *options[-1:] * 2)[:3]
+        self.levels = len(options)
         self.ports = _ports(rails)
         self.host_cost = copies * problem.cost([], problem.host_links(self.leaf, rails), ends=1)
         self.up_link, self.core_link = self.leaf.link(self.spine), self.spine.link(self.core)
@@ -91,6 +92,10 @@ class _Tree:
         if self.ports <= self.leaf.radix and not (self.leaf.split and self.label):
             name = f"{self.label}one {self.leaf.name}"
             yield self.branch(1, 0, 0, 0, 0, name=name, shape=partial(self.make, levels=1))
+
+    def rows(self) -> Iterator[Branch]:
+        """Yield the rows of two or three levels."""
+        return self.two() if self.levels == 2 else self.three()
 
     def two(self) -> Iterator[Branch]:
         """Yield the rows of two levels, one for each number of spines and of links between a leaf and a spine."""
@@ -221,10 +226,7 @@ def _planes(problem: Problem, number: int) -> Iterator[Branch]:
     for options in problem.linkable:
         for option in options:
             yield from make(option).one()
-        for levels, rows in ((2, _Tree.two), (3, _Tree.three)):
-            yield from branch_on_models(
-                problem, rails, options, levels, lambda *chosen, rows=rows: rows(make(*chosen)), copies=number
-            )
+        yield from branch_on_models(problem, rails, options, lambda *chosen: make(*chosen).rows(), copies=number)
     for name in problem.models:
         model = problem.catalog.switch(name)
         if model.chips > 1 and _ports(rails) <= model.radix:  # a frame is a tree in itself
@@ -242,7 +244,9 @@ def zones(problem: Problem) -> Iterator[Branch]:
         rows = partial(_zoned_rows, problem, joined, tuple(storage))
         largest = max(joined, key=_ports)
         for options in problem.linkable:
-            yield from branch_on_models(problem, largest, options, 2, rows, uplinks_carry_all=False, copies=number)
+            yield from branch_on_models(
+                problem, largest, options, rows, levels=(2,), uplinks_carry_all=False, copies=number
+            )
 
 
 def _ports(rails: list[HostGroup]) -> int:
@@ -258,7 +262,7 @@ def _zoned_rows(
 ) -> Iterator[Branch]:
     """Yield the branches of zones with these leaves and spines."""
     for placement in ("spread", "border"):
-        yield from _ZonedTree(problem, (leaf, spine), joined, shared, placement).rows(0)
+        yield from _ZonedTree(problem, (leaf, spine), joined, shared, placement).with_joints(0)
         for joint in problem.joints(leaf):
             yield _ZonedTree(problem, (leaf, spine, joint), joined, shared, placement).joints(problem.redundancy)
 
@@ -291,13 +295,13 @@ class _ZonedTree(_Tree):
 
         def expand() -> Iterator[Branch]:
             if number <= self.ports:
-                yield from self.rows(number)
+                yield from self.with_joints(number)
                 yield self.joints(number + 1)
 
         fewest = -(-self.ports // (self.leaf.radix - 1))
         return self.zoned_branch(fewest, 1, 1, number, expand=expand)
 
-    def rows(self, joints: int) -> Iterator[Branch]:
+    def with_joints(self, joints: int) -> Iterator[Branch]:
         """Yield the rows with so many joints; 0 means direct cables."""
         z = self.copies
         rate = self.leaf.rate(self.joint) if joints else self.leaf.speed.gbps
@@ -413,27 +417,13 @@ def rails(problem: Problem) -> Iterator[Branch]:
         return
     nodes = sum(group.count for group in compute)
 
-    def trees(options: tuple[SwitchOption, ...]) -> Iterator[_RailTree]:
+    def rows(*options: SwitchOption) -> Iterator[Branch]:
         units = {-(-nodes // unit): unit for unit in range(options[0].radix - 1, 0, -1)}
-        return (_RailTree(problem, options, compute, many, unit) for many, unit in units.items())
-
-    def two(*options: SwitchOption) -> Iterator[Branch]:
-        for tree in trees(options):
-            for spines in range(problem.redundancy, tree.most_up + 1):
-                for parallel in range(1, min(tree.most_up // spines, tree.spine.radix // tree.n_leaves) + 1):
-                    yield tree.row(spines, parallel)
-
-    def three(*options: SwitchOption) -> Iterator[Branch]:
-        for tree in trees(options):
-            for spines in range(1, tree.most_up + 1):
-                for parallel in range(1, tree.most_up // spines + 1):
-                    for pod in (part for part in range(1, tree.units + 1) if tree.units % part == 0):
-                        if pod * parallel < tree.spine.radix and tree.n_leaves // pod <= tree.core.radix:
-                            yield tree.row(spines, parallel, pod)
+        for many, unit in units.items():
+            yield from _RailTree(problem, options, compute, many, unit).rows()
 
     for options in problem.linkable:
-        for levels, rows in ((2, two), (3, three)):
-            yield from branch_on_models(problem, each_adapter(problem.groups), options, levels, rows)
+        yield from branch_on_models(problem, each_adapter(problem.groups), options, rows)
 
 
 class _RailTree(_Tree):
@@ -449,6 +439,20 @@ class _RailTree(_Tree):
         self.n_leaves = units * self.number
         self.most_up = self.leaf.radix - unit
         """Most uplinks of a leaf."""
+
+    def two(self) -> Iterator[Branch]:
+        """Yield the rows of two levels, one for each number of spines and of links between a leaf and a spine."""
+        for spines in range(self.problem.redundancy, self.most_up + 1):
+            for parallel in range(1, min(self.most_up // spines, self.spine.radix // self.n_leaves) + 1):
+                yield self.row(spines, parallel)
+
+    def three(self) -> Iterator[Branch]:
+        """Yield the rows of three levels, whose pods are a rail or a part of one."""
+        for spines in range(1, self.most_up + 1):
+            for parallel in range(1, self.most_up // spines + 1):
+                for pod in (part for part in range(1, self.units + 1) if self.units % part == 0):
+                    if pod * parallel < self.spine.radix and self.n_leaves // pod <= self.core.radix:
+                        yield self.row(spines, parallel, pod)
 
     def make(self, **keys: object) -> ShapeModel:
         """Return the network of the spec; its units determine the leaves."""
