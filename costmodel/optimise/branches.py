@@ -50,6 +50,28 @@ def round_up(factor: float) -> int:
     return 0 if factor == inf else max(ceil(factor - ROUNDING), 1)
 
 
+def ascending(
+    numbers: range, bound: Callable[..., Branch], designs: Callable[[int], Iterator[Branch]]
+) -> Iterator[Branch]:
+    """Yield the branch of all designs of these numbers at the price of the first; below are its own, and the rest."""
+
+    def expand() -> Iterator[Branch]:
+        yield from designs(numbers[0])
+        yield from ascending(numbers[1:], bound, designs)
+
+    if numbers:
+        yield bound(numbers[0], expand=expand)
+
+
+def first_of(numbers: range, design: Callable[..., Branch | None]) -> Iterator[Branch]:
+    """Yield the design of the first number that has one; below it are those of the numbers after it."""
+    for at, number in enumerate(numbers, 1):
+        branch = design(number, expand=partial(first_of, numbers[at:], design))
+        if branch is not None:
+            yield branch
+            return
+
+
 def branch_on_models(
     problem: Problem,
     rails: Sequence[HostGroup],

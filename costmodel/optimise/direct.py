@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from costmodel.optimise.branches import Branch
+from costmodel.optimise.branches import Branch, ascending, first_of
 from costmodel.optimise.demand import ROUNDING, CutKind, Demand, Ints, least_leaving_gbps, required_factor
 from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption
 from topo.errors import plural
@@ -74,32 +74,24 @@ class DirectNetwork:
             self._known[key] = required_factor(demands, unit, of, cut=cut)
         return self._known[key]
 
-    def branch(self, switches: int, links: int, **more: Any) -> Branch:
+    def branch(self, switches: int, links: int = 0, **more: Any) -> Branch:
         """Return the branch of designs with at least so many switches and links between them."""
         item = self.option.link(self.option)
         used = [(self.option.name, switches)]
         price = self.problem.supplied(used, self.host_cost + self.problem.cost(used, [(item, links)]))
         return Branch(price, switches, links, **more)
 
-    def by_size(self, switches: int, designs: Callable[[int], Iterator[Branch]], step: int) -> Branch:
-        """Return the branch of all designs with at least so many switches."""
-
-        def expand() -> Iterator[Branch]:
-            yield from designs(switches)
-            if switches < self.problem.ports:
-                yield self.by_size(switches + step, designs, step)
-
-        return self.branch(switches, 0, expand=expand)
-
     def by_links(self, numbers: range, design: Callable[[int], _Design]) -> Iterator[Branch]:
         """Yield the design with the first number that suffices; below it are those with more links."""
-        for at, number in enumerate(numbers, 1):
+
+        def branch(number: int, **more: Any) -> Branch | None:
             found = design(number)
-            if self.suffices(found):
-                name = f"{found.name} of {self.option.name}"
-                expand = partial(self.by_links, numbers[at:], design)
-                yield self.branch(found.switches, found.links, name=name, shape=found.shape, expand=expand)
-                return
+            if not self.suffices(found):
+                return None
+            name = f"{found.name} of {self.option.name}"
+            return self.branch(found.switches, found.links, name=name, shape=found.shape, **more)
+
+        return first_of(numbers, branch)
 
     def _switch_limits(self, switches: int, degree: int) -> list[Limit]:
         """Limits of a network whose switches have so many links to other switches each."""
@@ -226,7 +218,9 @@ def by_size(
     """Yield the branches of a family with any number of switches: at least ``least``, and a multiple of ``step``."""
     for network in _networks(problem):
         fewest = -(-problem.ports // (network.option.radix - 1))  # a port for each adapter, and one for a link
-        yield network.by_size(-(-max(fewest, least) // step) * step, partial(designs, network), step)
+        first = -(-max(fewest, least) // step) * step
+        numbers = range(first, max(problem.ports, first) + step, step)
+        yield from ascending(numbers, network.branch, partial(designs, network))
 
 
 def slim_flies(problem: Problem) -> Iterator[Branch]:

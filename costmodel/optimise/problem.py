@@ -7,7 +7,7 @@ before a design is compiled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, lcm
 
@@ -165,9 +165,8 @@ class Problem:
         """
         models = [self.catalog.switch(name) for name in (one, other)]
         prices = [self.catalog.price(name, self.needs.currency) for name in (one, other)]
-        relevant = [item.name for item in fields(models[0]) if item.name not in IRRELEVANT]
-        same, different = ([getattr(model, name) for name in relevant] for model in models)
-        if None in prices or same != different or self.available(one) < self.available(other):
+        alike = replace(models[0], **{name: getattr(models[1], name) for name in IRRELEVANT}) == models[1]
+        if None in prices or not alike or self.available(one) < self.available(other):
             return False
         mine, its = (
             (price.low, price.high, model.power_typical_w, model.power_max_w)

@@ -17,7 +17,7 @@ def test_each_choice_of_models_has_the_price_of_the_fewest_switches_and_links(se
     rails = each_adapter(problem.groups)
     for options in problem.linkable:
         found = branch_on_models(
-            problem, rails, options, 2, lambda *_: iter(()), uplinks_carry_all=False, copies=copies
+            problem, rails, options, lambda *_: iter(()), levels=(2,), uplinks_carry_all=False, copies=copies
         )
         for branch, (leaf, spine) in zip(found, product(options, options), strict=True):
             prices = []
