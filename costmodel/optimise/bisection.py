@@ -100,14 +100,10 @@ class WorstCut(Brief, Record):
         """(S,) bool: switches of the set."""
         return np.isin([fabric.label(node) for node in range(fabric.n_switches)], self.switches)
 
-    def channels(self, fabric: Fabric) -> NDArray[np.intp]:
+    def channels(self, fabric: Fabric) -> NDArray[np.int32]:
         """Return the ports of its subnet that send between the set and the other switches."""
-        inside = self._inside(fabric)
-        ends = fabric.port_node, np.maximum(fabric.peer_node, 0)
-        between = (fabric.peer >= 0) & (ends[0] < fabric.n_switches) & (ends[1] < fabric.n_switches)
-        apart = np.zeros(fabric.n_ports, bool)
-        apart[between] = inside[ends[0][between]] != inside[ends[1][between]]
-        return np.flatnonzero(apart)
+        inside, inner = self._inside(fabric), fabric.inner
+        return inner[inside[fabric.port_node[inner]] != inside[fabric.peer_node[inner]]]
 
 
 def _pair(one: NDArray[np.integer], other: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -390,22 +386,20 @@ def _worst_cut(search: CutSearch) -> WorstCut:
     def size(side: Sides) -> tuple[int, int]:
         return len(np.unique(net.host[adapters][side[net.leaf[adapters]]])), int(np.count_nonzero(side))
 
+    def named(side: Sides) -> WorstCut:
+        return _named(net, side, adapters, float(search.jobs.asked(search.jobs.inside(side))))
+
     side = min((search.side, ~search.side), key=size)
-    cut = _named(search, side, adapters)
+    cut = named(side)
     if not any(np.array_equal(side, each) for each in net.containers):
         return cut
     same = [each for each in net.containers if net.leaving(each) == cut.leaves_gbps]
-    named = [_named(search, each, adapters) for each in same]
-    alike = sum(each.servers == cut.servers and np.isclose(each.asked_gbps, cut.asked_gbps) for each in named)
+    others = [named(each) for each in same]
+    alike = sum(each.servers == cut.servers and np.isclose(each.asked_gbps, cut.asked_gbps) for each in others)
     return replace(cut, alike=int(alike))
 
 
-def _named(search: CutSearch, side: Sides, adapters: NDArray[np.intp]) -> WorstCut:
-    """Name a cut of jobs."""
-    return _named_set(search.subnet, side, adapters, float(search.jobs.asked(search.jobs.inside(side))))
-
-
-def _named_set(net: Subnet, side: Sides, adapters: NDArray[np.intp], asked_gbps: float) -> WorstCut:
+def _named(net: Subnet, side: Sides, adapters: NDArray[np.intp], asked_gbps: float) -> WorstCut:
     """Name a set of switches, and count the servers of these adapters on it."""
     inside = adapters[side[net.leaf[adapters]]]
     names, leaves = (
@@ -463,7 +457,7 @@ def serving_share(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> Bisec
             if leaves + taken >= share * sent * (1 - ROUNDING):
                 break
             share = (leaves + taken) / sent
-            cut = replace(_named_set(net, side, np.flatnonzero(net.role == role), sent), taken_gbps=taken)
+            cut = replace(_named(net, side, np.flatnonzero(net.role == role), sent), taken_gbps=taken)
         if gives.any():
             worst = replace(worst, subnets={**worst.subnets, fabric.name: share})
         if share < worst.share:

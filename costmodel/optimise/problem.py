@@ -304,9 +304,8 @@ class Problem:
                     if zone_of in used:
                         every = np.array([[0, adapters[0][0].first + adapters[0][0].count]])
                         number = len(jobs) + int(np.searchsorted(used, zone_of))
-                        for into, parts in ((rows, [adapters]), (between, [[one] for one in adapters])):
-                            for job, row, leaf, gbps in (_rows(part, 0, every, speed) for part in parts):
-                                into.append((job + number, row, leaf, gbps))
+                        rows.append(_rows(adapters, 0, every, speed, number))
+                        between += [_rows([one], 0, every, speed, number) for one in adapters]
             found += self._within_and_between(needs.job.bisection, rows, between, leaves, steps)
         every = np.array([[0, total]])
         found += self._within_and_between(whole, placed(every), placed(every, alone), leaves, steps)
@@ -425,7 +424,9 @@ _Rows = tuple[Ints, Ints, Ints, Floats]
 """Entries of servers on leaves: job, number of the row within these servers, leaf, and Gb/s."""
 
 
-def _rows(adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, speed: LinkSpeed) -> _Rows:
+def _rows(
+    adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, speed: LinkSpeed, number_from: int = 0
+) -> _Rows:
     """Return what consecutive servers of a job with the same leaves have on each of them; ``first`` is their rank."""
     rail, on = adapters[0][0], np.stack([on for _, on in adapters])
     first += rail.first
@@ -439,7 +440,7 @@ def _rows(adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, sp
     low, number, job = low[mine], number[mine], job[mine]
     row = np.tile(np.arange(len(low)), len(on))
     leaf = on[:, low - first].ravel()
-    return job[row], row, leaf, slower(rail.speed, speed).gbps * number[row]
+    return job[row] + number_from, row, leaf, slower(rail.speed, speed).gbps * number[row]
 
 
 def _job_demand(share: float, parts: Sequence[_Rows], leaves: int, adapters: int) -> JobDemand:

@@ -75,15 +75,10 @@ class _Tree:
 
     def tree(self, **keys: object) -> FatTree:
         """Return the tree of the spec."""
-        options = {"switch": self.leaf, "spine_switch": self.spine, "core_switch": self.core}
-        if not keys.get("cores"):
-            del options["core_switch"]
-        names = {
-            key: option.name for key, option in options.items() if key == "switch" or option.name != self.leaf.name
-        }
-        return FatTree.model_validate(
-            {"shape": "fat-tree", **names, **({"split": True} if self.leaf.split else {}), **keys}
-        )
+        above = {"spine_switch": self.spine} | ({"core_switch": self.core} if keys.get("cores") else {})
+        names = {key: option.name for key, option in above.items() if option.name != self.leaf.name}
+        split = {"split": True} if self.leaf.split else {}
+        return FatTree.model_validate({"shape": "fat-tree", "switch": self.leaf.name, **names, **split, **keys})
 
     def make(self, **keys: object) -> ShapeModel:
         """Return the network of the spec."""

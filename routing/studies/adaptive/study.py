@@ -127,8 +127,8 @@ def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integ
     True
     """
     n = fabric.n_switches
-    ends = fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
-    links = csr_array((np.ones(len(fabric.inner)), ends), shape=(n, n))
+    between = fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
+    links = csr_array((np.ones(len(fabric.inner)), between), shape=(n, n))
     rank = dijkstra(links, unweighted=True, indices=np.asarray(roots, np.intp), min_only=True)
     height = np.empty(n, np.int64)
     height[np.lexsort((fabric.node_guid[:n], -rank))] = np.arange(n)
