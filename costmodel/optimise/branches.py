@@ -91,13 +91,13 @@ def branch_on_models(
     equal ``copies`` side by side. ``uplinks_carry_all`` says whether all that leaves a leaf passes its uplinks.
     """
     together = [(rail, np.zeros(rail.count, int)) for rail in rails]
-    for number_of, leaf in product(levels, options):
+    for n_levels, leaf in product(levels, options):
         hosts = problem.cost([], problem.host_links(leaf, each_adapter(problem.groups)), ends=1)
         leaving = 0.0
         if uplinks_carry_all:
             demands = problem.demands(together, 1, leaf.speed)
             leaving = least_leaving_gbps(demands, (leaf.radix - 1) * leaf.speed.gbps)
-        for above in product(options, repeat=number_of - 1):
+        for above in product(options, repeat=n_levels - 1):
             ports, switches, links = sum(rail.count for rail in rails), [], []
             # The families begin with one leaf less than the flow requires.
             fewest = ceil(max(leaving / leaf.rate(above[0]) - leaf.radix, 0.0) - ROUNDING)

@@ -191,7 +191,8 @@ def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSe
     blank = bool((tables.state == LidState.ABSENT).all(axis=(0, 2)).any())  # a switch that the dump leaves out
     untold = any(verdicts) or (blank and not looping.any())
     verdict = True if not lost and not looping.any() else None if untold else False
-    static = _follow_all(asked, _static(tables), numbers)[1]
+    without_groups = replace(tables, group=np.full_like(tables.group, -1))
+    static = _follow_all(asked, without_groups, numbers)[1]
     order = None if looping.any() else rising_order(fabric, found.depends)
     compared, ports = _compare_groups(asked, tables, order, states)
     faults = [
@@ -240,11 +241,6 @@ def _follow_all(
 ) -> tuple[int, Outcome, NDArray[np.uint8]]:
     """Return what `follow` does where switches may take what any of some private tables allow."""
     return follow(asked.fabric, len(asked.lid), lambda block: asked.choices(tables, numbers, block))
-
-
-def _static(tables: AdaptiveTables) -> AdaptiveTables:
-    """Return the tables as switches without groups would use them."""
-    return replace(tables, group=np.full_like(tables.group, -1))
 
 
 def _lost_example(asked: _Query, tables: AdaptiveTables, states: NDArray[np.uint8]) -> str:
