@@ -103,7 +103,7 @@ class WorstCut(Brief, Record):
     def channels(self, fabric: Fabric) -> NDArray[np.int32]:
         """Return the ports of its subnet that send between the set and the other switches."""
         inside, inner = self._inside(fabric), fabric.inner
-        return inner[inside[fabric.port_node[inner]] != inside[fabric.peer_node[inner]]]
+        return np.asarray(inner[inside[fabric.port_node[inner]] != inside[fabric.peer_node[inner]]])
 
 
 def _pair(one: NDArray[np.integer], other: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
