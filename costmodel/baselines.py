@@ -132,7 +132,6 @@ class Baseline:
     name: str
     node: str
     """Model of its GPU nodes."""
-    nodes: int
     tree: TreeSize
     """Its tree, or the tree of each zone."""
     switches: int
@@ -187,43 +186,36 @@ def baselines(catalog: Catalog | None = None) -> Baselines:
     [(122.0, 122.0, 'computed'), (200.0, 200.0, 'computed'), (1320.0, 1320.0, 'circular')]
     """
     catalog, printed = catalog or load_catalog(), published()
-    systems = published_systems(catalog, printed)
-    return Baselines((*table_ii(catalog, printed), *table_iii(systems, catalog, printed)))
+    return Baselines((*table_ii(catalog, printed), *table_iii(catalog, printed)))
 
 
-def published_systems(catalog: Catalog, printed: Published) -> tuple[Baseline, ...]:
+def published_systems(catalog: Catalog) -> tuple[Baseline, ...]:
     """Return the three systems; their sizes follow from the closed forms of their topologies."""
-    zone, three = FatTree(switch=SWITCH, leaves=40, spines=20), FatTree(switch=SWITCH, levels=3)
-    rows = (
-        (
+    zone = FatTree(switch=SWITCH, leaves=40, spines=20).size(780 + 20, catalog)
+    three = FatTree(switch=SWITCH, levels=3)
+    small, large = three.size(1_600, catalog), three.model_copy(update={"cores": 320}).size(10_000, catalog)
+    return (
+        Baseline(
             FIRE_FLYER,
             PCIE,
-            zone.size(780 + 20, catalog),
-            (2, 2),
+            zone,
+            2 * zone.switches + 2,
+            "computed",
             "2 zones x (40 leaf + 20 spine) + 2 joints = 122. The count is the same whether a zone is 60 boxes of 40 "
             "ports or one frame of 800 ports, which has 60 chips of 40 ports inside (inferred: the paper names both).",
         ),
-        ("pcie-three-level", PCIE, three.size(1_600, catalog), (1, 0), "1,600 ports: 80 leaf + 80 spine + 40 core."),
-        (
+        Baseline(
+            "pcie-three-level", PCIE, small, small.switches, "computed", "1,600 ports: 80 leaf + 80 spine + 40 core."
+        ),
+        Baseline(
             DGX,
             DGX,
-            three.model_copy(update={"cores": 320}).size(10_000, catalog),
-            (1, 0),
+            large,
+            large.switches,
+            "circular",  # the 320 cores are the paper's own
             "10,000 ports: 500 leaf + 500 spine; 250 cores would carry all uplinks, the paper counts 320 and does not "
             "say why (16 for each of the 20 spines of a pod, or 40 for each of 8 rails, would be 320).",
         ),
-    )
-    return tuple(
-        Baseline(
-            name,
-            node,
-            int(printed.value("I", name, "nodes")),
-            size,
-            trees * size.switches + joints,
-            "circular" if name == DGX else "computed",  # the 320 cores of DGX are the paper's own
-            note,
-        )
-        for name, node, size, (trees, joints), note in rows
     )
 
 
@@ -254,7 +246,7 @@ def table_ii(catalog: Catalog, printed: Published) -> list[Cell]:
     return cells
 
 
-def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published) -> list[Cell]:
+def table_iii(catalog: Catalog, printed: Published) -> list[Cell]:
     """Return the cells of Table III: switches * unit price of a switch with its links + nodes * unit price of a node.
 
     Raises
@@ -264,13 +256,13 @@ def table_iii(systems: Sequence[Baseline], catalog: Catalog, printed: Published)
     """
     switch = _price_in_units(catalog, SWITCH)
     cells = []
-    for system in systems:
-        node = _price_in_units(catalog, system.node)
-        network, servers = system.switches * switch, system.nodes * node
+    for system in published_systems(catalog):
+        node, nodes = _price_in_units(catalog, system.node), int(printed.value("I", system.name, "nodes"))
+        network, servers = system.switches * switch, nodes * node
         rows: tuple[Figure, ...] = (
             ("switches", float(system.switches), system.how, system.note),
             ("network", network, "fitted", f"{system.switches:,} switches x {switch:g}, all links included"),
-            ("servers", servers, "circular", f"{system.nodes:,} nodes x {node:g}, which is the printed sum a node"),
+            ("servers", servers, "circular", f"{nodes:,} nodes x {node:g}, which is the printed sum a node"),
             ("total", network + servers, "fitted", "network + servers"),
         )
         cells += _cells("III", system.name, rows, printed)

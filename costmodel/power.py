@@ -57,7 +57,7 @@ class Power(Shown):
     def of(self, *kinds: PartKind, most: bool = False) -> Sum:
         """Return the typical power of these kinds of parts in W, or their maximum; of all parts when none is given."""
         of_them = (row for row in self.lines if not kinds or row.line.kind in kinds)
-        return add_up((row.line, _all(row.most_w if most else row.typical_w, row.line)) for row in of_them)
+        return add_up((row.line, _range(row.most_w if most else row.typical_w, row.line)) for row in of_them)
 
     @property
     def network_w(self) -> Sum:
@@ -83,7 +83,7 @@ class Power(Shown):
     def planned_w(self) -> Sum:
         """Maximum power of all parts. One of unknown maximum counts its typical power, and makes this "at least"."""
         allowed = ((row.line, row.typical_w if row.most_w is None else row.most_w) for row in self.lines)
-        planned = add_up((line, _all(watts, line)) for line, watts in allowed)
+        planned = add_up((line, _range(watts, line)) for line, watts in allowed)
         return replace(planned, missing=planned.missing + self.by_typical)
 
     @property
@@ -121,7 +121,7 @@ class Power(Shown):
     def cautious_w(self) -> Sum:
         """Typical power of all parts, of those where it is recalled the maximum: unknown where that is recalled too."""
         return add_up(
-            (row.line, _all(None if is_recalled(row.max_source) else row.most_w, row.line)
+            (row.line, _range(None if is_recalled(row.max_source) else row.most_w, row.line)
              if is_recalled(row.typical_source) else _bounds(row))
             for row in self.lines
         )  # fmt: skip
@@ -177,19 +177,15 @@ def power_lines(lines: Sequence[Line], catalog: Catalog) -> tuple[PowerLine, ...
     return (*boxes, *(_cable(line, catalog) for line in lines if line.kind in ("cable", "optic")))
 
 
-def _all(watts: float | None, line: Line) -> float | None:
-    return None if watts is None else watts * line.count
-
-
 def _range(watts: float | None, line: Line) -> Range | None:
     """Return the power of all pieces of a line, None where it is unknown."""
     return None if watts is None else Range(watts * line.count, watts * line.count)
 
 
-def _bounds(row: PowerLine) -> Range | float | None:
+def _bounds(row: PowerLine) -> Range | None:
     if row.typical_w is None and row.max_w is not None:
         return Range(0.0, row.max_w * row.line.count)
-    return _all(row.typical_w, row.line)
+    return _range(row.typical_w, row.line)
 
 
 def _box(line: Line, catalog: Catalog) -> PowerLine:

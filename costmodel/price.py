@@ -180,12 +180,9 @@ class Cost(Shown):
             price = f"with the {row.included}" if row.included else "no price" if row.is_gap else str(row.unit_price)
             return f"{price}, {row.note}" if row.note else price
 
-        def text(amount: Range | None) -> str | None:
-            return None if amount is None else str(amount)
-
         prices = (
             (each, "each", self.unit),
-            (lambda row: text(row.amount), "all", self.unit),
+            (lambda row: row.amount and str(row.amount), "all", self.unit),
             (lambda row: row.trust or None, "trust"),
         )
         lacking = f"; no price for {plural(len(self.gaps), 'part')}" if self.gaps else ""

@@ -74,19 +74,8 @@ class WorstCut(Brief, Record):
         """Return the halves of a job that this cut divides worst, as partners, and how many pairs it parts.
 
         The servers with the most on the set are one half. Their partners are on the same switch as far as there are
-        any, then on the same side.
-
-        Parameters
-        ----------
-        fabric : Fabric
-            The subnet of the cut.
-        ends : (E,) int
-            End ports of the job.
-
-        Returns
-        -------
-        tuple
-            End ports of each half, as many of each; the first pairs have one end on the set and the other elsewhere.
+        any, then on the same side. Of the (E,) end ports of the job on the subnet of the cut as many are in each half;
+        the first pairs have one end on the set and the other elsewhere.
         """
         switch = fabric.end_switch[ends]
         on_set = self._inside(fabric)[switch]
@@ -111,14 +100,10 @@ class WorstCut(Brief, Record):
         """(S,) bool: switches of the set."""
         return np.isin([fabric.label(node) for node in range(fabric.n_switches)], self.switches)
 
-    def channels(self, fabric: Fabric) -> NDArray[np.intp]:
+    def channels(self, fabric: Fabric) -> NDArray[np.int32]:
         """Return the ports of its subnet that send between the set and the other switches."""
-        inside = self._inside(fabric)
-        ends = fabric.port_node, np.maximum(fabric.peer_node, 0)
-        between = (fabric.peer >= 0) & (ends[0] < fabric.n_switches) & (ends[1] < fabric.n_switches)
-        apart = np.zeros(fabric.n_ports, bool)
-        apart[between] = inside[ends[0][between]] != inside[ends[1][between]]
-        return np.flatnonzero(apart)
+        inside, inner = self._inside(fabric), fabric.inner
+        return np.asarray(inner[inside[fabric.port_node[inner]] != inside[fabric.peer_node[inner]]])
 
 
 def _pair(one: NDArray[np.integer], other: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -257,13 +242,7 @@ class Bisection(Brief):
 
 
 def flow_gbps(fabric: Fabric, sources: Sides, sinks: Sides) -> float:
-    """Maximum flow from source adapters to sink adapters, in Gb/s.
-
-    Parameters
-    ----------
-    sources, sinks : (N,) bool
-        Nodes that send and nodes that receive, each at the rate of its ports.
-    """
+    """Maximum flow in Gb/s from (N,) bool nodes that send to those that receive, each at the rate of its ports."""
     rate = fabric.rate_gbps[fabric.links].min(axis=1)
     links = fabric.port_node[fabric.links]
     out = np.bincount(links.ravel(), np.repeat(rate, 2), fabric.n_nodes).astype(np.float64)
@@ -407,22 +386,20 @@ def _worst_cut(search: CutSearch) -> WorstCut:
     def size(side: Sides) -> tuple[int, int]:
         return len(np.unique(net.host[adapters][side[net.leaf[adapters]]])), int(np.count_nonzero(side))
 
+    def named(side: Sides) -> WorstCut:
+        return _named(net, side, adapters, float(search.jobs.asked(search.jobs.inside(side))))
+
     side = min((search.side, ~search.side), key=size)
-    cut = _named(search, side, adapters)
+    cut = named(side)
     if not any(np.array_equal(side, each) for each in net.containers):
         return cut
     same = [each for each in net.containers if net.leaving(each) == cut.leaves_gbps]
-    named = [_named(search, each, adapters) for each in same]
-    alike = sum(each.servers == cut.servers and np.isclose(each.asked_gbps, cut.asked_gbps) for each in named)
+    others = [named(each) for each in same]
+    alike = sum(each.servers == cut.servers and np.isclose(each.asked_gbps, cut.asked_gbps) for each in others)
     return replace(cut, alike=int(alike))
 
 
-def _named(search: CutSearch, side: Sides, adapters: NDArray[np.intp]) -> WorstCut:
-    """Name a cut of jobs."""
-    return _named_set(search.subnet, side, adapters, float(search.jobs.asked(search.jobs.inside(side))))
-
-
-def _named_set(net: Subnet, side: Sides, adapters: NDArray[np.intp], asked_gbps: float) -> WorstCut:
+def _named(net: Subnet, side: Sides, adapters: NDArray[np.intp], asked_gbps: float) -> WorstCut:
     """Name a set of switches, and count the servers of these adapters on it."""
     inside = adapters[side[net.leaf[adapters]]]
     names, leaves = (
@@ -480,7 +457,7 @@ def serving_share(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> Bisec
             if leaves + taken >= share * sent * (1 - ROUNDING):
                 break
             share = (leaves + taken) / sent
-            cut = replace(_named_set(net, side, np.flatnonzero(net.role == role), sent), taken_gbps=taken)
+            cut = replace(_named(net, side, np.flatnonzero(net.role == role), sent), taken_gbps=taken)
         if gives.any():
             worst = replace(worst, subnets={**worst.subnets, fabric.name: share})
         if share < worst.share:

@@ -38,21 +38,14 @@ class Capacity:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether all of these needs are met; cannot tell where a bandwidth is neither proven nor refuted."""
+        """Whether all needs of the checks are met; cannot tell where a figure that one limits is unknown."""
         return Verdict.all_of(check.verdict for check in self.checks)
 
 
 def measure_capacity(fabrics: Sequence[Fabric], problem: Problem, installed: float = 1.0) -> Capacity:
-    """Measure a network by its worst cuts, and compare it with the needs.
+    """Measure all subnets of a network by their worst cuts, and compare it with the needs.
 
-    Parameters
-    ----------
-    fabrics : sequence of Fabric
-        All subnets.
-    problem : Problem
-        The needs.
-    installed : float
-        Share of the servers that are installed; rates that are required of all servers are reduced in proportion.
+    Rates that are required of all servers are reduced in proportion to the share of those that are ``installed``.
     """
     job, bandwidth = problem.needs.job, problem.needs.bandwidth
     nodes = len(servers_of(fabrics, Role.COMPUTE))

@@ -156,14 +156,8 @@ class Subnet:
 class CutSearch:
     """Search for the worst cut of jobs on a subnet; holds the worst so far, and a lower bound of all cuts.
 
-    Parameters
-    ----------
-    subnet : Subnet
-        The switches and adapters.
-    job : (A,) int
-        Job of each adapter, -1 for none.
-    between_rails : bool
-        Whether halves are of adapters, each a server of its own, instead of servers.
+    ``job`` is (A,) int, the job of each adapter, -1 for none; ``between_rails`` says whether halves are of adapters,
+    each a server of its own, instead of servers.
     """
 
     def __init__(self, subnet: Subnet, job: Ints, *, between_rails: bool = False) -> None:
@@ -181,16 +175,10 @@ class CutSearch:
         """Switches on one side of the worst cut so far; none where no cut takes anything from the jobs."""
 
     def run(self, descents: int, need: float, *, prove: bool) -> None:
-        """Search until the worst cut is proven, a cut below the need is found, or nothing is left to try.
+        """Search until the worst cut is proven, one below the needed share is found, or nothing is left to try.
 
-        Parameters
-        ----------
-        descents : int
-            Descents from random halves, in addition to those from halves that are often bad.
-        need : float
-            The share that is needed.
-        prove : bool
-            Whether to compute bounds that take long.
+        So many ``descents`` are from random halves, others from halves that are often bad. Bounds that take long are
+        computed where it is to ``prove`` them.
         """
         net = self.subnet
         if not len(self.jobs.half):

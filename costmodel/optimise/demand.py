@@ -20,11 +20,12 @@ compiled fabric. `JobDemand` and `ServingDemand` state before a design is compil
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,18 +73,10 @@ class BisectedJobs:
         n: int,
         server: NDArray[np.integer] | None = None,
     ) -> BisectedJobs:
-        """Add up adapters by job and switch. Jobs that no cut divides are omitted: on one switch, or of one kind.
+        """Add up (A,) adapters by job and by switch, of which there are n, with their rate in Gb/s.
 
-        Parameters
-        ----------
-        job, switch : (A,) int
-            Job and switch of each adapter.
-        gbps : (A,) float64
-            Rate of each adapter, in Gb/s.
-        n : int
-            Number of switches.
-        server : (A,) int, optional
-            Server of each adapter; each adapter is a server of its own when omitted.
+        Each adapter is a server of its own where none are given. Jobs that no cut divides are omitted: on one switch,
+        or of one kind.
 
         Examples
         --------
@@ -115,16 +108,16 @@ class BisectedJobs:
         whole = np.zeros((len(number), n))
         alone = spread[of] == 1
         np.add.at(whole, (row[of[alone]], keys[2, alone]), rate[alone])
-        divided = np.flatnonzero(spread > 1)
-        place = np.arange(len(of)) - first[of]
-        padded = np.full((len(first), 1 + 2 * int(spread.max(initial=0))), -1.0)
-        padded[:, 0] = row
-        padded[of, 1 + 2 * place], padded[of, 2 + 2 * place] = keys[2], rate
-        kinds, times = np.unique(padded[divided], axis=0, return_counts=True)
+        entries = np.stack([keys[2], rate], axis=1)
+        divided = (
+            (row[server], *entries[first[server] : first[server] + spread[server]].ravel().tolist())
+            for server in np.flatnonzero(spread > 1).tolist()
+        )
+        kinds = sorted(Counter(divided).items())
         split = np.zeros((len(kinds), n))
-        kind, entry = np.nonzero(kinds[:, 1::2] >= 0)
-        split[kind, kinds[kind, 1 + 2 * entry].astype(int)] = (kinds[kind, 2 + 2 * entry].T * times[kind]).T
-        kind_job = kinds[:, 0].astype(np.intp)
+        for kind, ((_, *parts), times) in enumerate(kinds):
+            split[kind, np.array(parts[::2], int)] = times * np.array(parts[1::2])
+        kind_job = np.array([of_job for (of_job, *_), _ in kinds], np.intp)
         least, most = np.full(len(number), np.inf), np.zeros(len(number))
         np.minimum.at(least, row, server_gbps)
         np.maximum.at(most, row, server_gbps)
@@ -134,14 +127,14 @@ class BisectedJobs:
         like: dict[bytes, list[int]] = {}
         for each in np.flatnonzero((places > 1) & (half > 0)).tolist():
             like.setdefault(whole[each].tobytes() + split[kind_job == each].tobytes(), []).append(each)
-        firsts, times = [same[0] for same in like.values()], np.array([len(same) for same in like.values()])
+        firsts, equal = [same[0] for same in like.values()], np.array([len(same) for same in like.values()])
         own = [np.flatnonzero(kind_job == each) for each in firsts]
         jobs = np.repeat(np.arange(len(own)), [len(each) for each in own])
         rows = np.concatenate([*own, np.zeros(0, np.intp)]).astype(np.intp)
         return cls(
-            np.concatenate([whole[firsts] * times[:, None], split[rows] * times[jobs][:, None]]),
+            np.concatenate([whole[firsts] * equal[:, None], split[rows] * equal[jobs][:, None]]),
             jobs,
-            half[firsts] * times,
+            half[firsts] * equal,
             tuple(tuple(number[same].tolist()) for same in like.values()),
         )
 
@@ -194,31 +187,6 @@ class BisectedJobs:
     def asked(self, inside: Floats) -> Floats:
         """Gb/s that all jobs together ask of cuts, given the Gb/s on one side; (J + K, ...) to (...)."""
         return np.asarray(self.crossing(inside).sum(axis=0))
-
-
-class Demand(Protocol):
-    """What must cross cuts between containers of adapters, such as leaves or pods."""
-
-    @property
-    def containers(self) -> int:
-        """Number of containers."""
-
-    def aggregate(self, of: Ints) -> Demand:
-        """Return the demand of larger containers; ``of`` is the larger container of each."""
-
-    @property
-    def worst_orders(self) -> Sequence[NDArray[np.intp]]:
-        """Orders of the containers whose first ones need much from the others."""
-
-    def crossing(self, order: NDArray[np.intp]) -> Floats:
-        """(containers,) Gb/s that must cross between the first k containers of an order and the others."""
-
-    @property
-    def least_crossing(self) -> Floats:
-        """(containers,) lower bound of the Gb/s that must cross between any k containers and the others."""
-
-    def leaving(self, leaf_gbps: float) -> float:
-        """Lower bound of the Gb/s that leave all leaves, in any placement with at most `leaf_gbps` on each leaf."""
 
 
 @dataclass(frozen=True)
@@ -399,6 +367,10 @@ class ServingDemand:
     def leaving(self, leaf_gbps: float) -> float:
         """Lower bound of the Gb/s that leave all leaves: 0, since every leaf may hold servers of both roles."""
         return 0.0
+
+
+Demand = JobDemand | ServingDemand
+"""What must cross cuts between containers of adapters, such as leaves or pods."""
 
 
 def least_leaving_gbps(demands: Sequence[Demand], leaf_gbps: float) -> float:

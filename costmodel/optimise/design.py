@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from costmodel.bills import Bill, make_bill
-from costmodel.optimise.bisection import Bisection
-from costmodel.optimise.capacity import COMPUTE, JOB, measure_capacity
+from costmodel.optimise.capacity import COMPUTE, JOB, Capacity, measure_capacity
 from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.needs import Needs
 from costmodel.optimise.problem import Problem
@@ -20,7 +19,6 @@ from topo.checks import Check
 from topo.cluster import Cluster
 from topo.cluster_spec import ClusterSpec
 from topo.errors import plural
-from topo.fabric import Role
 from topo.ports import count_ports
 from topo.shapes.base import ShapeModel
 from topo.table import Brief, plain
@@ -32,9 +30,9 @@ FLOOR_CHECKS = ("rack power", "typical rack power", "reach")
 """Checks that concern the floor."""
 
 
-@dataclass(frozen=True)
-class Design(Brief):
-    """A design of a search: its spec, its price, its capacity, and which needs it meets.
+@dataclass(frozen=True, kw_only=True)
+class Design(Brief, Capacity):
+    """A design of a search: its spec, its price, its capacity, and which needs it meets: all `checks`.
 
     Examples
     --------
@@ -64,14 +62,6 @@ class Design(Brief):
     """Typical power of the network that is bought, with the optics in its switches."""
     power_max_w: Sum
     """The same at most."""
-    job_bisection: Bisection
-    """Bisection of the worst job."""
-    bisection: Bisection
-    """Bisection of all compute nodes as one job."""
-    serving_gbps: dict[Role, float]
-    """Maximum flow to all compute nodes from each role for which a bandwidth is required, in Gb/s."""
-    checks: tuple[Check, ...]
-    """Each need, and whether the design meets it."""
     stages: tuple[Stage, ...] = ()
     """The stages of the needs, and the whole; empty where the needs have none, or where the design misses others."""
     moving: Sum = field(default_factory=Sum)
@@ -95,11 +85,6 @@ class Design(Brief):
         """Middle of the range of `compared` with moving; unknown prices count 0."""
         known = (self.compared + self.moving).known
         return 0.0 if known is None else known.middle
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the design meets all needs; cannot tell where a figure that a need limits is unknown."""
-        return Verdict.all_of(check.verdict for check in self.checks)
 
     @property
     def acceptable(self) -> bool:
@@ -191,6 +176,7 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
     switches = sum(fabric.n_switches for fabric in bought.fabrics)
     checks += (*check_limits(needs, cost, switches, bill), *check_supply(needs, by_speed, bill))
     design = Design(
+        **vars(capacity) | {"checks": checks},
         name=name,
         spec=spec,
         switches=switches,
@@ -200,12 +186,8 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
         compared=sum(_network_cost(compared, needs), Sum()),
         power_w=bill.power.network_w,
         power_max_w=bill.power.of(*NETWORK, most=True),
-        job_bisection=capacity.job_bisection,
-        bisection=capacity.bisection,
-        serving_gbps=capacity.serving_gbps,
         taper=max((row.taper for row in count_ports(cluster.fabrics).classes if row.taper is not None), default=None),
         local=capacity.bisection.share < needs.job.bisection - ROUNDING,
-        checks=checks,
     )
     if needs.stages and design.verdict is not Verdict.EXCEEDED:
         stages = split_in_stages(cluster.fabrics, problem, capacity)

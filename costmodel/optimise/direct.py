@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
-from math import prod
-from typing import Any
+from math import gcd, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from costmodel.optimise.branches import Branch, smallest
+from costmodel.optimise.branches import Branch, ascending, first_of
 from costmodel.optimise.demand import ROUNDING, CutKind, Demand, Ints, least_leaving_gbps, required_factor
 from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption
 from topo.errors import plural
@@ -21,6 +21,22 @@ from topo.shapes.slim_fly import SlimFly, prime_power
 MOST_DIMENSIONS = 3
 Limit = tuple[float, Ints | None, CutKind]
 """Links of a container, the container of each switch, and the kind of cut: see `required_factor`."""
+
+
+class _Design(NamedTuple):
+    """A network: its size, what it can carry, its name, and what returns it."""
+
+    switches: int
+    links: int
+    """Links between switches."""
+    leaves: int
+    """Switches with adapters."""
+    free_ports: int
+    """Ports of a leaf for adapters."""
+    limits: list[Limit]
+    """The first is that of a switch."""
+    name: str
+    shape: Callable[[], ShapeModel]
 
 
 class DirectNetwork:
@@ -35,17 +51,18 @@ class DirectNetwork:
         self._known: dict[tuple[int, bytes | None, CutKind], float] = {}
         self.total = problem.demands([(rail, np.zeros(rail.count, int)) for rail in self.rails], 1, option.speed)
 
-    def suffices(self, switches: int, free_ports: int, limits: Sequence[Limit]) -> bool:
-        """Return whether all adapters find a port, and no limit excludes the design; the first limit is of a switch."""
-        most = min(free_ports, 254)
-        out = limits[0][0] * switches * self.rate
-        if switches * most < self.problem.ports:
+    def suffices(self, design: _Design) -> bool:
+        """Return whether all adapters find a port, and no limit excludes the design."""
+        most = min(design.free_ports, 254)
+        out = design.limits[0][0] * design.leaves * self.rate
+        if design.leaves * most < self.problem.ports:
             return False
         if out < least_leaving_gbps(self.total, most * self.option.speed.gbps):
             return False
-        demands = self.spread.demands(switches, most)
+        demands = self.spread.demands(design.leaves, most)
         return demands is not None and all(
-            self._required_gbps(demands, of, cut) <= links * self.rate * (1 + ROUNDING) for links, of, cut in limits
+            self._required_gbps(demands, of, cut) <= links * self.rate * (1 + ROUNDING)
+            for links, of, cut in design.limits
         )
 
     def _required_gbps(self, demands: list[Demand], of: Ints | None, cut: CutKind) -> float:
@@ -57,50 +74,28 @@ class DirectNetwork:
             self._known[key] = required_factor(demands, unit, of, cut=cut)
         return self._known[key]
 
-    def branch(self, switches: int, links: int, **more: Any) -> Branch:
+    def branch(self, switches: int, links: int = 0, **more: Any) -> Branch:
         """Return the branch of designs with at least so many switches and links between them."""
         item = self.option.link(self.option)
         used = [(self.option.name, switches)]
         price = self.problem.supplied(used, self.host_cost + self.problem.cost(used, [(item, links)]))
         return Branch(price, switches, links, **more)
 
-    def by_size(self, switches: int, designs: Callable[[int], Iterator[Branch]], step: int) -> Branch:
-        """Return the branch of all designs with at least so many switches."""
+    def by_links(self, numbers: range, design: Callable[[int], _Design]) -> Iterator[Branch]:
+        """Yield the design with the first number that suffices; below it are those with more links."""
 
-        def expand() -> Iterator[Branch]:
-            yield from designs(switches)
-            if switches < self.problem.ports:
-                yield self.by_size(switches + step, designs, step)
+        def branch(number: int, **more: Any) -> Branch | None:
+            found = design(number)
+            if not self.suffices(found):
+                return None
+            name = f"{found.name} of {self.option.name}"
+            return self.branch(found.switches, found.links, name=name, shape=found.shape, **more)
 
-        return self.branch(switches, 0, expand=expand)
-
-    def by_links(
-        self,
-        numbers: range,
-        suffices: Callable[[int], bool],
-        design: Callable[[int], tuple[int, int, str, Callable[[], ShapeModel]]],
-    ) -> Iterator[Branch]:
-        """Yield the design with the least number of links that suffices; below it are those with more.
-
-        ``design`` returns the switches, the links between them, the name and the network for a number.
-        """
-        number = smallest(numbers, suffices)
-        if number:
-            switches, links, name, shape = design(number)
-            name = f"{name} of {self.option.name}"
-            more = range(number + 1, numbers.stop)
-            yield self.branch(
-                switches, links, name=name, shape=shape, expand=lambda: self.by_links(more, suffices, design)
-            )
+        return first_of(numbers, branch)
 
     def _switch_limits(self, switches: int, degree: int) -> list[Limit]:
         """Limits of a network whose switches have so many links to other switches each."""
         return [(degree, None, "out"), (degree / (switches - 1), None, "mean")]
-
-    @property
-    def fewest(self) -> int:
-        """Least number of switches with a port for each adapter and one for a link."""
-        return max(-(-self.problem.ports // (self.option.radix - 1)), 2)
 
     def hyperx(self, switches: int) -> Iterator[Branch]:
         """Yield grids in up to three dimensions whose lines are fully linked; in one dimension, full meshes."""
@@ -118,21 +113,17 @@ class DirectNetwork:
         degree = sum(min(size - 1, 2) if ring else size - 1 for size in sizes)
         places = [place.ravel() for place in np.indices(sizes)]
 
-        def suffices(parallel: int) -> bool:
-            limits = self._switch_limits(n, parallel * degree)
+        def design(parallel: int) -> _Design:
+            limits, hosts = self._switch_limits(n, parallel * degree), self.option.radix - parallel * degree
             for size, place in zip(sizes, places, strict=True):
                 across = float(parallel * n // size)
                 limits += [(across * min(size - 1, 2), place, "line") if ring else (across, place, "mesh")]
-            return self.suffices(n, self.option.radix - parallel * degree, limits)
-
-        def design(parallel: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
             name = f"{family.__name__} {' x '.join(map(str, sizes))}, {plural(parallel, 'link')} each,"
             keys = {"shape": "torus" if ring else "hyperx", "switch": self.option.name, "sizes": sizes}
-            hosts = min(self.option.radix - parallel * degree, 254)
-            shape = partial(family.model_validate, {**keys, "hosts": hosts, "parallel": parallel})
-            return n, n * degree * parallel // 2, name, shape
+            shape = partial(family.model_validate, {**keys, "hosts": min(hosts, 254), "parallel": parallel})
+            return _Design(n, n * degree * parallel // 2, n, hosts, limits, name, shape)
 
-        yield from self.by_links(range(1, (self.option.radix - 1) // degree + 1), suffices, design)
+        yield from self.by_links(range(1, (self.option.radix - 1) // degree + 1), design)
 
     def dragonflies(self, switches: int) -> Iterator[Branch]:
         """Yield groups of fully linked switches; each two groups have the same number of links."""
@@ -143,18 +134,15 @@ class DirectNetwork:
         n, near = groups * group, group - 1
         of = np.repeat(np.arange(groups), group)
 
-        def suffices(links: int) -> bool:
-            limits = self._switch_limits(n, near + links)
+        def design(links: int) -> _Design:
+            limits, hosts = self._switch_limits(n, near + links), self.option.radix - near - links
             limits += [(group * links, of, "out"), (group * links / (groups - 1), of, "mesh")]
-            return group * links % (groups - 1) == 0 and self.suffices(n, self.option.radix - near - links, limits)
-
-        def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
-            keys: dict[str, Any] = {"groups": groups, "switches": group, "hosts": self.option.radix - near - links}
-            shape = partial(Dragonfly, shape="dragonfly", switch=self.option.name, global_links=links, **keys)
+            keys: dict[str, Any] = {"groups": groups, "switches": group, "hosts": hosts, "global_links": links}
             name = f"Dragonfly of {groups} groups x {group} switches x {links} global links"
-            return n, n * (near + links) // 2, name, shape
+            shape = partial(Dragonfly, shape="dragonfly", switch=self.option.name, **keys)
+            return _Design(n, n * (near + links) // 2, n, hosts, limits, name, shape)
 
-        yield from self.by_links(range(1, self.option.radix - near), suffices, design)
+        yield from self.by_links(_evenly(group, groups, self.option.radix - near), design)
 
     def dragonflies_plus(self, switches: int) -> Iterator[Branch]:
         """Yield groups of two levels whose spines are linked; each two groups have the same number of links."""
@@ -168,46 +156,46 @@ class DirectNetwork:
         if hosts < 1 or groups * leaves * hosts < self.problem.ports or spines < min(self.problem.redundancy, leaves):
             return
 
-        def suffices(links: int) -> bool:
+        def design(links: int) -> _Design:
             limits: list[Limit] = [(spines, None, "out"), (spines * links, of, "out")]
             limits.append((spines * links / (groups - 1), of, "mesh"))
-            return spines * links % (groups - 1) == 0 and self.suffices(groups * leaves, hosts, limits)
-
-        def design(links: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
-            keys: dict[str, Any] = {"groups": groups, "leaves": leaves, "spines": spines, "hosts": hosts}
-            shape = partial(DragonflyPlus, shape="dragonfly+", switch=self.option.name, global_links=links, **keys)
+            keys: dict[str, Any] = {"groups": groups, "leaves": leaves, "spines": spines, "global_links": links}
             name = f"Dragonfly+ of {groups} groups x {leaves} leaves x {spines} spines x {links} global links"
-            return groups * (leaves + spines), groups * spines * (2 * leaves + links) // 2, name, shape
+            shape = partial(DragonflyPlus, shape="dragonfly+", switch=self.option.name, hosts=hosts, **keys)
+            inner = groups * spines * (2 * leaves + links) // 2
+            return _Design(groups * (leaves + spines), inner, groups * leaves, hosts, limits, name, shape)
 
-        yield from self.by_links(range(1, self.option.radix - leaves + 1), suffices, design)
+        yield from self.by_links(_evenly(spines, groups, self.option.radix - leaves + 1), design)
 
     def bigraphs(self, switches: int) -> Iterator[Branch]:
         """Yield two sides of switches; each switch is linked to all switches of the other side."""
         side = switches // 2
         of = np.repeat([0, 1], side)
 
-        def suffices(parallel: int) -> bool:
-            limits = self._switch_limits(2 * side, side * parallel)
-            limits.append((side**2 * parallel, of, "out"))
-            return self.suffices(2 * side, self.option.radix - side * parallel, limits)
-
-        def design(parallel: int) -> tuple[int, int, str, Callable[[], ShapeModel]]:
-            shape = partial(BiGraph, shape="bigraph", switch=self.option.name, side=side, parallel=parallel)
+        def design(parallel: int) -> _Design:
+            limits = [*self._switch_limits(2 * side, side * parallel), (side**2 * parallel, of, "out")]
             name = f"BiGraph of 2 x {side} switches, {plural(parallel, 'link')} each,"
-            return 2 * side, side**2 * parallel, name, shape
+            shape = partial(BiGraph, shape="bigraph", switch=self.option.name, side=side, parallel=parallel)
+            hosts = self.option.radix - side * parallel
+            return _Design(2 * side, side**2 * parallel, 2 * side, hosts, limits, name, shape)
 
         if side <= 127:
-            yield from self.by_links(range(1, (self.option.radix - 1) // side + 1), suffices, design)
+            yield from self.by_links(range(1, (self.option.radix - 1) // side + 1), design)
 
-    def slim_flies(self) -> Iterator[Branch]:
-        """Yield the McKay-Miller-Siran graphs over fields of q elements."""
-        for q in filter(prime_power, range(3, 62)):
-            degree = (3 * q - {0: 0, 1: 1, 3: -1}[q % 4]) // 2
-            n, free_ports = 2 * q * q, self.option.radix - degree
-            if self.suffices(n, free_ports, self._switch_limits(n, degree)):
-                name = f"Slim Fly of q = {q} of {self.option.name}"
-                shape = partial(SlimFly, shape="slim-fly", switch=self.option.name, q=q, hosts=min(free_ports, 254))
-                yield self.branch(n, n * degree // 2, name=name, shape=shape)
+    def slim_fly(self, q: int) -> Iterator[Branch]:
+        """Yield the McKay-Miller-Siran graph over the field of q elements."""
+        degree = (3 * q - {0: 0, 1: 1, 3: -1}[q % 4]) // 2
+        n, hosts = 2 * q * q, self.option.radix - degree
+        shape = partial(SlimFly, shape="slim-fly", switch=self.option.name, q=q, hosts=min(hosts, 254))
+        limits = self._switch_limits(n, degree)
+        found = _Design(n, n * degree // 2, n, hosts, limits, f"Slim Fly of q = {q}", shape)
+        return self.by_links(range(1, 2), lambda _: found)
+
+
+def _evenly(spines: int, groups: int, stop: int) -> range:
+    """Return the links of each of some switches of a group with which each two groups have the same number."""
+    step = (groups - 1) // gcd(spines, groups - 1)
+    return range(step, stop, step)
 
 
 def _factors(number: int, most: int, largest: int) -> Iterator[tuple[int, ...]]:
@@ -229,11 +217,14 @@ def by_size(
 ) -> Iterator[Branch]:
     """Yield the branches of a family with any number of switches: at least ``least``, and a multiple of ``step``."""
     for network in _networks(problem):
-        switches = -(-max(network.fewest, least) // step) * step
-        yield network.by_size(switches, partial(designs, network), step)
+        fewest = -(-problem.ports // (network.option.radix - 1))  # a port for each adapter, and one for a link
+        first = -(-max(fewest, least) // step) * step
+        numbers = range(first, max(problem.ports, first) + step, step)
+        yield from ascending(numbers, network.branch, partial(designs, network))
 
 
 def slim_flies(problem: Problem) -> Iterator[Branch]:
     """Yield Slim Flies, in the order of q."""
     for network in _networks(problem):
-        yield from network.slim_flies()
+        for q in filter(prime_power, range(3, 62)):
+            yield from network.slim_fly(q)

@@ -57,12 +57,7 @@ class CutProgram:
     What a job with servers on several switches asks is the largest sum of part * sends over its servers: ``part`` of
     the adapters are on a side, ``sends`` is between -rate for one half and rate for the other, and sums to 0.
 
-    Parameters
-    ----------
-    gbps : (n, n) float64
-        Gb/s between switches, symmetric.
-    jobs : BisectedJobs
-        The jobs on these switches.
+    ``gbps`` is (n, n) float64 between switches, symmetric.
 
     Examples
     --------
@@ -93,11 +88,8 @@ class CutProgram:
     def solve(self, share: float) -> tuple[Sides | None, bool]:
         """Search for a cut with a smaller quotient than a share.
 
-        Returns
-        -------
-        tuple
-            (n,) bool, the switches with adapters on one side of the cut that was found, None where none was; and
-            whether it is proven that there is none.
+        Return (n,) bool, the switches with adapters on one side of the cut that was found, None where none was; and
+        whether it is proven that there is none.
         """
         program = pulp.LpProblem("cut", pulp.LpMinimize)
         inside = {v: program.add_variable(f"inside{v}", 0, len(of), pulp.LpInteger) for v, of in self.alike.items()}
@@ -151,10 +143,7 @@ class CutProgram:
 def _merge_equivalent(gbps: Floats, jobs: BisectedJobs) -> tuple[Floats, dict[int, NDArray[np.intp]]]:
     """Merge equivalent switches: see `CutProgram`.
 
-    Returns
-    -------
-    tuple
-        (n, n) Gb/s between the switches that are left, and for each of them the leaves that it stands for, or itself.
+    Return (n, n) Gb/s between the switches that are left, and of each of them the leaves that it stands for, or itself.
     """
     on_switch, gbps = jobs.on_switch, gbps.copy()
     used, shared = np.asarray(on_switch.any(axis=0)), np.asarray(on_switch[len(jobs.half) :].any(axis=0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from pathlib import Path
@@ -313,67 +313,60 @@ def validate_needs(document: Document, catalog: Catalog) -> Needs:
         With every finding, at its line and column.
     """
     needs = validate(Needs, document, known_names(document, catalog))
-    faults: list[Finding] = []
-    if set(needs.switches) <= set(needs.exclude):
-        faults.append(Finding(document.where("exclude"), listed(needs.exclude), "a switch of `switches` that is left"))
-    if needs.budget.price is not None and parse_money(needs.budget.price)[1] != needs.currency:
-        where = document.where("budget", "price")
-        faults.append(Finding(where, needs.budget.price, f"{needs.currency}, the currency of the needs"))
-    if needs.owning is not None and needs.owning.currency != needs.currency:
-        where, found = document.where("owning", "currency"), needs.owning.currency
-        faults.append(Finding(where, found, f"{needs.currency}, the currency of the needs", "Prices are added up."))
-    for key in ("vendors", "stages", "tables") if needs.networks else ():
-        if getattr(needs, key):
-            found = f"{key} beside {listed(needs.networks)}"
-            faults.append(Finding(document.where(key), found, "one network", f"Search without {key}."))
-    first = needs.first_network(catalog)
-    if not first:
-        found, expected = f"all groups in {listed(needs.networks)}", "a group that computes, or is in none of them"
-        faults.append(Finding(document.where("networks"), found, expected))
-    faults += _misfits(document, (), needs, first, catalog)
-    for name, network in needs.networks.items():
-        groups = {group: needs.nodes[group] for group in network.adapters}
-        faults += _misfits(document, ("networks", name), network, groups, catalog)
-    if needs.reach is not None and needs.floor is None:
-        faults.append(Finding(document.where("reach"), f"{needs.reach:g} m", "a `floor`, which gives cables lengths"))
-    if needs.moving is not None and not needs.stages:
-        faults.append(
-            Finding(document.where("moving"), f"{needs.moving:g}", "`stages`, between which cables are moved")
-        )
+    faults = [Finding(document.where(*place), *said) for place, *said in _faults(needs, catalog)]
     if faults:
         raise SpecError(faults)
     return needs
 
 
+def _faults(needs: Needs, catalog: Catalog) -> Iterator[tuple[Any, ...]]:
+    """Yield what is wrong with needs: its place, what was found and what is expected, perhaps what to do."""
+    if set(needs.switches) <= set(needs.exclude):
+        yield ("exclude",), listed(needs.exclude), "a switch of `switches` that is left"
+    if needs.budget.price is not None and parse_money(needs.budget.price)[1] != needs.currency:
+        yield ("budget", "price"), needs.budget.price, f"{needs.currency}, the currency of the needs"
+    if needs.owning is not None and needs.owning.currency != needs.currency:
+        expected = f"{needs.currency}, the currency of the needs"
+        yield ("owning", "currency"), needs.owning.currency, expected, "Prices are added up."
+    for key in ("vendors", "stages", "tables") if needs.networks else ():
+        if getattr(needs, key):
+            yield (key,), f"{key} beside {listed(needs.networks)}", "one network", f"Search without {key}."
+    first = needs.first_network(catalog)
+    if not first:
+        expected = "a group that computes, or is in none of them"
+        yield ("networks",), f"all groups in {listed(needs.networks)}", expected
+    yield from _misfits((), needs, first, catalog)
+    for name, network in needs.networks.items():
+        groups = {group: needs.nodes[group] for group in network.adapters}
+        yield from _misfits(("networks", name), network, groups, catalog)
+    if needs.reach is not None and needs.floor is None:
+        yield ("reach",), f"{needs.reach:g} m", "a `floor`, which gives cables lengths"
+    if needs.moving is not None and not needs.stages:
+        yield ("moving",), f"{needs.moving:g}", "`stages`, between which cables are moved"
+
+
 def _misfits(
-    document: Document,
-    place: tuple[str, ...],
-    asked: Needs | FurtherNetwork,
-    groups: Mapping[str, NodeGroup],
-    catalog: Catalog,
-) -> list[Finding]:
-    """Find what is asked of a network that its servers cannot need."""
-    faults: list[Finding] = []
+    place: tuple[str, ...], asked: Needs | FurtherNetwork, groups: Mapping[str, NodeGroup], catalog: Catalog
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what is asked of a network that its servers cannot need."""
     count = dict.fromkeys(Role, 0)
     for group in groups.values():
         count[group.role or catalog.node(group.model).role] += group.count
     for role in asked.bandwidth.asked:
         if not count[role]:
-            where, name = document.where(*place, "bandwidth", role.name.lower()), role.name.lower()
-            faults.append(Finding(where, f"a bandwidth for {name}", f"servers of the role {name} under `nodes`"))
-    total = count[Role.COMPUTE]
+            name = role.name.lower()
+            expected = f"servers of the role {name} under `nodes`"
+            yield (*place, "bandwidth", name), f"a bandwidth for {name}", expected
+    total, jobs = count[Role.COMPUTE], (*place, "job", "nodes")
     sizes = {} if isinstance(asked.job.nodes, int) else asked.job.sizes
     if isinstance(asked.job.nodes, int) and total < asked.job.nodes and not (place and asked.job == Job(nodes=1)):
-        where, found = document.where(*place, "job", "nodes"), f"a job of {asked.job.nodes:,} nodes"
-        faults.append(Finding(where, found, f"at most {total:,}, the compute nodes"))
+        yield jobs, f"a job of {asked.job.nodes:,} nodes", f"at most {total:,}, the compute nodes"
     for size, share in sizes.items():
         if round(total * share) < size:
             found = f"{share:g} of {total:,} compute nodes for jobs of {size:,}"
-            where = document.where(*place, "job", "nodes")
-            faults.append(Finding(where, found, "room for a job", "Take a larger share."))
+            yield jobs, found, "room for a job", "Take a larger share."
     if sum(sizes.values()) > 1 + ROUNDING:
-        faults.append(Finding(document.where(*place, "job", "nodes"), f"{sum(sizes.values()):g} in all", "at most 1"))
-    return faults
+        yield jobs, f"{sum(sizes.values()):g} in all", "at most 1"
 
 
 def with_quotes(needs: Needs, catalog: Catalog) -> Catalog:

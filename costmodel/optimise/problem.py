@@ -7,7 +7,7 @@ before a design is compiled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, lcm
 
@@ -62,15 +62,7 @@ class SwitchOption:
 
 
 class Problem:
-    """Needs resolved with a catalog.
-
-    Parameters
-    ----------
-    needs : Needs
-        What the network has to do.
-    catalog : topo.Catalog
-        Hardware and prices.
-    """
+    """Needs resolved with a catalog of hardware and prices."""
 
     def __init__(self, needs: Needs, catalog: Catalog) -> None:
         self.needs, self.catalog = needs, with_quotes(needs, catalog)
@@ -173,9 +165,8 @@ class Problem:
         """
         models = [self.catalog.switch(name) for name in (one, other)]
         prices = [self.catalog.price(name, self.needs.currency) for name in (one, other)]
-        relevant = [item.name for item in fields(models[0]) if item.name not in IRRELEVANT]
-        same, different = ([getattr(model, name) for name in relevant] for model in models)
-        if None in prices or same != different or self.available(one) < self.available(other):
+        alike = replace(models[0], **{name: getattr(models[1], name) for name in IRRELEVANT}) == models[1]
+        if None in prices or not alike or self.available(one) < self.available(other):
             return False
         mine, its = (
             (price.low, price.high, model.power_typical_w, model.power_max_w)
@@ -284,16 +275,8 @@ class Problem:
     def demands(self, placement: Placement, leaves: int, speed: LinkSpeed, zone: Ints | None = None) -> list[Demand]:
         """Return the demands of the needs: of the jobs, of all compute servers, and of each role that serves them.
 
-        Parameters
-        ----------
-        placement : sequence of (HostGroup, (count,) int64)
-            The adapters on the leaves of one subnet.
-        leaves : int
-            Number of leaves.
-        speed : LinkSpeed
-            Speed of the ports of leaves.
-        zone : (leaves,) int64, optional
-            Zone of each leaf, where there are several.
+        They are of the adapters of one subnet on so many leaves, whose ports have a ``speed``; ``zone`` is (leaves,)
+        int64, the zone of each leaf where there are several.
         """
         needs = self.needs
         total = sum(group.count for group in self.groups if group.role == Role.COMPUTE)
@@ -321,9 +304,8 @@ class Problem:
                     if zone_of in used:
                         every = np.array([[0, adapters[0][0].first + adapters[0][0].count]])
                         number = len(jobs) + int(np.searchsorted(used, zone_of))
-                        for into, parts in ((rows, [adapters]), (between, [[one] for one in adapters])):
-                            for job, row, leaf, gbps in (_rows(part, 0, every, speed) for part in parts):
-                                into.append((job + number, row, leaf, gbps))
+                        rows.append(_rows(adapters, 0, every, speed, number))
+                        between += [_rows([one], 0, every, speed, number) for one in adapters]
             found += self._within_and_between(needs.job.bisection, rows, between, leaves, steps)
         every = np.array([[0, total]])
         found += self._within_and_between(whole, placed(every), placed(every, alone), leaves, steps)
@@ -442,7 +424,9 @@ _Rows = tuple[Ints, Ints, Ints, Floats]
 """Entries of servers on leaves: job, number of the row within these servers, leaf, and Gb/s."""
 
 
-def _rows(adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, speed: LinkSpeed) -> _Rows:
+def _rows(
+    adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, speed: LinkSpeed, number_from: int = 0
+) -> _Rows:
     """Return what consecutive servers of a job with the same leaves have on each of them; ``first`` is their rank."""
     rail, on = adapters[0][0], np.stack([on for _, on in adapters])
     first += rail.first
@@ -456,7 +440,7 @@ def _rows(adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, sp
     low, number, job = low[mine], number[mine], job[mine]
     row = np.tile(np.arange(len(low)), len(on))
     leaf = on[:, low - first].ravel()
-    return job[row], row, leaf, slower(rail.speed, speed).gbps * number[row]
+    return job[row] + number_from, row, leaf, slower(rail.speed, speed).gbps * number[row]
 
 
 def _job_demand(share: float, parts: Sequence[_Rows], leaves: int, adapters: int) -> JobDemand:

@@ -22,6 +22,7 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
+import costmodel.optimise.milp  # noqa: F401  # without its solver a search ends here, and not with a design midway
 from costmodel.optimise.branches import Branch, no_branches
 from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.design import FLOOR_CHECKS, PRICE_CHECKS, Design, evaluate
@@ -327,6 +328,10 @@ def optimise(
             if branch.price < inf and not problem.exceeds_budget(branch.switches):
                 heapq.heappush(heap, branch)
 
+    def result(winner: Design | None, ended: str = "") -> Search:
+        unpriced = tuple(sorted(problem.unpriced))
+        return Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), unpriced, ended=ended)
+
     if not impossible and not ended:
         push(roots(problem))
     while heap:
@@ -383,9 +388,7 @@ def optimise(
             holds = design.verdict is Verdict.HOLDS
             if design.acceptable and (holds or not again):
                 met.append(design)
-                if found is None:
-                    unpriced = tuple(sorted(problem.unpriced))
-                    found = Search(needs, design, bound, looked_at, tuple(tried), tuple(refused), unpriced)
+                found = found or result(design)
                 if len(met) >= finalists and (finalists == 1 or _first_sure(met)):
                     break
                 if holds:
@@ -404,9 +407,7 @@ def optimise(
     else:
         bound = 0.0 if ended else inf if incumbent is None else incumbent.price
         winner = incumbent
-    if found is None:
-        unpriced = tuple(sorted(problem.unpriced))
-        found = Search(needs, winner, bound, looked_at, tuple(tried), tuple(refused), unpriced, ended=ended)
+    found = found or result(winner, ended)
     if found.verdict is Verdict.EXCEEDED and not (found.tried or found.refused):
         found = replace(found, tried=_excluded(problem, partial(optimise, catalog=catalog, progress=progress)))
     return replace(found, others=tuple(met[1:]))

@@ -26,21 +26,9 @@ def spread_share(a: Ints, b: Ints, gbps: Floats, level: NDArray[np.integer], job
     proportions of its own tops u follow: w(u) = sum over t of w(t) c(u, t) / c(D, t). For trees whose containers meet
     their tops in equal proportions this is the least of uplinks / what climbs, which is a cut, so that both are exact.
 
-    Parameters
-    ----------
-    a, b : (P,) int
-        The pairs of switches that are linked, each once.
-    gbps : (P,) float64
-        Gb/s between them, in each direction.
-    level : (n,) int
-        Level of each switch. Links between switches of one level carry nothing.
-    jobs : BisectedJobs
-        The jobs on these switches.
-
-    Returns
-    -------
-    float
-        At most 1; 0 where the switches are no tree, or some top does not meet all containers.
+    ``a`` and ``b`` are (P,) int, the pairs of switches that are linked, each once, with Gb/s in each direction;
+    ``level`` is (n,) int, the level of each switch. Links between switches of one level carry nothing. The share is 0
+    where the switches are no tree, or some top does not meet all containers.
 
     Examples
     --------

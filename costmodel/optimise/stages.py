@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,32 +54,16 @@ def split_in_stages(fabrics: Sequence[Fabric], problem: Problem, whole: Capacity
     all cables between them. It is therefore a part of the next stage, and no cable is moved. If such a part does not
     meet a need and `Needs.moving` allows it, the fewest temporary cables that suffice are added: cables whose final
     switches are not installed yet, laid between installed ones.
-
-    Parameters
-    ----------
-    fabrics : sequence of Fabric
-        All subnets of the whole network.
-    problem : Problem
-        The needs, with their prices.
-    whole : Capacity
-        Capacity of the whole network.
     """
     return (*(_stage(fabrics, problem, share) for share in problem.needs.stages), _stage(fabrics, problem, 1.0, whole))
 
 
 def _stage(fabrics: Sequence[Fabric], problem: Problem, share: float, known: Capacity | None = None) -> Stage:
     """Return a stage with a share of the servers; ``known`` is its capacity, where it has been measured."""
-    named = sorted({host for fabric in fabrics for host in fabric.hosts})
-    group = [host.rstrip("0123456789") for host in named]
-    counts, taken = Counter(group), Counter[str]()
-    kept: set[str] = set()
-    bought: set[str] = set()  # before growth: the cables of the other servers are not part of the bill
-    for host, name in zip(named, group, strict=True):
-        taken[name] += 1
-        if taken[name] <= ceil(round(counts[name] * share, 9)):
-            kept.add(host)
-        if taken[name] <= floor(round(counts[name] / (1 + problem.needs.growth), 9)):
-            bought.add(host)
+    groups, needs = problem.groups, problem.needs
+    kept = {host for group in groups for host in group.hosts[: ceil(round(group.count * share, 9))]}
+    # Before growth: the cables of the other servers are not part of the bill.
+    bought = {host for group in groups for host in group.hosts[: needs.nodes[group.name].count]}
     parts: list[Fabric] = []
     switches, links, host_links = Counter[str](), Counter[str](), Counter[str]()
     for fabric in fabrics:
@@ -96,7 +80,7 @@ def _stage(fabrics: Sequence[Fabric], problem: Problem, share: float, known: Cap
     boxes = [(model, -(-number // problem.catalog.switch(model).chips)) for model, number in switches.items()]
     price = problem.cost(boxes, links.items()) + problem.cost([], host_links.items(), ends=1)
     found, moved = known or measure_capacity(parts, problem, share), 0
-    if not known and found.verdict is Verdict.EXCEEDED and problem.needs.moving is not None:
+    if not known and found.verdict is Verdict.EXCEEDED and needs.moving is not None:
         temporary = [_temporary_links(fabric, part) for fabric, part in zip(fabrics, parts, strict=True)]
 
         def with_cables(count: int) -> Capacity:
@@ -199,21 +183,18 @@ def _with_links(part: Fabric, ports: NDArray[np.int32]) -> Fabric:
 
 def _installed(fabric: Fabric, kept: set[str]) -> NDArray[np.bool_]:
     """(N,) bool: nodes that are installed with these servers."""
+    n = fabric.n_switches
     mine = np.array([host in kept for host in fabric.hosts] + [False], bool)
     installed: NDArray[np.bool_] = mine[fabric.host] & (fabric.kind == Kind.HCA)
     ends = fabric.port_node[fabric.links]
-    empty = np.ones(fabric.n_nodes, bool)
-    for a, b in (ends.T, ends.T[::-1]):
-        has_server = (a < fabric.n_switches) & (b >= fabric.n_switches)
-        empty[a[has_server]] = False
-        installed[a[has_server & installed[b]]] = True
-    empty[fabric.n_switches :] = False
-    while True:  # spines, then cores
-        before = installed.sum()
-        for a, b in (ends.T, ends.T[::-1]):
-            installed[a[empty[a] & installed[b]]] = True
-        if installed.sum() == before:
-            return installed
+    both = np.concatenate([ends, ends[:, ::-1]])
+    switch, far = both[both[:, 0] < n].T
+    installed[switch[installed[far]]] = True
+    empty = np.setdiff1d(np.arange(n), switch[far >= n])
+    switch, far = switch[np.isin(switch, empty)], far[np.isin(switch, empty)]
+    while (more := installed[far] & ~installed[switch]).any():  # spines, then cores
+        installed[switch[more]] = True
+    return installed
 
 
 def _items(fabric: Fabric, links: NDArray[np.int32]) -> Iterator[str]:

@@ -126,12 +126,9 @@ def trade_off(whole: Search, search: Callable[[Needs], Search]) -> Tradeoffs:
 
 def _without(whole: Search) -> Iterator[tuple[str, Needs]]:
     """Yield the name of each optional need that is stated or assumed, and the needs without it."""
-    needs = whole.needs
-    if needs.job.with_storage and len(needs.nodes) > 1:
-        yield (
-            "storage beside jobs",
-            needs.model_copy(update={"job": needs.job.model_copy(update={"with_storage": False})}),
-        )
+    needs, job = whole.needs, whole.needs.job
+    if job.with_storage and len(needs.nodes) > 1:
+        yield "storage beside jobs", needs.model_copy(update={"job": job.model_copy(update={"with_storage": False})})
     for role in needs.bandwidth.asked:
         less = needs.bandwidth.model_copy(update={role.name.lower(): Amount()})
         yield f"bandwidth of {role.name.lower()}", needs.model_copy(update={"bandwidth": less})

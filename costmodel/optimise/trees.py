@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.optimise.branches import Branch, branch_on_models, round_up, smallest
+from costmodel.optimise.branches import Branch, ascending, branch_on_models, first_of, round_up
 from costmodel.optimise.demand import ROUNDING, Demand, Ints, least_leaving_gbps, required_factor
 from costmodel.optimise.problem import EvenSpread, Problem, SwitchOption, place
 from topo.errors import DesignError, plural
@@ -43,6 +43,7 @@ class _Tree:
     ) -> None:
         self.problem, self.rails, self.wrap, self.copies, self.label = problem, rails, wrap, copies, label
         self.leaf, self.spine, self.core = (*options, *options[-1:] * 2)[:3]
+        self.levels = len(options)
         self.ports = _ports(rails)
         self.host_cost = copies * problem.cost([], problem.host_links(self.leaf, rails), ends=1)
         self.up_link, self.core_link = self.leaf.link(self.spine), self.spine.link(self.core)
@@ -62,7 +63,9 @@ class _Tree:
         out = least_leaving_gbps(self.total, down * self.leaf.speed.gbps) / (up * self.up_gbps)
         return max(-(-self.ports // down), round_up(out) - 1, 1)
 
-    def branch(self, leaves: int, spines: int, cores: int, up: int, core_links: int, **more: Any) -> Branch:
+    def branch(
+        self, leaves: int, spines: int = 0, up: int = 0, cores: int = 0, core_links: int = 0, **more: Any
+    ) -> Branch:
         """Return a branch with the price of so many switches and links in each copy; ``up`` is uplinks of a leaf."""
         n, problem = self.copies, self.problem
         switches = ((self.leaf.name, n * leaves), (self.spine.name, n * spines), (self.core.name, n * cores))
@@ -72,15 +75,10 @@ class _Tree:
 
     def tree(self, **keys: object) -> FatTree:
         """Return the tree of the spec."""
-        options = {"switch": self.leaf, "spine_switch": self.spine, "core_switch": self.core}
-        if not keys.get("cores"):
-            del options["core_switch"]
-        names = {
-            key: option.name for key, option in options.items() if key == "switch" or option.name != self.leaf.name
-        }
-        return FatTree.model_validate(
-            {"shape": "fat-tree", **names, **({"split": True} if self.leaf.split else {}), **keys}
-        )
+        above = {"spine_switch": self.spine} | ({"core_switch": self.core} if keys.get("cores") else {})
+        names = {key: option.name for key, option in above.items() if option.name != self.leaf.name}
+        split = {"split": True} if self.leaf.split else {}
+        return FatTree.model_validate({"shape": "fat-tree", "switch": self.leaf.name, **names, **split, **keys})
 
     def make(self, **keys: object) -> ShapeModel:
         """Return the network of the spec."""
@@ -90,29 +88,29 @@ class _Tree:
         """Yield the design of one switch."""
         if self.ports <= self.leaf.radix and not (self.leaf.split and self.label):
             name = f"{self.label}one {self.leaf.name}"
-            yield self.branch(1, 0, 0, 0, 0, name=name, shape=partial(self.make, levels=1))
+            yield self.branch(1, name=name, shape=partial(self.make, levels=1))
+
+    def rows(self) -> Iterator[Branch]:
+        """Yield the rows of two or three levels."""
+        return self.two() if self.levels == 2 else self.three()
 
     def two(self) -> Iterator[Branch]:
         """Yield the rows of two levels, one for each number of spines and of links between a leaf and a spine."""
         for spines in range(self.problem.redundancy, self.leaf.radix):
             for parallel in range(1, (self.leaf.radix - 1) // spines + 1):
-                leaves = max(self.min_leaves(spines * parallel), 2)
-                if leaves * parallel <= self.spine.radix:
-                    yield self._row(leaves, spines, parallel)
+                yield from self._row(spines, parallel)
 
-    def _row(self, leaves: int, spines: int, parallel: int) -> Branch:
-        def expand() -> Iterator[Branch]:
+    def _row(self, spines: int, parallel: int) -> Iterator[Branch]:
+        up = spines * parallel
+        branch = partial(self.branch, spines=spines, up=up)
+
+        def designs(leaves: int) -> Iterator[Branch]:
             if self.uplinks(leaves, self.leaf.radix - up) <= up + ROUNDING:
                 size_of = f"{plural(leaves, 'leaf', 'leaves')} x {plural(spines, 'spine')} x {parallel}"
-                name = f"{self.label}{size_of} of {self.models(2)}"
                 make = partial(self.make, levels=2, leaves=leaves, spines=spines, parallel=parallel)
-                yield self.branch(*size, name=name, shape=make)
-            if (leaves + 1) * parallel <= self.spine.radix:
-                yield self._row(leaves + 1, spines, parallel)
+                yield branch(leaves, name=f"{self.label}{size_of} of {self.models(2)}", shape=make)
 
-        up = spines * parallel
-        size = (leaves, spines, 0, up, 0)
-        return self.branch(*size, expand=expand)
+        return ascending(range(max(self.min_leaves(up), 2), self.spine.radix // parallel + 1), branch, designs)
 
     def models(self, levels: int) -> str:
         """Return the models of the levels, for the name of a design."""
@@ -125,45 +123,43 @@ class _Tree:
         for spines in range(1, self.leaf.radix):
             for parallel in range(1, (self.leaf.radix - 1) // spines + 1):
                 for pod in range(2, (self.spine.radix - 1) // parallel + 1):
-                    leaves = max(self.min_leaves(spines * parallel), pod + 1)
-                    if -(-leaves // pod) <= self.core.radix:
-                        yield self._pods(leaves, pod, spines, parallel)
+                    yield from self._pods(pod, spines, parallel)
 
-    def _pods(self, leaves: int, pod: int, spines: int, parallel: int) -> Branch:
-        """Return the row of at least so many leaves; a design has the fewest uplinks that suffice a pod."""
-        pods, up = -(-leaves // pod), spines * parallel
+    def _pods(self, pod: int, spines: int, parallel: int) -> Iterator[Branch]:
+        """Yield the row of pods of so many leaves; a design has the fewest uplinks that suffice a pod."""
+        up = spines * parallel
 
-        def expand() -> Iterator[Branch]:
+        def bound(leaves: int, **more: Any) -> Branch:
+            links = -(-leaves // pod) * spines
+            return self.branch(leaves, links, up, max(-(-links // self.core.radix), 1), links, **more)
+
+        def designs(leaves: int) -> Iterator[Branch]:
             demands = self.demands(leaves, self.leaf.radix - up)
             if demands is not None and self.uplinks(leaves, self.leaf.radix - up) <= up + ROUNDING:
                 least_up = round_up(required_factor(demands, spines * self.core_gbps, np.arange(leaves) // pod))
                 if least_up:
                     yield from self._with_cores(leaves, pod, spines, parallel, least_up)
-            if -(-(leaves + 1) // pod) <= self.core.radix:
-                yield self._pods(leaves + 1, pod, spines, parallel)
 
-        links = pods * spines
-        return self.branch(leaves, pods * spines, max(-(-links // self.core.radix), 1), up, links, expand=expand)
+        return ascending(range(max(self.min_leaves(up), pod + 1), pod * self.core.radix + 1), bound, designs)
 
-    def _with_cores(self, leaves: int, pod: int, spines: int, parallel: int, spine_up: int) -> Iterator[Branch]:
+    def _with_cores(self, leaves: int, pod: int, spines: int, parallel: int, least_up: int) -> Iterator[Branch]:
         """Yield the design with so many uplinks of a spine; below it are those with more."""
         pods, up, below = -(-leaves // pod), spines * parallel, pod * parallel
-        if spine_up > min(below, self.spine.radix - below):
-            return
-        cores = fewest_cores(spines, spine_up, pods, self.core.radix, self.problem.redundancy)
         keys = {"levels": 3, "leaves": leaves, "spines": spines, "parallel": parallel, "leaves_per_pod": pod}
-        ratio = _ratio(below, spine_up)
-        yield self.branch(
-            leaves,
-            pods * spines,
-            cores or max(-(-pods * spines * spine_up // self.core.radix), 1),
-            up,
-            pods * spines * spine_up,
-            name=f"{self.label}{leaves} leaves, pods of {pod} with {plural(spines, 'spine')} x {parallel}, "
-            f"{plural(cores, 'core')} on {plural(spine_up, 'uplink')} of each, of {self.models(3)}",
-            shape=partial(self.make, **keys, cores=cores, spine_oversubscription=ratio) if cores else None,
-            expand=lambda: self._with_cores(leaves, pod, spines, parallel, spine_up + 1),
-        )
+
+        def design(spine_up: int, **more: Any) -> Branch:
+            cores = fewest_cores(spines, spine_up, pods, self.core.radix, self.problem.redundancy)
+            ratio = _ratio(below, spine_up)
+            links = pods * spines * spine_up
+            fewest = cores or max(-(-links // self.core.radix), 1)
+            name = (
+                f"{self.label}{leaves} leaves, pods of {pod} with {plural(spines, 'spine')} x {parallel}, "
+                f"{plural(cores, 'core')} on {plural(spine_up, 'uplink')} of each, of {self.models(3)}"
+            )
+            shape = partial(self.make, **keys, cores=cores, spine_oversubscription=ratio) if cores else None
+            return self.branch(leaves, pods * spines, up, fewest, links, name=name, shape=shape, **more)
+
+        return first_of(range(least_up, min(below, self.spine.radix - below) + 1), design)
 
 
 def _ratio(below: int, up: int) -> float:
@@ -183,72 +179,49 @@ def fewest_cores(spines: int, spine_up: int, pods: int, radix: int, least: int) 
     >>> fewest_cores(20, 20, 40, 40, 2), fewest_cores(3, 20, 9, 40, 2)
     (400, 14)
     """
-    best = 0
-    for group in range(1, spines + 1):
-        groups = spines // group
-        if spines % group:
-            continue
-        share = max(-(-pods * group * spine_up // radix), -(-least // groups))
-        if share <= group * spine_up and (not best or share * groups < best):
-            best = share * groups
-    return best
-
-
-def _all(
-    problem: Problem,
-    rails: list[HostGroup],
-    wrap: Callable[[FatTree], ShapeModel] = lambda tree: tree,
-    copies: int = 1,
-    label: str = "",
-) -> Iterator[Branch]:
-    """Yield the branches of trees of one, two and three levels, over all choices of models."""
-
-    def make(*options: SwitchOption) -> _Tree:
-        return _Tree(problem, options, rails, wrap, copies, label)
-
-    for options in problem.linkable:
-        for option in options:
-            yield from make(option).one()
-        for levels, rows in ((2, _Tree.two), (3, _Tree.three)):
-            yield from branch_on_models(
-                problem, rails, (options,) * levels, lambda *chosen, rows=rows: rows(make(*chosen)), copies=copies
-            )
+    found = []
+    for group in (size for size in range(1, spines + 1) if spines % size == 0):
+        share = max(-(-pods * group * spine_up // radix), -(-least * group // spines))
+        if share <= group * spine_up:
+            found.append(share * (spines // group))
+    return min(found, default=0)
 
 
 def fat_trees(problem: Problem) -> Iterator[Branch]:
     """Yield the branches of one switch, and of trees of two and three levels."""
-    yield from _all(problem, each_adapter(problem.groups))
-    yield from _frames(problem, problem.ports, lambda tree: tree, 1, "")
-
-
-def _frames(
-    problem: Problem, ports: int, wrap: Callable[[FatTree], ShapeModel], copies: int, label: str
-) -> Iterator[Branch]:
-    """Yield the designs of one frame switch, which is a tree in itself."""
-    for name in problem.models:
-        model = problem.catalog.switch(name)
-        if model.chips > 1 and ports <= model.radix:
-            links = [(str(group.speed), group.count * group.adapters) for group in problem.groups]
-            price = problem.cost([(name, copies)], []) + problem.cost([], links, ends=1)
-            shape = partial(wrap, FatTree(shape="fat-tree", switch=name))
-            yield Branch(price, copies * model.chips, 0, name=f"{label}one {name}", shape=shape)
-
-
-def _in_planes(number: int, tree: FatTree) -> ShapeModel:
-    return Planes(shape="planes", planes=number, tree=tree)
+    return _planes(problem, 1)
 
 
 def planes(problem: Problem) -> Iterator[Branch]:
     """Yield the branches of planes: as many as divide the adapters of every server, each a switch or a tree."""
     adapters = {group.adapters for group in problem.groups}
     for number in range(2, min(adapters) + 1):
-        if any(each % number for each in adapters):
-            continue
-        wrap = partial(_in_planes, number)
-        rails = [rail for rail in each_adapter(problem.groups) if rail.device % number == 0]
-        label = f"{number} planes of "
-        yield from _all(problem, rails, wrap, number, label)
-        yield from _frames(problem, sum(rail.count for rail in rails), wrap, number, label)
+        if not any(each % number for each in adapters):
+            yield from _planes(problem, number)
+
+
+def _planes(problem: Problem, number: int) -> Iterator[Branch]:
+    """Yield the branches of so many switches, trees of two and three levels, or frames, over all choices of models."""
+    rails = [rail for rail in each_adapter(problem.groups) if rail.device % number == 0]
+    label = f"{number} planes of " if number > 1 else ""
+
+    def wrap(tree: FatTree) -> ShapeModel:
+        return Planes(shape="planes", planes=number, tree=tree) if number > 1 else tree
+
+    def make(*options: SwitchOption) -> _Tree:
+        return _Tree(problem, options, rails, wrap, number, label)
+
+    for options in problem.linkable:
+        for option in options:
+            yield from make(option).one()
+        yield from branch_on_models(problem, rails, options, lambda *chosen: make(*chosen).rows(), copies=number)
+    for name in problem.models:
+        model = problem.catalog.switch(name)
+        if model.chips > 1 and _ports(rails) <= model.radix:  # a frame is a tree in itself
+            links = [(str(group.speed), group.count * group.adapters) for group in problem.groups]
+            price = problem.cost([(name, number)], []) + problem.cost([], links, ends=1)
+            shape = partial(wrap, FatTree(shape="fat-tree", switch=name))
+            yield Branch(price, number * model.chips, 0, name=f"{label}one {name}", shape=shape)
 
 
 def zones(problem: Problem) -> Iterator[Branch]:
@@ -260,7 +233,7 @@ def zones(problem: Problem) -> Iterator[Branch]:
         largest = max(joined, key=_ports)
         for options in problem.linkable:
             yield from branch_on_models(
-                problem, largest, (options, options), rows, uplinks_carry_all=False, copies=number
+                problem, largest, options, rows, levels=(2,), uplinks_carry_all=False, copies=number
             )
 
 
@@ -277,9 +250,9 @@ def _zoned_rows(
 ) -> Iterator[Branch]:
     """Yield the branches of zones with these leaves and spines."""
     for placement in ("spread", "border"):
-        yield from _ZonedTree(problem, (leaf, spine), joined, shared, placement).rows(0)
+        yield from _ZonedTree(problem, (leaf, spine), joined, shared, placement).with_joints(0)
         for joint in problem.joints(leaf):
-            yield _ZonedTree(problem, (leaf, spine, joint), joined, shared, placement).joints(problem.redundancy)
+            yield from _ZonedTree(problem, (leaf, spine, joint), joined, shared, placement).joints()
 
 
 class _ZonedTree(_Tree):
@@ -305,18 +278,15 @@ class _ZonedTree(_Tree):
         on_zones = [(rail, np.full(rail.count, zone)) for zone, rails in enumerate(joined) for rail in rails]
         self.between = problem.demands(on_zones, self.copies, self.leaf.speed, np.arange(self.copies))
 
-    def joints(self, number: int) -> Branch:
-        """Return the branch of all designs with at least so many joints."""
+    def joints(self) -> Iterator[Branch]:
+        """Yield the branch of all designs with joints."""
 
-        def expand() -> Iterator[Branch]:
-            if number <= self.ports:
-                yield from self.rows(number)
-                yield self.joints(number + 1)
+        def bound(number: int, **more: Any) -> Branch:
+            return self.zoned_branch(-(-self.ports // (self.leaf.radix - 1)), 1, 1, number, **more)
 
-        fewest = -(-self.ports // (self.leaf.radix - 1))
-        return self.zoned_branch(fewest, 1, 1, number, expand=expand)
+        return ascending(range(self.problem.redundancy, self.ports + 1), bound, self.with_joints)
 
-    def rows(self, joints: int) -> Iterator[Branch]:
+    def with_joints(self, joints: int) -> Iterator[Branch]:
         """Yield the rows with so many joints; 0 means direct cables."""
         z = self.copies
         rate = self.leaf.rate(self.joint) if joints else self.leaf.speed.gbps
@@ -328,9 +298,12 @@ class _ZonedTree(_Tree):
         # Without its spine a leaf with a port to another zone still reaches all through that zone.
         for spines in range(1 if self.placement == "spread" else self.problem.redundancy, self.leaf.radix):
             for parallel in range(1, (self.leaf.radix - 1) // spines + 1):
-                leaves = self.min_zone_leaves(spines * parallel, bool(joints))
-                if leaves * parallel <= self.spine.radix:
-                    yield self._zoned_row(leaves, spines, parallel, joints, fewest)
+                up = spines * parallel
+                yield from ascending(
+                    range(self.min_zone_leaves(up, bool(joints)), self.spine.radix // parallel + 1),
+                    partial(self.zoned_branch, spines=spines, up=up, joints=joints, ports=fewest),
+                    partial(self._joined, spines=spines, parallel=parallel, joints=joints, least_ports=fewest),
+                )
 
     def _min_zone_leaves(self, up: int, joints: bool) -> int:
         """Return a lower bound of the leaves of a zone, by ports and by what must leave all leaves."""
@@ -348,16 +321,6 @@ class _ZonedTree(_Tree):
         price = self.problem.supplied(switches, self.host_cost + self.problem.cost(switches, links))
         return Branch(price, z * (leaves + spines) + joints, z * leaves * up + between, **more)
 
-    def _zoned_row(self, leaves: int, spines: int, parallel: int, joints: int, ports: int) -> Branch:
-        """Return the row of at least so many leaves in a zone, with at least so many ports of a zone to others."""
-
-        def expand() -> Iterator[Branch]:
-            yield from self._joined(leaves, spines, parallel, joints, ports)
-            if (leaves + 1) * parallel <= self.spine.radix:
-                yield self._zoned_row(leaves + 1, spines, parallel, joints, ports)
-
-        return self.zoned_branch(leaves, spines, spines * parallel, joints, ports, expand=expand)
-
     def _joined(self, leaves: int, spines: int, parallel: int, joints: int, least_ports: int) -> Iterator[Branch]:
         """Yield the design with the fewest ports of a zone to others that suffice; below it are those with more."""
         up, step = spines * parallel, joints or self.copies - 1
@@ -365,23 +328,19 @@ class _ZonedTree(_Tree):
         most = min(leaves * up // 2, leaves * (self.leaf.radix - up) - self.ports)
         if joints:
             most = min(most, joints * self.joint.radix // self.copies)
-        ports = smallest(
-            range(-(-least_ports // step) * step, most + 1, step),
-            lambda ports: self.suffices(leaves, up, ports, bool(joints)),
-        )
-        if ports:
-            how = f"{joints} x {self.joint.name}" if joints else "cables"
-            yield self.zoned_branch(
-                leaves,
-                spines,
-                up,
-                joints,
-                ports,
-                name=f"{self.copies} zones of {leaves} leaves x {plural(spines, 'spine')} x {parallel} of "
-                f"{self.models(2)}, {how} on {ports} ports a zone ({self.placement})",
-                shape=partial(self._shape, leaves, spines, parallel, joints, ports),
-                expand=lambda: self._joined(leaves, spines, parallel, joints, ports + 1),
+        how = f"{joints} x {self.joint.name}" if joints else "cables"
+
+        def design(ports: int, **more: Any) -> Branch | None:
+            if not self.suffices(leaves, up, ports, bool(joints)):
+                return None
+            name = (
+                f"{self.copies} zones of {leaves} leaves x {plural(spines, 'spine')} x {parallel} of "
+                f"{self.models(2)}, {how} on {ports} ports a zone ({self.placement})"
             )
+            shape = partial(self._shape, leaves, spines, parallel, joints, ports)
+            return self.zoned_branch(leaves, spines, up, joints, ports, name=name, shape=shape, **more)
+
+        return first_of(range(-(-least_ports // step) * step, most + 1, step), design)
 
     def _reserved(self, leaves: int, down: int, ports: int) -> Ints:
         """(leaves,) ports that hosts may not use: see `topo.shapes.zones`."""
@@ -434,27 +393,13 @@ def rails(problem: Problem) -> Iterator[Branch]:
         return
     nodes = sum(group.count for group in compute)
 
-    def trees(options: tuple[SwitchOption, ...]) -> Iterator[_RailTree]:
+    def rows(*options: SwitchOption) -> Iterator[Branch]:
         units = {-(-nodes // unit): unit for unit in range(options[0].radix - 1, 0, -1)}
-        return (_RailTree(problem, options, compute, many, unit) for many, unit in units.items())
-
-    def two(*options: SwitchOption) -> Iterator[Branch]:
-        for tree in trees(options):
-            for spines in range(problem.redundancy, tree.most_up + 1):
-                for parallel in range(1, min(tree.most_up // spines, tree.spine.radix // tree.n_leaves) + 1):
-                    yield tree.row(spines, parallel)
-
-    def three(*options: SwitchOption) -> Iterator[Branch]:
-        for tree in trees(options):
-            for spines in range(1, tree.most_up + 1):
-                for parallel in range(1, tree.most_up // spines + 1):
-                    for pod in (part for part in range(1, tree.units + 1) if tree.units % part == 0):
-                        if pod * parallel < tree.spine.radix and tree.n_leaves // pod <= tree.core.radix:
-                            yield tree.row(spines, parallel, pod)
+        for many, unit in units.items():
+            yield from _RailTree(problem, options, compute, many, unit).rows()
 
     for options in problem.linkable:
-        for levels, rows in ((2, two), (3, three)):
-            yield from branch_on_models(problem, each_adapter(problem.groups), (options,) * levels, rows)
+        yield from branch_on_models(problem, each_adapter(problem.groups), options, rows)
 
 
 class _RailTree(_Tree):
@@ -470,6 +415,20 @@ class _RailTree(_Tree):
         self.n_leaves = units * self.number
         self.most_up = self.leaf.radix - unit
         """Most uplinks of a leaf."""
+
+    def two(self) -> Iterator[Branch]:
+        """Yield the rows of two levels, one for each number of spines and of links between a leaf and a spine."""
+        for spines in range(self.problem.redundancy, self.most_up + 1):
+            for parallel in range(1, min(self.most_up // spines, self.spine.radix // self.n_leaves) + 1):
+                yield self.row(spines, parallel)
+
+    def three(self) -> Iterator[Branch]:
+        """Yield the rows of three levels, whose pods are a rail or a part of one."""
+        for spines in range(1, self.most_up + 1):
+            for parallel in range(1, self.most_up // spines + 1):
+                for pod in (part for part in range(1, self.units + 1) if self.units % part == 0):
+                    if pod * parallel < self.spine.radix and self.n_leaves // pod <= self.core.radix:
+                        yield self.row(spines, parallel, pod)
 
     def make(self, **keys: object) -> ShapeModel:
         """Return the network of the spec; its units determine the leaves."""
@@ -502,7 +461,7 @@ class _RailTree(_Tree):
             if not pod:
                 name = f"{self.label}{plural(spines, 'spine')} x {parallel} of {self.models(2)}"
                 make = partial(self.make, levels=2, spines=spines, parallel=parallel)
-                yield self.branch(leaves, spines, 0, up, 0, name=name, shape=make)
+                yield self.branch(leaves, spines, up, name=name, shape=make)
                 return
             of = pod_places(self.number, self.units, pod) // pod
             fewest = round_up(required_factor(demands, spines * self.core_gbps, of))
@@ -513,6 +472,6 @@ class _RailTree(_Tree):
                     return
 
         if not pod:
-            return self.branch(leaves, spines, 0, up, 0, expand=expand)
-        cores = max(-(-pods * spines // self.core.radix), 1)
-        return self.branch(leaves, pods * spines, cores, up, pods * spines, expand=expand)
+            return self.branch(leaves, spines, up, expand=expand)
+        links = pods * spines
+        return self.branch(leaves, links, up, max(-(-links // self.core.radix), 1), links, expand=expand)

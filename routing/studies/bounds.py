@@ -249,20 +249,8 @@ def spread_traffic(
 ) -> Floats:
     """Return (A,) pairs of hosts over each arc when switches split traffic evenly over nearly shortest paths.
 
-    Parameters
-    ----------
-    indptr, receiver, length
-        Arcs by sending switch, and their lengths.
-    hosts : (S,) float64
-        Hosts at each switch.
-    target : (D,) int64
-        Switches that hosts hang on.
-    distance : (D, S) float64
-        From each switch to each target.
-    order : (D, S) int64
-        Switches by distance.
-    slack : float
-        Part of the distance by which a path may be longer than the shortest.
+    ``distance`` is (D, S) from each switch to each target, ``order`` (D, S) the switches by it; paths may be longer by
+    the part ``slack`` of the distance.
     """
     load, flow = np.zeros(len(receiver)), np.zeros(len(hosts))
     for row in range(len(target)):

@@ -103,11 +103,6 @@ class LossStudy(Frozen, Shown):
     """Engine of the new tables."""
 
     @property
-    def theirs(self) -> int:
-        """Lost pairs of end ports that have no cable left."""
-        return len(self.lost) - len(self._of_others)
-
-    @property
     def _of_others(self) -> NDArray[np.int32]:
         """(m, 2) lost pairs of which both end ports have a cable left."""
         return self.lost[~np.isin(self.lost, self.cut).any(axis=1)]
@@ -119,8 +114,8 @@ class LossStudy(Frozen, Shown):
 
     @property
     def lost_for_good(self) -> int:
-        """Pairs that no tables deliver any longer."""
-        return self.theirs + self.apart
+        """Pairs that no tables deliver any longer: those of end ports without a cable left, and `apart`."""
+        return len(self.lost) - len(self._of_others) + self.apart
 
     @property
     def servers(self) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,9 +73,9 @@ def side_by_side(subnets: Sequence[Routed], name: str) -> Routed:
     return Routed(fabric, together) if fabric.traffic else Routed(fabric, together, first.lanes)
 
 
-def _together(arrays: Iterable[NDArray[Any]], n_switches: Sequence[int]) -> NDArray[Any]:
+def _together(arrays: Sequence[NDArray[Any]], of_switches: Sequence[int]) -> NDArray[Any]:
     """Concatenate arrays of subnets: first the rows of switches of all of them, then those of adapters."""
-    parts = list(zip(arrays, n_switches, strict=True))
+    parts = list(zip(arrays, of_switches, strict=True))
     return np.concatenate([*(array[:n] for array, n in parts), *(array[n:] for array, n in parts)])
 
 
@@ -90,13 +90,12 @@ def join_fabrics(fabrics: Sequence[Fabric], name: str) -> Fabric:
     >>> routing.studies.join_fabrics(planes, "two").n_switches
     2
     """
-
-    def nodes(of: Callable[[Fabric], NDArray[Any]]) -> NDArray[Any]:
-        return _together(map(of, fabrics), [fabric.n_switches for fabric in fabrics])
-
-    def ports(of: Callable[[Fabric], NDArray[Any]]) -> NDArray[Any]:
-        return _together(map(of, fabrics), [fabric.first_adapter_port for fabric in fabrics])
-
+    switches, ports = ([fabric.n_switches for fabric in fabrics], [fabric.first_adapter_port for fabric in fabrics])
+    rows = dict.fromkeys(("kind", "role", "level", "zone", "node_guid"), switches)
+    rows |= dict.fromkeys(("width", "speed", "port_guid"), ports)
+    same: dict[str, Any] = {
+        field: _together([getattr(fabric, field) for fabric in fabrics], split) for field, split in rows.items()
+    }
     models = tuple(dict.fromkeys(model for fabric in fabrics for model in fabric.models))
     hosts = {host: number for number, host in enumerate(dict.fromkeys(h for fabric in fabrics for h in fabric.hosts))}
 
@@ -106,34 +105,24 @@ def join_fabrics(fabrics: Sequence[Fabric], name: str) -> Fabric:
     host_model = np.full(len(hosts), -1, np.int16)
     for fabric in reversed(fabrics):
         host_model[[hosts[host] for host in fabric.hosts]] = model_of(fabric, fabric.host_model)
-    switch_ports = np.cumsum([0, *(fabric.first_adapter_port for fabric in fabrics)])
-    adapter_ports = switch_ports[-1] + np.cumsum([0, *(f.n_ports - f.first_adapter_port for f in fabrics)])
-    first = {id(fabric): (int(s), int(a)) for fabric, s, a in zip(fabrics, switch_ports, adapter_ports, strict=False)}
-
-    def peer(fabric: Fabric) -> NDArray[np.int32]:
-        split, (at_switch, at_adapter) = fabric.first_adapter_port, first[id(fabric)]
+    at_switch, at_adapter, peers = 0, sum(ports), []
+    for fabric, split in zip(fabrics, ports, strict=True):
         moved = np.where(fabric.peer < split, fabric.peer + at_switch, fabric.peer - split + at_adapter)
-        return np.where(fabric.peer < 0, -1, moved).astype(np.int32)
-
-    degree = nodes(lambda fabric: np.diff(fabric.port_offset))
+        peers.append(np.where(fabric.peer < 0, -1, moved).astype(np.int32))
+        at_switch, at_adapter = at_switch + split, at_adapter + fabric.n_ports - split
+    degree = _together([np.diff(fabric.port_offset) for fabric in fabrics], switches)
+    number = [np.array([*(hosts[host] for host in fabric.hosts), -1], np.int32)[fabric.host] for fabric in fabrics]
     return Fabric(
         name=name,
-        kind=nodes(lambda fabric: fabric.kind),
-        role=nodes(lambda fabric: fabric.role),
-        level=nodes(lambda fabric: fabric.level),
-        zone=nodes(lambda fabric: fabric.zone),
-        model=nodes(lambda fabric: model_of(fabric, fabric.model)),
+        **same,
+        model=_together([model_of(fabric, fabric.model) for fabric in fabrics], switches),
         models=models,
-        node_guid=nodes(lambda fabric: fabric.node_guid),
-        names=tuple(nodes(lambda fabric: np.array(fabric.names, object)).tolist()),
-        host=nodes(lambda fabric: np.array([*(hosts[host] for host in fabric.hosts), -1], np.int32)[fabric.host]),
+        names=tuple(_together([np.array(fabric.names, object) for fabric in fabrics], switches).tolist()),
+        host=_together(number, switches),
         hosts=tuple(hosts),
         host_model=host_model,
         port_offset=np.concatenate([[0], np.cumsum(degree)]).astype(np.int32),
-        peer=ports(peer),
-        width=ports(lambda fabric: fabric.width),
-        speed=ports(lambda fabric: fabric.speed),
-        port_guid=ports(lambda fabric: fabric.port_guid),
+        peer=_together(peers, ports),
         traffic=fabrics[0].traffic,
         notes=tuple(note for fabric in fabrics for note in fabric.notes),
     )

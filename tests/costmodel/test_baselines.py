@@ -18,12 +18,12 @@ from topo.shapes.fat_tree import FatTree
 
 
 def cells(catalog: Catalog, published: Published) -> dict[tuple[str, str], float]:
-    found = table_ii(catalog, published) + table_iii(published_systems(catalog, published), catalog, published)
+    found = table_ii(catalog, published) + table_iii(catalog, published)
     return {(cell.system, cell.figure): cell.value for cell in found}
 
 
 def test_every_printed_cell_is_computed(catalog: Catalog, published: Published) -> None:
-    found = table_ii(catalog, published) + table_iii(published_systems(catalog, published), catalog, published)
+    found = table_ii(catalog, published) + table_iii(catalog, published)
     computed = {(cell.table, cell.system, cell.figure) for cell in found}
     assert computed == {key for key in published.values if key[0] in ("II", "III")}
     assert all(cell.note for cell in found)
@@ -64,10 +64,10 @@ def test_half_of_dgx(catalog: Catalog, published: Published) -> None:
     assert found["fire-flyer", "total"] / found["dgx-a100", "total"] == pytest.approx(printed, abs=0.002)
 
 
-def test_core_switches_by_formula_and_as_printed(catalog: Catalog, published: Published) -> None:
+def test_core_switches_by_formula_and_as_printed(catalog: Catalog) -> None:
     by_formula = FatTree(switch="QM8700", levels=3).size(10_000, catalog)
     assert (by_formula.leaves, by_formula.spines, by_formula.cores) == (500, 500, 250)
-    (dgx,) = (system for system in published_systems(catalog, published) if system.name == "dgx-a100")
+    (dgx,) = (system for system in published_systems(catalog) if system.name == "dgx-a100")
     assert (dgx.tree.leaves, dgx.tree.spines, dgx.tree.cores) == (500, 500, 320)
     assert "250" in dgx.note and "320" in dgx.note
 
@@ -93,7 +93,7 @@ def test_a_bad_printed_figure_is_refused(tmp_path: Path, rows: str, said: str) -
 def test_only_what_does_not_rest_on_the_printed_figure_is_called_computed(
     catalog: Catalog, published: Published
 ) -> None:
-    found = table_ii(catalog, published) + table_iii(published_systems(catalog, published), catalog, published)
+    found = table_ii(catalog, published) + table_iii(catalog, published)
     how = {(cell.system, cell.figure): cell.how for cell in found}
     computed = {key for key, made in how.items() if made == "computed"}
     assert computed == {

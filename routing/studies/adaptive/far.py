@@ -39,8 +39,10 @@ SWITCH = re.compile(r"Switch\s+0x([0-9a-f]{1,16})\b.*", re.IGNORECASE)
 TABLE = re.compile(r"PLFT_NUM:\s*(\d{1,2}),\s*top:\s*0x([0-9a-f]{1,4})\s*", re.IGNORECASE)
 ENTRY = re.compile(r"0x([0-9a-f]{1,4})\s+(\d{1,3})\s+(\w+)(?:\s+(\d{1,5}))?\s*", re.IGNORECASE)
 GROUP_LINE = re.compile(r"(\d{1,5})\s+(\d{1,2})\s+(\d+)\s*([\d,\s]*)")
-GROUP_COLUMNS = ("Group", "Sub Group", "WHBF", "Ports")
-ENTRY_COLUMNS = ("LID", "Static Port", "Lid State", "Group")
+COLUMNS = {
+    "groups": ("Group", "Sub Group", "WHBF", "Ports"),
+    "tables": ("LID", "Static Port", "Lid State", "Group"),
+}
 STATES = {state.name.lower(): state for state in LidState if state is not LidState.ABSENT}
 
 MOST_TABLES = 8
@@ -52,8 +54,8 @@ class _Switch:
     """What the file says of one switch."""
 
     groups: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    entries: dict[int, list[tuple[int, int, int, int]]] = field(default_factory=dict)
-    """By private table: LID, static port, state, group (-1 none)."""
+    entries: dict[int, dict[int, tuple[int, int, int]]] = field(default_factory=dict)
+    """By private table and LID: static port, state, group (-1 none)."""
 
 
 def switch_numbers(fabric: Fabric) -> dict[int, int]:
@@ -97,13 +99,12 @@ def parse_far(
     unknown, versioned = 0, False
     here: _Switch | None = None
     switch, radix, table, top, reading = -1, 0, -1, 0, ""
-    listed: set[int] = set()
     for line_number, line in enumerate(lines_of(text, path), 1):
-
-        def refuse(expected: str, line: str = line, at: int = line_number) -> FormatError:
-            return FormatError(f"found {line.strip()[:60]!r}; expected {expected}", path, at)
-
         words = line.strip()
+
+        def refuse(expected: str, words: str = words, at: int = line_number) -> FormatError:
+            return FormatError(f"found {words[:60]!r}; expected {expected}", path, at)
+
         if not words or words.startswith("#") or not words.strip("-="):
             continue
         if version := VERSION.fullmatch(words):
@@ -113,13 +114,11 @@ def parse_far(
         elif start := SWITCH.fullmatch(words):
             if not versioned:
                 raise refuse("the line `File version: 1` above it, as in .far: forms of other files are not published")
-            switch, table, reading = number_of.get(int(start[1], 16), -1), -1, ""
+            switch, table, reading, here = number_of.get(int(start[1], 16), -1), -1, "", _Switch()
             if switch in found:
                 raise refuse("each switch once")
-            here = _Switch()
-            if switch < 0:
-                unknown += 1
-            else:
+            unknown += switch < 0
+            if switch >= 0:
                 found[switch] = here
             radix = len(fabric.ports_of(switch)) if switch >= 0 else NO_PATH - 1
         elif here is None:
@@ -137,7 +136,7 @@ def parse_far(
             table, top = int(head[1]), int(head[2], 16)
             if table >= MOST_TABLES or table in here.entries:
                 raise refuse(f"each of at most {MOST_TABLES} private tables once")
-            here.entries[table], listed = [], set()
+            here.entries[table] = {}
         elif reading == "tables" and table >= 0 and (entry := ENTRY.fullmatch(words)):
             at, port, state = int(entry[1], 16), int(entry[2]), STATES.get(entry[3].lower())
             if state is None:
@@ -148,14 +147,12 @@ def parse_far(
                 raise refuse(f"a port from 0 to {radix} of the switch, or {NO_PATH} for none")
             if state != LidState.STATIC and entry[4] is None:
                 raise refuse("the number of its group behind the state: is the line whole?")
-            if at in listed:
+            if at in here.entries[table]:
                 raise refuse("each LID once in a table")
-            listed.add(at)
-            here.entries[table].append((at, port, state, -1 if entry[4] is None else int(entry[4])))
+            here.entries[table][at] = port, state, -1 if entry[4] is None else int(entry[4])
         elif reading and re.match(r"(group|lid)\b", words, re.IGNORECASE):
-            columns = tuple(re.split(r"\s{2,}|\t+", words))
-            wanted = GROUP_COLUMNS if reading == "groups" else ENTRY_COLUMNS
-            if tuple(column.lower() for column in columns) != tuple(column.lower() for column in wanted):
+            wanted = COLUMNS[reading]
+            if re.split(r"\s{2,}|\t+", words.lower()) != [column.lower() for column in wanted]:
                 raise refuse(f"the columns {', '.join(wanted)}")
         elif reading:
             raise refuse("a group of ports, or an entry of a table")
@@ -174,7 +171,7 @@ def _assemble(
     """
     kinds = sorted({table for one in found.values() for table in one.entries})
     n_tables = max(len(kinds), 1)
-    highest = max((entry[0] for one in found.values() for part in one.entries.values() for entry in part), default=0)
+    highest = max((at for one in found.values() for part in one.entries.values() for at in part), default=0)
     top = max(highest, int(lid.max()) + (1 << lmc) - 1)
     shape = (n_tables, fabric.n_switches, top + 1)
     lft, state = np.full(shape, NO_PATH, np.uint8), np.full(shape, LidState.ABSENT, np.uint8)
@@ -190,10 +187,10 @@ def _assemble(
     for switch, one in found.items():
         rows: dict[int, int] = {}
         for table, kind in enumerate(kinds):
-            entries = one.entries.get(kind, one.entries[min(one.entries)] if one.entries else [])
+            entries = one.entries.get(kind, one.entries[min(one.entries)] if one.entries else {})
             if not entries:
                 continue
-            at, port, states, named = np.array(entries, np.int64).T
+            at, (port, states, named) = [*entries], np.array([*entries.values()], np.int64).T
             # The number of a static entry, 0 for instance, may be of no group.
             named[(states == LidState.STATIC) & ~np.isin(named, list(one.groups))] = -1
             for number in sorted(set(named.tolist()) - {-1} - rows.keys()):

@@ -72,15 +72,7 @@ def port_groups(order: ChannelOrder, targets: Int32s, legal: bool) -> NDArray[np
 
 
 def leads_to(fabric: Fabric, allowed: NDArray[np.bool_], there: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return (D, S) from which switches some choice of ports leads to some switches.
-
-    Parameters
-    ----------
-    allowed : (D, P) bool
-        Channels between switches that may be taken, by destination.
-    there : (D, S) bool
-        The switches, by destination.
-    """
+    """Return (D, S) from which switches some choice of (D, P) allowed channels leads to (D, S) some others."""
     row, port = np.nonzero(allowed)
     here, then = fabric.port_node[port], fabric.peer_node[port]
     found = there.copy()
@@ -99,22 +91,8 @@ def by_switch(marked: NDArray[np.bool_], begin: NDArray[np.int32]) -> NDArray[np
 def follow(fabric: Fabric, n_dests: int, choices: Callable[[slice], Choices]) -> tuple[int, Outcome, NDArray[np.uint8]]:
     """Follow packets to each of D destinations from all switches with sources, out of every port that these may take.
 
-    Parameters
-    ----------
-    fabric : Fabric
-    n_dests : int
-        D.
-    choices : callable
-        Returns what a block of the destinations allows.
-
-    Returns
-    -------
-    lost : int
-        Pairs that may be lost.
-    found : Outcome
-    states : (D, S) uint8
-        Whether packets to a destination get to a switch: `UNSEEN`, `REACHED`, or `ARRIVES`, where all packets that do
-        arrive.
+    ``choices`` returns what a block of the destinations allows. Returns the pairs that may be lost, the `Outcome`, and
+    (D, S) whether packets get to a switch: `UNSEEN`, `REACHED`, or `ARRIVES`, where all that do arrive.
     """
     n, lost, states = fabric.n_switches, 0, np.zeros((n_dests, fabric.n_switches), np.uint8)
     depends = np.zeros((fabric.n_ports, 1 + (fabric.most_ports >> 6)), np.uint64)

@@ -8,6 +8,7 @@ is read here: a cycle of all choices counts, also where the static ports alone h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -190,7 +191,8 @@ def prove_adaptive(fabric: Fabric, tables: AdaptiveTables, endpoints: EndpointSe
     blank = bool((tables.state == LidState.ABSENT).all(axis=(0, 2)).any())  # a switch that the dump leaves out
     untold = any(verdicts) or (blank and not looping.any())
     verdict = True if not lost and not looping.any() else None if untold else False
-    static = _follow_all(asked, _static(tables), numbers)[1]
+    without_groups = replace(tables, group=np.full_like(tables.group, -1))
+    static = _follow_all(asked, without_groups, numbers)[1]
     order = None if looping.any() else rising_order(fabric, found.depends)
     compared, ports = _compare_groups(asked, tables, order, states)
     faults = [
@@ -241,11 +243,6 @@ def _follow_all(
     return follow(asked.fabric, len(asked.lid), lambda block: asked.choices(tables, numbers, block))
 
 
-def _static(tables: AdaptiveTables) -> AdaptiveTables:
-    """Return the tables as switches without groups would use them."""
-    return replace(tables, group=np.full_like(tables.group, -1))
-
-
 def _lost_example(asked: _Query, tables: AdaptiveTables, states: NDArray[np.uint8]) -> str:
     """Return one way of a packet that is lost: switch by switch, and how it ends."""
     fabric = asked.fabric
@@ -279,22 +276,22 @@ def _lost_example(asked: _Query, tables: AdaptiveTables, states: NDArray[np.uint
 
 def _entries(asked: _Query, tables: AdaptiveTables) -> list[GroupFault]:
     """Return what is wrong with entries and groups by themselves."""
-    fabric, lid = asked.fabric, asked.lid[asked.lid < tables.lft.shape[2]]
-    ends = asked.ends[asked.lid < tables.lft.shape[2]]
+    fabric, known = asked.fabric, np.flatnonzero(asked.lid < tables.lft.shape[2])
+    lid, ends = asked.lid[known], asked.ends[known]
     state, group, port = tables.state[:, :, lid], tables.group[:, :, lid], tables.lft[:, :, lid]
     adaptive = ~np.isin(state, (LidState.STATIC, LidState.ABSENT))
-    empty = adaptive & ((group < 0) | ~np.append(tables.members.any(axis=1), False)[group])
-    reach = np.append(tables.members, np.zeros((1, tables.members.shape[1]), bool), axis=0)
+    reach = np.append(tables.members, np.zeros((1, tables.members.shape[1]), bool), axis=0)  # the last row: no group
+    empty = adaptive & ~np.asarray(reach.any(axis=1))[group]
     outside = adaptive & ~empty & (port != NO_PATH) & ~reach[group, np.minimum(port, tables.members.shape[1] - 1)]
     other = np.arange(fabric.n_switches)[:, None] != fabric.end_switch[ends]
-    known = other & (state != LidState.ABSENT)
-    mixed = (adaptive & known).any(axis=(0, 1)) & (~adaptive & known).any(axis=(0, 1))
+    there = other & (state != LidState.ABSENT)
+    mixed = (adaptive & there).any(axis=(0, 1)) & (~adaptive & there).any(axis=(0, 1))
 
     def first(where: NDArray[np.bool_]) -> str:
         if not where.any():
             return ""
         _, switch, dest = np.argwhere(where)[0].tolist()
-        return f"{fabric.label(switch)} to {end_label(fabric, int(ends[dest]))}"
+        return _entry_label(asked, switch, known[dest])
 
     user = np.full(len(tables.members), -1, np.int64)
     entry = np.nonzero(tables.group >= 0)
@@ -324,45 +321,37 @@ def _compare_groups(
     An order of all channels, in which all choices rise, says which further ports would be safe; without one, none is.
     """
     fabric, n = asked.fabric, asked.fabric.n_switches
-    begin = fabric.port_offset[: n + 1]
-    is_inner = np.isin(np.arange(begin[-1]), fabric.inner)
-    wanted, target_of = np.zeros((0, begin[-1]), bool), np.zeros(n, np.int64)
+    begin, targets = fabric.port_offset[: n + 1], np.unique(asked.home).astype(np.int32)
+    wanted = np.zeros((len(targets), begin[-1]), bool)
     if order is not None:
-        targets = np.unique(asked.home).astype(np.int32)
-        target_of[targets] = np.arange(len(targets))
-        wanted = np.zeros((len(targets), begin[-1]), bool)
         wanted[:, begin[order.sender] + order.number - 1] = port_groups(order, frozen(targets), True)
-    uneven = narrow = chosen = choosers = 0
-    uneven_example = narrow_example = ""
-    first, alike = -1, np.zeros(begin[-1], bool)
+    chosen = choosers = 0
+    found, example = Counter[str](), {"uneven": "", "narrow": ""}
+    last, alike = -1, np.zeros(begin[-1], bool)
     numbers = _used(tables)
     for block in blocks(len(asked.lid)):
         by_any = reduce(np.logical_or, (tables.allowed(fabric, number, asked.lid[block]) for number in numbers))
-        allowed = by_any[:, : begin[-1]] & is_inner
+        allowed = by_any[:, : begin[-1]] & fabric.is_inner[: begin[-1]]
         home, state = asked.home[block], states[block]
         matters = (state != UNSEEN) & (np.arange(n) != home[:, None])
         count = by_switch(allowed, begin)
         chosen += int(count[matters].sum())
         choosers += int(np.count_nonzero(matters & (count > 0)))
-        for row in range(len(home)):
-            if home[row] != first:
-                first, alike = int(home[row]), allowed[row]
-            odd = np.flatnonzero(matters[row] & (by_switch(allowed[row : row + 1] ^ alike, begin)[0] > 0))
-            uneven += len(odd)
-            if len(odd) and not uneven_example:
-                uneven_example = _entry_label(asked, int(odd[0]), block.start + row)
-        if order is not None:
-            lacking = matters & (by_switch(wanted[target_of[home]] & ~allowed, begin) > 0)
-            narrow += int(np.count_nonzero(lacking))
-            if lacking.any() and not narrow_example:
-                row, switch = np.argwhere(lacking)[0].tolist()
-                wide = int(by_switch(wanted[target_of[home[row : row + 1]]], begin)[0, switch])
-                lacks = int(
-                    by_switch(wanted[target_of[home[row : row + 1]]] & ~allowed[row : row + 1], begin)[0, switch]
-                )
-                narrow_example = f"{_entry_label(asked, switch, block.start + row)}: lacks {lacks} of {wide} ports"
-    faults = [GroupFault("uneven", uneven, uneven_example), GroupFault("narrow", narrow, narrow_example)]
-    return faults, chosen / choosers if choosers else 0.0
+        first = allowed[np.searchsorted(home, home)]  # destinations on one switch follow one another
+        first[home == last] = alike
+        last, alike = int(home[-1]), first[-1]
+        safe = wanted[np.searchsorted(targets, home)]
+        lacks = by_switch(safe & ~allowed, begin)
+        for kind, wrong in (("uneven", by_switch(allowed ^ first, begin) > 0), ("narrow", lacks > 0)):
+            places = np.argwhere(matters & wrong)
+            found[kind] += len(places)
+            if len(places) and not example[kind]:
+                row, switch = places[0].tolist()
+                example[kind] = _entry_label(asked, switch, block.start + row)
+                if kind == "narrow":
+                    wide = by_switch(safe[row : row + 1], begin)[0, switch]
+                    example[kind] += f": lacks {lacks[row, switch]} of {wide} ports"
+    return [GroupFault(kind, found[kind], example[kind]) for kind in example], chosen / choosers if choosers else 0.0
 
 
 def _entry_label(asked: _Query, switch: int, dest: int) -> str:

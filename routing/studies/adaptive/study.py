@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from routing.engines.multipath import legal_order
 from routing.hashed import number_sets
@@ -125,14 +127,9 @@ def updown_tables(fabric: Fabric, tables: RoutingTables, roots: NDArray[np.integ
     True
     """
     n = fabric.n_switches
-    a, b = fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
-    rank = np.full(n, n, np.int64)
-    rank[np.asarray(roots, np.intp)] = 0
-    for distance in range(1, n + 1):
-        near = np.unique(b[(rank[a] == distance - 1) & (rank[b] > distance)])
-        if not len(near):
-            break
-        rank[near] = distance
+    between = fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
+    links = csr_array((np.ones(len(fabric.inner)), between), shape=(n, n))
+    rank = dijkstra(links, unweighted=True, indices=np.asarray(roots, np.intp), min_only=True)
     height = np.empty(n, np.int64)
     height[np.lexsort((fabric.node_guid[:n], -rank))] = np.arange(n)
     made = _grouped(fabric, tables, order_channels(fabric, height, join_peaks=False))

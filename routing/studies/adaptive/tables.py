@@ -107,12 +107,7 @@ class AdaptiveTables(Frozen, Brief):
         Switches have them as they are, whatever became of the cables since: on a fabric with failures, groups have lost
         the ports whose cables are down, and no table is loaded anew. Ports to a neighbour from which no choice leads to
         the destination are left out, as by switches whose neighbours notify them (NVIDIA's SHIELD); `at_risk` says what
-        is lost where they do not.
-
-        Parameters
-        ----------
-        fabric : Fabric
-            The fabric of the tables, or what is left of it.
+        is lost where they do not. ``fabric`` is that of the tables, or what is left of it.
         """
         allowed, home, row = self._rows(fabric)
         inner = np.clip(fabric.peer_node[: allowed.shape[1]], 0, fabric.n_switches - 1)
@@ -121,14 +116,9 @@ class AdaptiveTables(Frozen, Brief):
         return PortGroups(row, frozen(group), frozen(offset), frozen(port.astype(np.int32)))
 
     def at_risk(self, fabric: Fabric, source: NDArray[np.integer], dest: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Return (n,) whether some choice of ports loses packets between end ports, where no switch notifies another.
+        """Return (n,) whether some choice of ports on what is left of the fabric loses packets between (n,) end ports.
 
-        Parameters
-        ----------
-        fabric : Fabric
-            What is left of the fabric of the tables.
-        source, dest : (n,) int
-            End ports.
+        No switch notifies another.
         """
         allowed, home, row = self._rows(fabric)
         group, _, _ = number_sets(allowed, fabric.port_offset[: fabric.n_switches + 1])
