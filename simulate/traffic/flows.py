@@ -361,6 +361,18 @@ def grouped_dependencies(
     return owned(offset), _column(dep, len(dep), np.int32)
 
 
+def turns_in_groups(group: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return how many before each entry are of its group; groups are numbered from 0.
+
+    >>> turns_in_groups(np.array([0, 1, 0, 0, 1])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order, count = np.argsort(group, kind="stable"), np.bincount(group)
+    turn = np.empty(len(group), np.int64)
+    turn[order] = np.arange(len(group)) - np.repeat(np.cumsum(count) - count, count)
+    return turn
+
+
 @kernel
 def find_cycle(dep_offset: NDArray[np.int64], dep: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the flows of one circle of dependencies, each followed by one that it waits for; empty when none is.
