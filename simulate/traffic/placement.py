@@ -41,6 +41,10 @@ def zone_of(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int16]:
     return fabric.zone[fabric.end_node[np.asarray(ends, np.int64)]]
 
 
+GROUPS: dict[str, Callable[[Fabric, ArrayLike], NDArray[np.integer]]] = {"leaf": leaf_of, "zone": zone_of}
+"""Groups of end ports, by name."""
+
+
 def by_leaf(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
     """Ranks leaf after leaf, so that neighbours in a ring hang on one leaf wherever they can."""
     end = np.asarray(ends, np.int32)

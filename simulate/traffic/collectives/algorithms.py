@@ -27,7 +27,7 @@ from simulate.traffic.flows import EAGER_BYTES, Flows
 from simulate.traffic.goal.schedule import Goal, flows_of_goal
 from simulate.traffic.goal.text import read_goal
 from simulate.traffic.graph import repeated
-from simulate.traffic.placement import leaf_of, zone_of
+from simulate.traffic.placement import GROUPS
 from topo.budget import FLOWS
 from topo.errors import HeddleError, did_you_mean, plural
 from topo.fabric import Fabric, frozen
@@ -203,8 +203,7 @@ def _most_messages(collective: str, algorithm: str, n_ranks: int, chunks: int) -
 
 def groups_of(fabric: Fabric, ends: ArrayLike, algorithm: str, group: Group | None = None) -> NDArray[np.integer]:
     """Return the zone or leaf of each end port: leaves for ``hierarchical`` and zones for others, unless asked for."""
-    by_leaf = (group or ("leaf" if algorithm == "hierarchical" else "zone")) == "leaf"
-    return leaf_of(fabric, ends) if by_leaf else zone_of(fabric, ends)
+    return GROUPS[group or ("leaf" if algorithm == "hierarchical" else "zone")](fabric, ends)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -72,11 +73,11 @@ class RankOrder(Frozen, Shown):
     @property
     def table(self) -> Table:
         """One row for each step; steps that are alike are one row."""
-        alike: dict[tuple[Any, ...], int] = {}
+        alike = Counter[tuple[Any, ...]]()
         rows = zip(self.before.fullest.tolist(), self.after.fullest.tolist(), self.before.step_s.tolist(),
                    self.after.step_s.tolist(), self.times.tolist(), strict=True)  # fmt: skip
         for *row, times in rows:
-            alike[tuple(row)] = alike.get(tuple(row), 0) + times
+            alike[tuple(row)] += times
         return Table.of(
             f"{self.algorithm} over {plural(len(self.order), 'node')}",
             [(times, *row) for row, times in alike.items()],

@@ -112,6 +112,8 @@ def improve(
     Of orders that take the same time, one with smaller squares of the loads is kept: load that is spread out now can
     leave the fullest channel later.
 
+    Returns the order, and the sum over steps of weight x (load x cost of the channel that takes longest).
+
     Parameters
     ----------
     step, src, dst, weight
@@ -122,38 +124,16 @@ def improve(
         Class of each of C channels, and seconds that a flow takes on a channel of each class.
     start : (n,) int32
         Node of each rank.
-    rng, effort
-        Of the changes, and how often a flow may be laid on a channel.
-    bound
-        Where the search ends: no order takes less.
-
-    Returns
-    -------
-    order : (n,) int32
-    time : float
-        Sum over steps of weight x (load x cost of the channel that takes longest).
+    effort, bound
+        How often a flow may be laid on a channel, and the time that no order goes below.
     """
     n, n_steps, n_flows = len(start), len(weight), len(step)
     order, trial = start.copy(), start.copy()
-    degree = np.zeros(n + 1, np.int64)
-    for f in range(n_flows):
-        degree[src[f] + 1] += 1
-        degree[dst[f] + 1] += 1
-    first = np.cumsum(degree)
-    flows = np.empty(2 * n_flows, np.int64)
-    fill = first[:n].copy()
-    for f in range(n_flows):
-        for rank in (src[f], dst[f]):
-            flows[fill[rank]] = f
-            fill[rank] += 1
-    most = 0  # no channel ever carries more in one step than all flows of the step, each as often as it crosses it
-    widest = 0
-    for pair in range(n * n):
-        widest = max(widest, path_offset[pair + 1] - path_offset[pair])
-    per_step = np.zeros(n_steps, np.int64)
-    for f in range(n_flows):
-        per_step[step[f]] += 1
-    most = min(per_step.max() * widest, n_flows * widest) + 1
+    ends = np.stack((src, dst), axis=1).ravel()
+    by_rank = np.argsort(ends, kind="mergesort")
+    flows, first = by_rank // 2, np.searchsorted(ends[by_rank], np.arange(n + 1))
+    # No channel ever carries more in one step than all flows of the step, each as often as it crosses it.
+    most = np.bincount(step).max() * np.diff(path_offset).max() + 1
     load = np.zeros((n_steps, len(channel_class)), np.int32)
     count = np.zeros((n_steps, len(class_cost), most + 1), np.int32)
     top = np.zeros((n_steps, len(class_cost)), np.int32)
