@@ -99,13 +99,6 @@ def place(policy: Placement, free: Counts, zone: NDArray[np.integer], nodes: int
         (L,) free nodes of each leaf, in the order of the floor; at least `nodes` in all.
     zone
         (L,) zone of each leaf.
-    nodes
-        How many the job wants.
-
-    Returns
-    -------
-    array
-        (L,) nodes taken of each leaf; their sum is `nodes`.
     """
     if free.max() >= nodes:  # every policy gives a job that one leaf holds the tightest such leaf
         take = np.zeros_like(free)

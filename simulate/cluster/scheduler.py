@@ -86,13 +86,7 @@ class Scheduler:
         return int(in_zone.max()) if self.keeps_zones and self.cross_zone_jobs == 0 else len(self.ends)
 
     def request(self, nodes: int) -> simpy.Event:
-        """Request nodes; the event succeeds with their end ports.
-
-        Raises
-        ------
-        HeddleError
-            When there can never be that many.
-        """
+        """Request nodes; the event succeeds with their end ports."""
         if not 1 <= nodes <= self.most_nodes:
             raise HeddleError(f"a job wants {nodes} nodes; expected 1 to {self.most_nodes}")
         granted = self.env.event()

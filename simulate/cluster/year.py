@@ -61,13 +61,8 @@ def play_year(degradation: Degradation, parts: Mapping[PartKind, Parts], rules: 
 
     Parameters
     ----------
-    degradation : Degradation
-        The cluster.
     parts : mapping
         All parts of each kind of the rules, as `topo.list_parts` lists them.
-    rules : FailureSpec
-    seed : int
-        Of all that is drawn.
 
     Returns
     -------

@@ -218,14 +218,12 @@ class Servers(Brief):
     def between(
         self, src: ArrayLike, dst: ArrayLike, rail: ArrayLike | None = None, *, turn: ArrayLike = 0, pxn: bool = True
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the devices of flows straight from GPU to GPU.
+        """Return the devices of (M,) flows straight from GPU to GPU, which are numbered ``server * G + gpu``.
 
         They go over NVLink where it joins the GPUs, over PCIe within a server, else over the adapters.
 
         Parameters
         ----------
-        src, dst : (M,)
-            Rank of each GPU: server after server, ``server * G + gpu``.
         rail : (M,) or one
             Rail on which flows between servers arrive; for each one that is next to its receiver when left out.
         turn : (M,)
@@ -265,11 +263,6 @@ class Servers(Brief):
 
         A flow to another server is split over the working rails next to its receiver: adapters, or ports of one
         adapter, that belong to the same GPU share its traffic. `pxn` is as of `between`.
-
-        Raises
-        ------
-        HeddleError
-            When there are more ranks than GPUs.
         """
         most = int(max(flows.src.max(initial=-1), flows.dst.max(initial=-1)))
         if most >= len(self) * self.gpus:
@@ -428,10 +421,7 @@ class Servers(Brief):
 def ports_of_adapters(model: NodeModel, fabric: Fabric, ends: NDArray[np.int32]) -> int:
     """Return how many ports each adapter of a server has in a fabric, 0 where these are not the server's adapters.
 
-    Parameters
-    ----------
-    ends : (R,)
-        End ports of the server, adapter after adapter.
+    ``ends`` are (R,) end ports of the server, adapter after adapter.
     """
     if not model.adapters or len(ends) % model.adapters:
         return 0
@@ -450,13 +440,7 @@ def _union(*parts: _Device) -> _Device:
 
 
 def join_devices(parts: Sequence[Devices]) -> Devices:
-    """Return the devices of several sets of servers as one: those of a part are numbered behind those before it.
-
-    Raises
-    ------
-    HeddleError
-        When two parts have an end port in common: the inside of a server would be there twice.
-    """
+    """Return the devices of several sets of servers as one: those of a part are numbered behind those before it."""
     ends = np.concatenate([np.unique(part.end_port) for part in parts])
     if len(np.unique(ends)) < len(ends):
         raise HeddleError("two jobs model the inside of the same servers; expected different servers for each")

@@ -63,19 +63,15 @@ def by_zone(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
 def halving_doubling(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
     """Ranks on a BiGraph such that no two partners of a halving-doubling step share a channel: EFLOPS' HDRM.
 
-    A BiGraph has two sides of s switches, each switch linked to all of the other side and holding m of the hosts.
-    Ranks with an even number of ones stand on one side, the others on the other; so partners, who differ in one bit,
-    always cross, over the one link between their switches. Of the remaining bits (all but the top one), the first side
-    takes the high ones for the switch, the second side the low ones. Hosts of one switch agree in the former, so
-    they differ in the latter, and so do their partners: they stand on different switches.
+    A BiGraph has two sides of s switches, each switch linked to all of the other side and holding m of the hosts, s and
+    m powers of two, m at most s. Ranks with an even number of ones stand on one side, the others on the other; so
+    partners, who differ in one bit, always cross, over the one link between their switches. Of the remaining bits (all
+    but the top one), the first side takes the high ones for the switch, the second side the low ones. Hosts of one
+    switch agree in the former, so they differ in the latter, and so do their partners: they stand on different
+    switches.
 
     Dong et al., "EFLOPS: algorithm and system co-design for a high performance distributed training platform",
     HPCA 2020, state the property; the construction in bits is Heddle's own.
-
-    Raises
-    ------
-    HeddleError
-        When the end ports do not stand evenly on two sides, in powers of two, with m at most s.
     """
     end = np.asarray(ends, np.int32)
     switches, count = np.unique(leaf_of(fabric, end), return_counts=True)
@@ -98,13 +94,7 @@ def halving_doubling(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
 
 
 def _side(fabric: Fabric, switches: NDArray[np.int32]) -> NDArray[np.int8]:
-    """Return 0 or 1 for each switch, such that each is linked to all of the other side and none of its own.
-
-    Raises
-    ------
-    HeddleError
-        When the switches do not form such a graph.
-    """
+    """Return 0 or 1 for each switch, such that each is linked to all of the other side and none of its own."""
     neighbours = []
     for switch in switches.tolist():
         peers = fabric.peer_node[fabric.port_offset[switch] : fabric.port_offset[switch + 1]]
@@ -140,8 +130,6 @@ def map_ranks(fabric: Fabric, hosts: ArrayLike, mapping: str = "by-zone", seed: 
 
     Parameters
     ----------
-    fabric
-        The fabric.
     hosts : (n,)
         End ports.
     mapping

@@ -279,21 +279,9 @@ def one_forward_one_backward(
     Parameters
     ----------
     start : (stages,)
-        Operations that each stage waits for.
-    run
-        Adds what a stage does in a turn, after operations; returns its number.
-    send
-        Adds what a stage sends to another, after an operation; returns its number.
-
-    Returns
-    -------
-    list
-        The operations that end each stage.
-
-    Raises
-    ------
-    HeddleError
-        When several chunks have a number of micro-batches that is no multiple of the stages.
+        Operations that each stage waits for; those that end each stage are returned.
+    run, send
+        Add what a stage does in a turn, after operations, and what it sends to another, after one; return its number.
     """
     if chunks > 1 and micro_batches % stages:
         raise HeddleError(
@@ -359,18 +347,8 @@ def flat_parameter_servers(
 ) -> Flows:
     """Return a synchronous step: all workers push gradients to the servers that hold a part each, and pull it updated.
 
-    Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
-
-    Parameters
-    ----------
-    workers, servers
-        Ranks; a rank may be both.
-    size_bytes
-        All parameters, of which each server holds as much as any other.
-    compute_s
-        Before a worker pushes.
-    update_s
-        What a server takes when it has all gradients.
+    Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014. Ranks may be workers and
+    servers. A worker computes before it pushes; a server updates when it has all gradients.
     """
     worker, server = _ranks(workers, "workers"), _ranks(servers, "servers")
     if not (np.isfinite(size_bytes) and size_bytes >= 0):
@@ -396,20 +374,11 @@ def hierarchical_parameter_servers(
 ) -> Flows:
     """Return a step where every host is a worker and a server.
 
-    Each pulls the parameters of its batch from the hosts that own them, computes, and pushes their updates back. What
-    is `cached` on its own GPUs does not move; the `cold` part of what a host sends is first read from its SSDs, and
+    Each pulls the parameters of its batch from the hosts that own them, computes, and pushes their updates back. The
+    part `cached` on its own GPUs does not move; the `cold` part of what a host sends is first read from its SSDs, and
     written back at the end. Zhao et al., "Distributed hierarchical GPU parameter server for massive scale deep learning
     ads systems", MLSys 2020, arXiv 2003.05622: parameters live on the SSDs of all servers, those of a batch in host
     memory, those in use on GPUs.
-
-    Parameters
-    ----------
-    size_bytes
-        Parameters of each host's batch, owned by all hosts alike.
-    cached, cold
-        Parts of them, from 0 to 1.
-    ssd_bytes_s
-        Of all SSDs of a host.
     """
     rank = _ranks(ranks, "hosts")
     for name, value in (("cached", cached), ("cold", cold)):

@@ -304,10 +304,8 @@ class Tuner:
     def choices(self, collective: Tuned, size_bytes: float) -> list[Choice]:
         """Return all that the library would consider, least time first.
 
-        Parameters
-        ----------
-        size_bytes
-            The largest buffer of a GPU: all that an all-gather collects, and all that a reduce-scatter begins with.
+        The size is the largest buffer of a GPU: all that an all-gather collects, and all that a reduce-scatter begins
+        with.
         """
         if not 0 < size_bytes < inf:
             raise HeddleError(f"found {size_bytes} bytes in a buffer; expected a number above 0")
@@ -428,13 +426,7 @@ class Tuner:
 
 
 def generation_of(model: NodeModel) -> Generation:
-    """Return the generation of the GPUs of a server.
-
-    Raises
-    ------
-    HeddleError
-        When NCCL's tables have none for it.
-    """
+    """Return the generation of the GPUs of a server."""
     try:
         return generation_named(model.gpu or "unknown")
     except HeddleError as error:

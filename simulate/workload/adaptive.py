@@ -84,15 +84,12 @@ def play_beside_adaptive(
     ----------
     on
         A fabric with forwarding tables, or the network of one.
-    workload : Workload
     down : (k,) int, optional
         Ports whose cables are down. Then follow the static tables before and after their repair, and groups that have
         lost these ports and of which nothing is loaded anew: where no switch tells its neighbours, and where each
         avoids those that can no longer reach a destination.
     draws, seed
         Of the hash, where all packets of a flow take one port.
-    step
-        As `simulate.play` takes it.
 
     Raises
     ------

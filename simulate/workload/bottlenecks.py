@@ -43,17 +43,6 @@ class Bottlenecks(Shown):
 def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, part: None) -> Bottlenecks:
     """Say what held the jobs of a simulation back, and play it again with more of each capacity.
 
-    Parameters
-    ----------
-    simulation
-        What `simulate.play` returned for a workload.
-    step
-        Progress callback, as of `simulate.play`.
-
-    Returns
-    -------
-    Bottlenecks
-
     Raises
     ------
     HeddleError

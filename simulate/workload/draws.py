@@ -85,12 +85,8 @@ def play_draws(
     ----------
     on
         A fabric whose switches hash, or the network of one.
-    traffic
-        Flows, or a workload.
     draws, seed
         Seeds, from ``seed`` on; one where switches spray, since all draws are alike there.
-    engine, step
-        As `simulate.play` takes them.
 
     Raises
     ------

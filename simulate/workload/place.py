@@ -438,13 +438,7 @@ class _Placer:
 def _gpu_job(
     entry: _Entry, placer: _Placer, job: GpuJob, ends: NDArray[np.int32], simai: Mapping[str, SimaiWorkload]
 ) -> tuple[Servers, Flows, Choice | None]:
-    """Return the servers of a job of GPUs, its flows between their devices, and what the tuner takes for the only one.
-
-    Raises
-    ------
-    SpecError
-        When the servers cannot do it, or the flows are too many.
-    """
+    """Return the servers of a job of GPUs, flows between their devices, and what the tuner takes for the only one."""
     reduce = None
     if isinstance(job, GpuCollectiveJob) and job.algorithm == "hfreduce":
         reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
@@ -484,13 +478,7 @@ def _gpu_job(
 
 
 def _model_of(fabric: Fabric, ends: NDArray[np.int32], said: str | None, models: Mapping[str, NodeModel]) -> NodeModel:
-    """Return what the servers of end ports are, as the fabric knows; as the workload says, where it does not.
-
-    Raises
-    ------
-    HeddleError
-        When neither says it, both say different things, or the servers are of several models or none of the catalog.
-    """
+    """Return what the servers of end ports are, as the fabric knows; as the workload says, where it does not."""
     host = fabric.host[fabric.end_node[ends]]
     numbers = np.where(host >= 0, fabric.host_model[host], -1) if len(fabric.host_model) else np.full(len(ends), -1)
     known = sorted(fabric.models[number] for number in np.unique(numbers[numbers >= 0]).tolist())

@@ -405,10 +405,6 @@ def play_with_storage(
 
     Parameters
     ----------
-    model
-        What the storage servers are.
-    make
-        Makes the engine.
     progress
         Progress callback, called as ``progress(flows that have ended, simulated time in seconds)``.
 
@@ -417,11 +413,6 @@ def play_with_storage(
     tuple
         The workload with the flows that came about, each with the time at which it began in place of what it waited
         for, and the number of its job as its tag; and what became of them.
-
-    Raises
-    ------
-    HeddleError
-        When the fabric has no storage servers, or they cannot be set up so.
     """
     env = NetworkEnvironment(network, make=make, n_bins=n_bins)
     storage = Storage(env, model, workload.storage)
@@ -433,8 +424,7 @@ def play_with_storage(
             ends += [env.process(process) for process in _clients(storage, files, job, job.spec, number)]
         else:
             mine = workload.span(number)
-            flows = workload.flows.part(mine.start, mine.stop)
-            ends.append(env.play(replace(flows, tag=np.full(len(flows), number, np.int32))))
+            ends.append(env.play(workload.flows.part(mine.start, mine.stop).tagged(number)))
     over = env.all_of(ends)
     steps = 0
     while not over.processed:
@@ -500,8 +490,6 @@ def job_results(
 
     Parameters
     ----------
-    outcome
-        Of all flows of the workload on one network.
     alone_finish_s
         When the last flow of each job ended as its flows were played on the same network without the others.
     """

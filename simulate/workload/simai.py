@@ -107,11 +107,6 @@ def flows_of_simai(
         Flows of a collective among (groups, members) ranks, of a size.
     send
         Flows of a message from each rank to another.
-
-    Raises
-    ------
-    HeddleError
-        When the flows are too many.
     """
     graph, made = Graph(), 0
     each = workload.ranks // workload.stages

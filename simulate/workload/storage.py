@@ -42,13 +42,6 @@ File = NDArray[np.int32]
 """A file as its chains: chunk c is on chain ``file[c % len(file)]``."""
 
 
-class Target(NamedTuple):
-    """An SSD of a server that holds chunks."""
-
-    server: int
-    ssd: int
-
-
 class Reading(NamedTuple):
     """A completed read."""
 
@@ -105,11 +98,6 @@ class Storage:
         self._next_chain = (self._next_chain + stripe) % len(self.chains)
         return frozen(chains.astype(np.int32))
 
-    def target(self, chain: int, replica: int) -> Target:
-        """Return a target of a chain."""
-        server, ssd = self.chains[chain, replica].tolist()
-        return Target(server, ssd)
-
     def adapter(self, server: int, client: int) -> int:
         """Return the end port over which a server serves a client: on its plane, and in its zone if it has one there.
 
@@ -131,27 +119,23 @@ class Storage:
         near = same if len(same) else near[:1]
         return int(near[client % len(near)])
 
-    def access(self, target: Target, size_bytes: float, bytes_s: float, latency_s: float) -> Process:
+    def access(self, server: int, ssd: int, size_bytes: float, bytes_s: float, latency_s: float) -> Process:
         """Read from an SSD, or write to it: it transfers one request at a time at its rate; their latencies overlap."""
-        with self.ssds[target.server][target.ssd].request() as turn:
+        with self.ssds[server][ssd].request() as turn:
             yield turn
             yield self.env.timeout(size_bytes / bytes_s)
         yield self.env.timeout(latency_s)
 
 
 class Client:
-    """A compute node that reads and writes files.
+    """A compute node, by its end port, that reads and writes files.
 
     Parameters
     ----------
-    end
-        End port of its adapter.
     rng
         Draws samples and replicas; each client has its own, so that its draws do not depend on those of others.
-    sl
-        Service level of what it reads and writes.
-    tag
-        Of its flows.
+    sl, tag
+        Service level and tag of its flows.
     """
 
     def __init__(self, storage: Storage, end: int, rng: np.random.Generator, *, sl: int = 0, tag: int = 0) -> None:
@@ -169,18 +153,18 @@ class Client:
         """Read from a chunk: ask a server that has it, which asks back when its SSD has read, and sends when it may."""
         storage, env, setup = self.storage, self.env, self.storage.setup
         chain = int(file[chunk % len(file)])
-        target = storage.target(chain, int(self.rng.integers(setup.replicas)))
+        server, ssd = storage.chains[chain, self.rng.integers(setup.replicas)].tolist()
         asked_s = env.now
         yield env.timeout(setup.message)
-        yield from storage.access(target, size_bytes, *storage.read_speed)
+        yield from storage.access(server, ssd, size_bytes, *storage.read_speed)
         if self.permission is None:
-            yield from self._receive(target, size_bytes, asked_s)
+            yield from self._receive(server, size_bytes, asked_s)
             return
         yield env.timeout(setup.message)  # the server asks
         with self.permission.request() as granted:
             yield granted
             yield env.timeout(setup.message)  # the client's answer
-            yield from self._receive(target, size_bytes, asked_s)
+            yield from self._receive(server, size_bytes, asked_s)
 
     def write(self, file: File, chunk: int, size_bytes: float) -> Process:
         """Write to a chunk: each server of its chain pulls it from the one before it and keeps it; then all agree."""
@@ -188,23 +172,16 @@ class Client:
         chain = int(file[chunk % len(file)])
         yield env.timeout(setup.message)
         before = self.end
-        for replica in range(setup.replicas):
-            target = storage.target(chain, replica)
-            adapter = storage.adapter(target.server, self.end)
+        for server, ssd in storage.chains[chain].tolist():
+            adapter = storage.adapter(server, self.end)
             yield env.transfer(before, adapter, size_bytes, sl=self.sl, tag=self.tag)
-            yield from storage.access(target, size_bytes, *storage.write_speed)
+            yield from storage.access(server, ssd, size_bytes, *storage.write_speed)
             before = adapter
         yield env.timeout(setup.replicas * setup.message)  # the last commits, and so back to the client
         storage.written_bytes += size_bytes
 
     def load(self, files: list[File], batch: int, sample_bytes: float, *, batches: int | None = None) -> Process:
-        """Load data as FFRecord does: request all samples of a batch at once, the next batch when all have arrived.
-
-        Parameters
-        ----------
-        batches
-            Number of batches; None for no end.
-        """
+        """Load data as FFRecord does: request all samples of a batch at once, the next batch when all have arrived."""
         done = 0
         while batches is None or done < batches:
             choices = self.rng.integers(len(files), size=batch).tolist()
@@ -226,16 +203,15 @@ class Client:
 
         yield self.env.all_of([self.env.process(hand(first)) for first in range(min(depth, count))])
 
-    def _receive(self, target: Target, size_bytes: float, asked_s: float) -> Process:
+    def _receive(self, server: int, size_bytes: float, asked_s: float) -> Process:
         storage = self.storage
         self.senders += 1
         senders = self.senders
-        adapter = storage.adapter(target.server, self.end)
+        adapter = storage.adapter(server, self.end)
         ended: Any = yield self.env.transfer(adapter, self.end, size_bytes, sl=self.sl, tag=self.tag)
         self.senders -= 1
-        storage.readings.append(
-            Reading(self.end, target.server, asked_s, ended.start_s, ended.finish_s, size_bytes, senders)
-        )
+        reading = Reading(self.end, server, asked_s, ended.start_s, ended.finish_s, size_bytes, senders)
+        storage.readings.append(reading)
 
 
 class BulkStorage:
@@ -269,8 +245,8 @@ class BulkStorage:
         """As many over each port of a client."""
         self.replicas, self.sl = replicas, sl
         zone = zone_of(env.network.fabric, clients.to_storage)
-        place, row = np.unique(np.stack([clients.subnet[clients.to_storage], zone]).reshape(2, -1), axis=1,
-                               return_inverse=True)  # fmt: skip
+        places = np.stack([clients.subnet[clients.to_storage], zone]).reshape(2, -1)
+        place, row = np.unique(places, axis=1, return_inverse=True)
         self._row = row.reshape(zone.shape)
         """(n, Q) row of `_adapters` for each port of a client."""
         self._adapters = [
@@ -407,10 +383,12 @@ def steady_reads(
     end = np.arange(1, STEADY_BINS + 1) * timeline.bin_s
     looked_s = np.clip(end - warm_s, 0.0, timeline.bin_s)  # of each bin; nothing is in those that are still to come
     carried = timeline.load_bytes_s[: fabric.n_ports] @ looked_s
-    into = fabric.peer[ends - fabric.n_switches + fabric.first_adapter_port]
+    into, brought = fabric.peer[fabric.port_of(ends)], 0.0
+    if beside is not None:
+        brought = float(beside.size_bytes[np.isin(beside.dst, ends) & (beside.src != beside.dst)].sum())
     return SteadyReads(
         time_s=end_s - warm_s,
-        bytes_s=float(carried[into].sum() - _bytes_into(ends, beside)) / (end_s - warm_s),
+        bytes_s=float(carried[into].sum() - brought) / (end_s - warm_s),
         read_s=float(np.mean([reading.finish_s - reading.begin_s for reading in readings])),
         waited_s=float(np.mean([reading.begin_s - reading.asked_s for reading in readings])),
         senders=float(np.mean([reading.senders for reading in readings])),
@@ -418,21 +396,8 @@ def steady_reads(
     )
 
 
-def _bytes_into(ends: NDArray[np.int32], flows: Flows | None) -> float:
-    """Return what flows bring to end ports from others."""
-    if flows is None:
-        return 0.0
-    return float(flows.size_bytes[np.isin(flows.dst, ends) & (flows.src != flows.dst)].sum())
-
-
 def storage_adapters(fabric: Fabric) -> list[NDArray[np.int32]]:
-    """Return, for each storage server of a fabric, its end ports.
-
-    Raises
-    ------
-    HeddleError
-        When there is none.
-    """
+    """Return, for each storage server of a fabric, its end ports."""
     servers = server_ports(fabric, "storage")
     if not servers:
         raise HeddleError(

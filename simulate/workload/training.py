@@ -37,18 +37,7 @@ def exchanges(job: TrainingJob, n_ranks: int, groups: ArrayLike) -> Callable[[Tu
 def flows_of_training(
     job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[Tuned], FlowsOfSize]
 ) -> Flows:
-    """Return the flows of all steps.
-
-    Parameters
-    ----------
-    exchange
-        Gives the flows of a collective by its name.
-
-    Raises
-    ------
-    HeddleError
-        When the ranks are too few, or the flows too many.
-    """
+    """Return the flows of all steps; `exchange` gives those of a collective by its name."""
     once = _step(job, n_ranks, exchange)
     return chain([once] * job.steps) if job.steps > 1 and len(once) else once
 

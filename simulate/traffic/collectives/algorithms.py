@@ -165,11 +165,6 @@ def schedule(
         of a pipeline. Algorithms of halving and doubling, and all-to-all, send whole blocks.
     groups : (n_ranks,)
         Zone, leaf or host of each rank, for ``zone-tree`` and ``hierarchical``; None is one group.
-
-    Raises
-    ------
-    HeddleError
-        When there is no such algorithm, or it cannot take this number of ranks.
     """
     made_by = ALGORITHMS.get(collective, {}).get(algorithm)
     if made_by is None:
@@ -254,13 +249,7 @@ class Collective(Brief):
         )
 
     def first_round(self, fabric: Fabric) -> Flows:
-        """Return the first round of a ring or an all-to-all as flows between end ports.
-
-        Raises
-        ------
-        HeddleError
-            As `flows`.
-        """
+        """Return the first round of a ring or an all-to-all as flows between end ports."""
         self._check_hosts(fabric)
         shift = self.algorithm == "shift"
         size = self.size_bytes / len(self.hosts) / (1 if shift else self.chunks)
@@ -289,13 +278,7 @@ class Collective(Brief):
             )
 
     def flows(self, fabric: Fabric) -> Flows:
-        """Return the flows between the end ports of a fabric, all repetitions one after another.
-
-        Raises
-        ------
-        HeddleError
-            When a host is no adapter's end port of this fabric, or is there twice.
-        """
+        """Return the flows between the end ports of a fabric, all repetitions one after another."""
         self._check_hosts(fabric)
         return self.between_ranks(fabric).placed(self.ends(fabric))
 
@@ -402,23 +385,14 @@ def collective(
 def allreduce(hosts: ArrayLike, size: float | str, algorithm: str = "ring", *, chunks: int | None = None) -> Collective:
     """Return an allreduce among hosts, to be played on a network: the sum of all buffers at every rank.
 
+    See `collective` for all else.
+
     Parameters
     ----------
-    hosts, size, chunks
-        As of `collective`.
     algorithm
         ``ring``, ``halving-doubling``, ``double-binary-tree``, ``zone-tree`` (one pair of ranks joins each zone to the
         next), ``hierarchical`` (within leaves, across them, within again) or ``sharp`` (switches add up; see
         `collective` for those of a spec).
-
-    Returns
-    -------
-    Collective
-
-    Raises
-    ------
-    HeddleError
-        As `collective`.
 
     Examples
     --------
@@ -434,15 +408,6 @@ def allreduce(hosts: ArrayLike, size: float | str, algorithm: str = "ring", *, c
 def all_to_all(hosts: ArrayLike, size: float | str) -> Collective:
     """Return an all-to-all among hosts: every rank sends a different part of its buffer to every other rank.
 
-    Parameters
-    ----------
-    hosts, size
-        As of `collective`.
-
-    Returns
-    -------
-    Collective
-
     Examples
     --------
     >>> import simulate
@@ -455,11 +420,7 @@ def all_to_all(hosts: ArrayLike, size: float | str) -> Collective:
 def algorithm_gbytes_per_s(size_bytes: float, time_s: float) -> float:
     """Return size over time in GB/s (10^9 bytes), the ``algbw`` of nccl-tests.
 
-    Parameters
-    ----------
-    size_bytes
-        The largest buffer that a rank holds: the data of one rank for allreduce, reduce, broadcast and all-to-all, the
-        input of reduce-scatter, the result of all-gather (nccl-tests counts so too).
+    The size is the largest buffer that a rank holds: the input of a reduce-scatter, the result of an all-gather.
     """
     if time_s <= 0:
         raise HeddleError(f"found a time of {time_s} s; bandwidth needs a time above 0")
@@ -472,11 +433,6 @@ def bus_factor(collective: str, n_ranks: int) -> float:
     Bus bandwidth is the same for any number of ranks when each link carries what it can: an allreduce must move
     ``2 (n - 1) / n`` of the buffer through each rank's link, the other collectives ``(n - 1) / n`` or all of it. A
     pipeline counts as nccl-tests count ``sendrecv``.
-
-    Raises
-    ------
-    HeddleError
-        When the collective has no such factor.
     """
     if n_ranks < 1:
         raise HeddleError(f"found {n_ranks} ranks; expected at least one")

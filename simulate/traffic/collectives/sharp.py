@@ -27,19 +27,7 @@ def aggregation_tree(fabric: Fabric, hosts: ArrayLike, *, every_switch: bool = F
     """Return the tree over hosts and switches that add up, and the end ports of its ranks: hosts, then switches.
 
     The root is the switch whose farthest leaf of the hosts is nearest, of several the one with the least sum of
-    distances, of these the first.
-
-    Parameters
-    ----------
-    hosts : (n_ranks,)
-        End port of each rank.
-    every_switch
-        Whether every switch adds up, and not those alone that have an aggregation node.
-
-    Raises
-    ------
-    HeddleError
-        When a leaf of the hosts has no aggregation node, or none reaches all leaves over others.
+    distances, of these the first. Switches add up that have an aggregation node, or all.
     """
     from scipy.sparse import coo_array  # which takes long to import, and few jobs sum in switches
     from scipy.sparse.csgraph import breadth_first_order, shortest_path

@@ -72,24 +72,13 @@ def recursive_halving_reduce_scatter(n_ranks: int) -> Schedule:
     """Block r of the sum at rank r; the other blocks hold partial sums in the end.
 
     Step k exchanges half of what is left with the partner at distance ``n / 2**(k + 1)``.
-
-    Raises
-    ------
-    HeddleError
-        When the number of ranks is no power of two.
     """
     steps = _log2(n_ranks, "recursive halving")
     return _exchange(n_ranks, distances=[n_ranks >> (k + 1) for k in range(steps)], reduce=True)
 
 
 def recursive_doubling_all_gather(n_ranks: int) -> Schedule:
-    """Block r of rank r at every rank; step k exchanges all gathered so far at distance ``2**k``.
-
-    Raises
-    ------
-    HeddleError
-        When the number of ranks is no power of two.
-    """
+    """Block r of rank r at every rank; step k exchanges all gathered so far at distance ``2**k``."""
     steps = _log2(n_ranks, "recursive doubling")
     return _exchange(n_ranks, distances=[1 << k for k in range(steps)], reduce=False)
 
@@ -151,19 +140,9 @@ def _log2(n_ranks: int, algorithm: str) -> int:
 def hierarchical_allreduce(groups: ArrayLike, chunks: int = 1) -> Schedule:
     """Sum of all buffers at every rank, sending only ``1 / group size`` of the buffer between groups.
 
-    Rings reduce-scatter within each group; the ranks that then hold a part, one of each group, allreduce it around a
-    ring; rings all-gather within each group. Where groups have different sizes their parts begin and end at different
-    places, and a rank takes part in a ring for each stretch that the same ranks hold.
-
-    Parameters
-    ----------
-    groups : (n_ranks,)
-        Group of each rank (its leaf, zone or host), in any order.
-
-    Raises
-    ------
-    HeddleError
-        When the sizes of the groups have no common multiple that could number the blocks.
+    Rings reduce-scatter within each group (a leaf, zone or host); the ranks that then hold a part, one of each group,
+    allreduce it around a ring; rings all-gather within each group. Where groups have different sizes their parts begin
+    and end at different places, and a rank takes part in a ring for each stretch that the same ranks hold.
     """
     group = np.asarray(groups)
     names, sizes = np.unique(group, return_counts=True)

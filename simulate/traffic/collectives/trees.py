@@ -65,11 +65,6 @@ def zone_trees(zones: ArrayLike) -> tuple[Tree, Tree]:
 
     Within a zone stands a double binary tree. Its first rank hangs below the first rank of the zone before, in both
     trees, so the zone's second tree is turned to have this rank as its root.
-
-    Parameters
-    ----------
-    zones : (n_ranks,)
-        Zone of each rank, in any order. Zones are joined in the order of their numbers.
     """
     zone = np.asarray(zones)
     trees = np.full((2, len(zone)), -1, np.int32)
@@ -95,13 +90,7 @@ def rerooted(tree: Tree, root: int) -> Tree:
 
 
 def depths(tree: Tree) -> NDArray[np.int32]:
-    """Return (n,) int32 edges between each rank and the root.
-
-    Raises
-    ------
-    HeddleError
-        When the ranks do not form one tree.
-    """
+    """Return (n,) int32 edges between each rank and the root; HeddleError when the ranks do not form one tree."""
     children_first = np.argsort(tree, kind="stable")
     start = np.searchsorted(tree[children_first], np.arange(-1, len(tree) + 1))
     depth = np.full(len(tree), -1, np.int32)

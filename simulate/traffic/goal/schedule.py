@@ -168,8 +168,7 @@ def goal_of_flows(flows: Flows, n_ranks: int) -> Goal:
     n = len(flows)
     src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
     number, moves = np.arange(n), src != dst
-    waiter = np.repeat(number, np.diff(flows.dep_offset))
-    awaited = flows.dep.astype(np.int64)
+    waiter, awaited = flows.waiter, flows.dep.astype(np.int64)
     known = (src[awaited] == src[waiter]) | (dst[awaited] == src[waiter])
     # One signal for each flow and rank that knows what the sender does not.
     (told, teller), signal = np.unique(np.stack([waiter, dst[awaited]])[:, ~known], axis=1, return_inverse=True)

@@ -187,8 +187,6 @@ def order_ranks(
 
     Parameters
     ----------
-    network : Network
-        A routed fabric.
     nodes : (n,) or (n, rails)
         End ports of each node, in the order of the scheduler, the same number each.
     algorithm : str
@@ -267,12 +265,7 @@ def _search(
 
 
 def nearest_first(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return an order in which each node is followed by the nearest that is left: leaf after leaf, pod after pod.
-
-    Parameters
-    ----------
-    lengths : (n, n) int64
-        Channels from each node to each other.
+    """Return an order in which each node is followed by the nearest that is left, by (n, n) lengths between them.
 
     Examples
     --------

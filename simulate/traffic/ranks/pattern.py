@@ -98,13 +98,7 @@ PATTERNS: dict[str, Callable[[int], Pattern]] = {
 
 
 def pattern_of(algorithm: str, n_ranks: int) -> Pattern:
-    """Return the pattern of an algorithm.
-
-    Raises
-    ------
-    HeddleError
-        When there is no such algorithm, or there are fewer than two ranks.
-    """
+    """Return the pattern of an algorithm."""
     if algorithm not in PATTERNS:
         raise HeddleError(f"found the algorithm {algorithm!r}; expected one of {', '.join(PATTERNS)}")
     if n_ranks < 2:

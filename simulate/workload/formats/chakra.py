@@ -206,13 +206,7 @@ def _messages(data: bytes, path: str) -> Iterator[tuple[int, bytes]]:
 
 @cache
 def message_types() -> dict[str, Any]:
-    """Return the classes of messages by name, made from the fields that are read here.
-
-    Raises
-    ------
-    HeddleError
-        When the library protobuf is not installed.
-    """
+    """Return the classes of messages by name, made from the fields that are read here."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError:

@@ -73,11 +73,6 @@ def check_parquet() -> None:
 def format_trace_parquet(workload: Workload, outcome: Outcome) -> bytes:
     """Return the flows as a Parquet file; names are dictionaries, so that each is kept once.
 
-    Raises
-    ------
-    HeddleError
-        When pyarrow is not installed.
-
     Examples
     --------
     >>> import topo, routing, simulate
