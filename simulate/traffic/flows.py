@@ -285,11 +285,8 @@ class Flows(Brief):
             raise ValueError("dep_offset must start at 0 and never fall")
         if len(self.dep) == 0:
             return
-        outside = (self.dep < 0) | (self.dep >= len(self))
-        if outside.any():
-            at = int(np.argmax(outside))
-            flow = int(np.searchsorted(self.dep_offset, at, side="right")) - 1
-            raise HeddleError(f"flow {flow} waits for flow {self.dep[at]}; there are flows 0 to {len(self) - 1}")
+        if not 0 <= self.dep.min() <= self.dep.max() < len(self):
+            raise ValueError(f"dep must name flows from 0 to {len(self) - 1}")
         circle = find_cycle(self.dep_offset, self.dep).tolist()
         if len(circle) == 1:
             raise HeddleError(f"flow {circle[0]} waits for itself; it must begin without its own end")

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulate.traffic.collectives import steps
 from simulate.traffic.collectives.schedule import Schedule
-from simulate.traffic.collectives.sharp import SHARP, aggregation_tree
 from simulate.traffic.collectives.trees import (
+    SHARP,
+    aggregation_tree,
     chain_tree,
     double_binary_tree,
     tree_allreduce,
