@@ -342,14 +342,14 @@ def grouped_dependencies(
 
 
 def turns_in_groups(group: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return how many before each entry are of its group; groups are numbered from 0.
+    """Return how many before each entry are of its group.
 
-    >>> turns_in_groups(np.array([0, 1, 0, 0, 1])).tolist()
+    >>> turns_in_groups(np.array([3, 1, 3, 3, 1])).tolist()
     [0, 0, 1, 2, 1]
     """
-    order, count = np.argsort(group, kind="stable"), np.bincount(group)
+    order = np.argsort(group, kind="stable")
     turn = np.empty(len(group), np.int64)
-    turn[order] = np.arange(len(group)) - np.repeat(np.cumsum(count) - count, count)
+    turn[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
     return turn
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topo.errors import HeddleError, did_you_mean
-from topo.fabric import Fabric, Kind
+from topo.fabric import Fabric
 from topo.ports import rail_numbers
 
 GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
@@ -76,7 +76,7 @@ def halving_doubling(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
     end = np.asarray(ends, np.int32)
     switches, count = np.unique(leaf_of(fabric, end), return_counts=True)
     side = _side(fabric, switches)
-    first, second = switches[side == 0], switches[side == 1]
+    first, second = switches[~side], switches[side]
     s, m = len(first), int(count[0]) if len(count) else 0
     bounds = sorted({int(count.min(initial=m)), int(count.max(initial=m))})
     if s != len(second) or np.any(count != m) or s & (s - 1) or m & (m - 1) or not 1 <= m <= s:
@@ -86,31 +86,30 @@ def halving_doubling(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
         )
     rank = np.arange(len(end))
     word = rank & (s * m - 1)
-    odd = np.array([int(value).bit_count() & 1 for value in rank.tolist()], bool)
+    odd = np.array([value.bit_count() & 1 for value in rank.tolist()], bool)
     switch = np.where(odd, second[word % s], first[word // m])
     seat = np.where(odd, word // s, word % m)
-    members = {int(number): end[leaf_of(fabric, end) == number] for number in switches}
-    return np.array([members[at][slot] for at, slot in zip(switch.tolist(), seat.tolist(), strict=True)], np.int32)
+    members = by_leaf(fabric, end).reshape(-1, m)
+    return np.asarray(members[np.searchsorted(switches, switch), seat], np.int32)
 
 
-def _side(fabric: Fabric, switches: NDArray[np.int32]) -> NDArray[np.int8]:
-    """Return 0 or 1 for each switch, such that each is linked to all of the other side and none of its own."""
-    neighbours = []
-    for switch in switches.tolist():
-        peers = fabric.peer_node[fabric.port_offset[switch] : fabric.port_offset[switch + 1]]
-        peers = peers[peers >= 0]
-        neighbours.append(set(peers[fabric.kind[peers] == Kind.SWITCH].tolist()))
-    if not neighbours:
-        return np.zeros(0, np.int8)
-    opposite = neighbours[0]
-    side = np.array([int(switch in opposite) for switch in switches.tolist()], np.int8)
-    for number, switch in enumerate(switches.tolist()):
-        others = set(switches[side != side[number]].tolist())
-        if not others <= neighbours[number] or neighbours[number] & set(switches[side == side[number]].tolist()):
-            raise HeddleError(
-                f"the halving-doubling mapping takes a BiGraph, two sides of switches with every link between them; "
-                f"{fabric.label(switch)} is not linked so"
-            )
+def _side(fabric: Fabric, switches: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return the side of each switch, such that each is linked to all of the other side and none of its own."""
+    if not len(switches):
+        return np.zeros(0, np.bool_)
+    place = np.full(fabric.n_nodes, -1)
+    place[switches] = np.arange(len(switches))
+    near, far = place[fabric.port_node[fabric.inner]], place[fabric.peer_node[fabric.inner]]
+    both = (near >= 0) & (far >= 0)
+    linked = np.zeros((len(switches), len(switches)), bool)
+    linked[near[both], far[both]] = True
+    side: NDArray[np.bool_] = linked[0]
+    odd = (linked != (side[:, None] != side)).any(axis=1)
+    if odd.any():
+        raise HeddleError(
+            f"the halving-doubling mapping takes a BiGraph, two sides of switches with every link between them; "
+            f"{fabric.label(int(switches[odd][0]))} is not linked so"
+        )
     return side
 
 
@@ -130,12 +129,8 @@ def map_ranks(fabric: Fabric, hosts: ArrayLike, mapping: str = "by-zone", seed: 
 
     Parameters
     ----------
-    hosts : (n,)
-        End ports.
     mapping
         ``as-placed``, ``by-leaf``, ``by-zone``, ``halving-doubling`` (on a BiGraph) or ``random``.
-    seed
-        Of the random order.
 
     Returns
     -------

@@ -2,14 +2,9 @@
 
 Every family of traffic is a function that returns the flows of one step between ranks. Ranks compute in step, so that
 one rank's computation stands for all; what they exchange is a collective that the caller chooses, a function from bytes
-to flows::
-
-    ring = lambda size: schedule("allreduce", "ring", n_ranks).flows(size)
-    flows = data_parallel(layers, ring, bucket_bytes=25 * MIB)
-    step_s = play(network, flows.placed(ends)).makespan_s
-
-Compute times are given, not derived: the network does not know what a GPU does. Where copies or collectives take cores
-of the GPU away from the computation, nothing here shows it.
+to flows such as ``lambda size: schedule("allreduce", "ring", n_ranks).flows(size)``. Compute times are given, not
+derived: the network does not know what a GPU does. Where copies or collectives take cores of the GPU away from the
+computation, nothing here shows it.
 """
 
 from __future__ import annotations
@@ -114,8 +109,6 @@ def data_parallel(
     ----------
     layers
         The model, in the order of the forward pass.
-    allreduce
-        Flows of an allreduce of a number of bytes.
     bucket_bytes
         The most that is summed at a time.
     overlap

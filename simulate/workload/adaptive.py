@@ -82,8 +82,6 @@ def play_beside_adaptive(
 
     Parameters
     ----------
-    on
-        A fabric with forwarding tables, or the network of one.
     down : (k,) int, optional
         Ports whose cables are down. Then follow the static tables before and after their repair, and groups that have
         lost these ports and of which nothing is loaded anew: where no switch tells its neighbours, and where each

@@ -83,8 +83,6 @@ def play_draws(
 
     Parameters
     ----------
-    on
-        A fabric whose switches hash, or the network of one.
     draws, seed
         Seeds, from ``seed`` on; one where switches spray, since all draws are alike there.
 

@@ -341,7 +341,7 @@ class _Placer:
         if size is None or size == len(ends):
             return ends
         if job.spread is not None:
-            group = np.unique(GROUPS[job.spread](fabric, ends), return_inverse=True)[1]
+            group = GROUPS[job.spread](fabric, ends)
             ends = ends[np.lexsort((group, turns_in_groups(group)))]
         return np.sort(ends[:size])
 

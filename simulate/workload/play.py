@@ -292,8 +292,6 @@ def play(
     ----------
     on
         A routed fabric, or the network of one where latencies or lanes are to be others (`Network.of`).
-    traffic
-        Flows, a collective among hosts, or a workload.
     engine
         What moves the bytes: ``"fluid"``, max-min fair rates without packets; ``"packets"``, or a `PacketModel`,
         packets that wait for credits. A ring or an all-to-all of more messages than the budget of flows takes the

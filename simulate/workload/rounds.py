@@ -1,6 +1,6 @@
 """Collectives of more messages than can be played, whose rounds are all alike: one is played for all.
 
-Both proofs say when no message slows another down, in any round. Then each takes what it would take alone.
+Both proofs say when no message slows another down, in any round: then each takes what it would take alone.
 
 A *ring*. A rank sends on one path only, one message of one size at a time, so no more is under way than one message of
 each rank. If all of these fit beside each other, each at the rate of its narrowest link, then so do any of them, and
@@ -34,14 +34,7 @@ ROUNDING = 1e-12
 
 
 def prove_rounds(network: Network, task: Collective, first: Flows) -> Rounds:
-    """Return all rounds of a collective as those that are like its first.
-
-    Parameters
-    ----------
-    task
-        A ring, or an all-to-all by shifts.
-    first
-        Its first round, between end ports.
+    """Return all rounds of a ring or an all-to-all by shifts, as those that are like its first, between end ports.
 
     Raises
     ------

@@ -17,6 +17,7 @@ one behind it. What incast does here is to take shares: n senders to a port leav
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,14 +79,13 @@ class Storage:
         self.adapters = storage_adapters(env.network.fabric)
         """By server: its end ports."""
         self._part = parts_of_ends(env.network.fabric)
-        self.n_ssds = model.ssds
         self.read_speed, self.write_speed = (
             (GBYTE * _figure(model, f"ssd_{way}_gbyte_per_s"), _figure(model, f"ssd_{way}_latency_us") / 1e6)
             for way in ("read", "write")
         )
         """Rate of an SSD in bytes a second, and its latency in seconds."""
-        self.ssds = [[simpy.Resource(env) for _ in range(self.n_ssds)] for _ in self.adapters]
-        self.chains = _chains(len(self.adapters), self.n_ssds, self.setup.replicas)
+        self.ssds = [[simpy.Resource(env) for _ in range(model.ssds)] for _ in self.adapters]
+        self.chains = _chains(len(self.adapters), model.ssds, self.setup.replicas)
         self._next_chain = 0
         self.readings: list[Reading] = []
         self.written_bytes = 0.0
@@ -182,26 +182,22 @@ class Client:
 
     def load(self, files: list[File], batch: int, sample_bytes: float, *, batches: int | None = None) -> Process:
         """Load data as FFRecord does: request all samples of a batch at once, the next batch when all have arrived."""
-        done = 0
-        while batches is None or done < batches:
+        for _ in count() if batches is None else range(batches):
             choices = self.rng.integers(len(files), size=batch).tolist()
             chunks = self.rng.integers(2**31, size=batch).tolist()
             reads = [self.read(files[at], chunk, sample_bytes) for at, chunk in zip(choices, chunks, strict=True)]
             yield self.env.all_of([self.env.process(read) for read in reads])
-            done += 1
 
     def save(self, file: File, size_bytes: float, *, depth: int = 16) -> Process:
         """Save a checkpoint: write the chunks of a file, `depth` at a time."""
         chunk_bytes = float(self.storage.setup.chunk)
-        count = int(np.ceil(size_bytes / chunk_bytes))
-        sizes = np.full(count, chunk_bytes)
-        sizes[-1:] = size_bytes - (count - 1) * chunk_bytes
+        chunks = int(np.ceil(size_bytes / chunk_bytes))
 
         def hand(first: int) -> Process:
-            for chunk in range(first, count, depth):
-                yield from self.write(file, chunk, float(sizes[chunk]))
+            for chunk in range(first, chunks, depth):
+                yield from self.write(file, chunk, min(chunk_bytes, size_bytes - chunk * chunk_bytes))
 
-        yield self.env.all_of([self.env.process(hand(first)) for first in range(min(depth, count))])
+        yield self.env.all_of([self.env.process(hand(first)) for first in range(min(depth, chunks))])
 
     def _receive(self, server: int, size_bytes: float, asked_s: float) -> Process:
         storage = self.storage
@@ -328,18 +324,10 @@ def steady_reads(
     sl: int = 0,
     seed: int = 0,
 ) -> SteadyReads:
-    """Let clients read batches of random samples without end, and measure once they are in a steady state.
+    """Let clients, by end ports, read batches of random samples without end, and measure once that is steady.
 
     Parameters
     ----------
-    on
-        A routed fabric, or the network of one.
-    clients
-        End ports of the clients.
-    model
-        What the storage servers are.
-    setup
-        The file system.
     loaders
         Loaders of each client, which request `batch` samples at once, and the next when the last has arrived.
     warm_s, time_s

@@ -330,8 +330,6 @@ def collective(
     group
         Groups of ``zone-tree`` and ``hierarchical``: ``"zone"`` or ``"leaf"``. By default zones for the one, leaves
         for the other.
-    repeat
-        How many times, one after another.
     every_switch
         Whether every switch adds up for ``sharp``, where the fabric names no aggregation nodes, such as that of a spec.
 
