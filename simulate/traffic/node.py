@@ -129,7 +129,7 @@ class Servers(Brief):
         one = self._inside()
         hosts = [self.fabric.hosts[host] for host in self.fabric.host[self.fabric.end_node[self.ends[:, 0]]].tolist()]
         all_devices = replace(
-            _side_by_side([one] * len(self)),
+            join_devices([one] * len(self)),
             end_port=self.ends[:, one.end_port].ravel(),
             names=tuple(f"{host} {name}" for host in hosts for name in one.names),
         )
@@ -363,10 +363,8 @@ class Servers(Brief):
         from_gpu, from_rail = [nothing] * self.gpus, [nothing] * self.rails
         crosses = bool(self.operations) or self.bridged < self.gpus  # else NVLink carries all that would go there
         if model.pcie_switches and crosses:
-            up = [
-                both_ways(f"PCIe switch {at} {{1}} host", "pcie_switch_gbyte_per_s")
-                for at in range(model.pcie_switches)
-            ]
+            names_up = [f"PCIe switch {at} {{1}} host" for at in range(model.pcie_switches)]
+            up = [both_ways(name, "pcie_switch_gbyte_per_s") for name in names_up]
             from_gpu = [up[self._port_of_gpu(gpu)] for gpu in gpus]
             from_rail = [_Device(*up[rail * model.pcie_switches // self.rails][::-1]) for rail in rails]
         elif model.gpus_on_shared_root_port:
@@ -440,15 +438,7 @@ def _union(*parts: _Device) -> _Device:
 
 
 def join_devices(parts: Sequence[Devices]) -> Devices:
-    """Return the devices of several sets of servers as one: those of a part are numbered behind those before it."""
-    ends = np.concatenate([np.unique(part.end_port) for part in parts])
-    if len(np.unique(ends)) < len(ends):
-        raise HeddleError("two jobs model the inside of the same servers; expected different servers for each")
-    return _side_by_side(parts)
-
-
-def _side_by_side(parts: Sequence[Devices]) -> Devices:
-    """Return several sets of devices as one, those of a part numbered behind those before it."""
+    """Return several sets of devices as one: those of a part are numbered behind those before it."""
     columns: dict[str, Any] = {}
     before = np.cumsum([0, *(len(part.capacity_bytes_s) for part in parts[:-1])])
     for direction in ("send", "receive"):

@@ -231,18 +231,9 @@ class Tuner:
         rails = len(servers.working_rails)
         lane = (model.gpu_host_gbyte_per_s or inf) * GBYTE * min(1.0, servers.gpus / rails)
         card = (model.gpu_adapter_gbyte_per_s or inf) * GBYTE * min(1.0, model.adapters / rails)
-        return cls(
-            len(servers),
-            servers.gpus,
-            generation_of(model),
-            inside * GBYTE,
-            rails,
-            min(link, lane, card),
-            amd="EPYC" in (model.cpu or ""),
-            nvlink=joined,
-            nvswitches=joined and bool(model.nvswitches),
-            sharp=sharp,
-        )
+        figures = len(servers), servers.gpus, generation_of(model), inside * GBYTE, rails, min(link, lane, card)
+        amd, switched = "EPYC" in (model.cpu or ""), joined and bool(model.nvswitches)
+        return cls(*figures, amd=amd, nvlink=joined, nvswitches=switched, sharp=sharp)
 
     @property
     def ranks(self) -> int:
@@ -374,11 +365,7 @@ class Tuner:
         channels, row = self.channels * GBYTE, self.generation
         if algorithm == "ring":
             bus = raw * _steps(collective, self.ranks) / self.ranks
-            bus = (
-                min(bus / 2, ll_max),
-                min(bus * 0.92, channels * RING_LL128_MAX[row]),
-                bus,
-            )[protocol]
+            bus = (min(bus / 2, ll_max), min(bus * 0.92, channels * RING_LL128_MAX[row]), bus)[protocol]
             return bus * self.ranks / _steps(collective, self.ranks)
         if algorithm == "tree":
             # Over PCIe the graphs of ring and tree have one bandwidth; NVLink gives a tree more inside two servers.

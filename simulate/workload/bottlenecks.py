@@ -113,9 +113,7 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
     path = Table.of_rows("critical paths", names, rows, ("", "", "time", ".2f"), ("", "", "s", "%"))
     title, names = "what capacity saves and costs", ("job", "capacity", "1 % more saves", "1 % less costs")
     capacities = Table.of_rows(title, names, by_kind, ("", "", ".2f", ".2f"), ("", "", "%", "%"))
-    title, heads = (
-        "links between switches on critical paths",
-        ("link", "on paths", "job", "saved if not shared", "part"),
-    )
+    title = "links between switches on critical paths"
+    heads = ("link", "on paths", "job", "saved if not shared", "part")
     sharing = Table.of_rows(title, heads, by_link, ("", "time", "", "time", ".2f"), ("", "s", "", "s", "%"))
     return Bottlenecks(path, capacities, sharing)

@@ -21,15 +21,9 @@ from topo.errors import FormatError, HeddleError, plural
 from topo.graphs import rows_of
 
 COMM_TYPES = {
-    0: "allreduce",
-    1: "reduce",
-    2: "all-gather",
-    5: "broadcast",
-    6: "all-to-all",
-    7: "reduce-scatter",
-    8: "reduce-scatter",
-    9: "barrier",
-}
+    0: "allreduce", 1: "reduce", 2: "all-gather", 5: "broadcast", 6: "all-to-all", 7: "reduce-scatter",
+    8: "reduce-scatter", 9: "barrier",
+}  # fmt: skip
 """Collectives by ``CollectiveCommType``. Gather (3) and scatter (4) are not supported."""
 
 

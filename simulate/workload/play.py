@@ -177,14 +177,8 @@ class Simulation(Caveated):
 
     def _shown(self) -> tuple[Table, ...]:
         met = self.outcome.congestion
-        return (
-            self.table,
-            self.place_table,
-            self.flow_table,
-            self.outcome.links,
-            *((met.table,) if met else ()),
-            self.caveat_table,
-        )
+        tables = self.table, self.place_table, self.flow_table, self.outcome.links
+        return (*tables, *((met.table,) if met else ()), self.caveat_table)
 
     @cached_property
     def caveats(self) -> tuple[str, ...]:
@@ -365,14 +359,11 @@ def play(
         if workload.storage_server is None or not workload.acts:
             return workload, move(network, workload.flows, text, n_bins)
         step(text, None)
-        return play_with_storage(
-            network,
-            workload,
-            workload.storage_server,
-            make=make,
-            n_bins=n_bins,
-            progress=lambda ended, time_s: step(f"{text}: {plural(ended, 'flow')}, {time_s:.4g} s", None),
-        )
+
+        def tell(ended: int, time_s: float) -> None:
+            step(f"{text}: {plural(ended, 'flow')}, {time_s:.4g} s", None)
+
+        return play_with_storage(network, workload, workload.storage_server, make=make, n_bins=n_bins, progress=tell)
 
     try:
         text = "playing" if traffic.acts else f"playing {plural(len(traffic.flows), 'flow')}"
@@ -496,8 +487,7 @@ def job_results(
     for number, job in enumerate(workload.jobs):
         mine = workload.span(number)
         moves = flows.src[mine] != flows.dst[mine]
-        start = float(flows.start_s[mine].min(initial=np.inf))
-        start = start if np.isfinite(start) else job.spec.start
+        start = float(flows.start_s[mine].min()) if len(moves) else job.spec.start
         finish = outcome.after_rounds(float(outcome.finish_s[mine].max(initial=start)))
         lasted = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
         spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuCollectiveJob)) else None

@@ -26,12 +26,9 @@ from topo.budget import FLOWS
 from topo.errors import HeddleError
 
 EXCHANGE_KINDS: dict[str, Tuned] = {
-    "ALLREDUCE": "allreduce",
-    "ALLGATHER": "all-gather",
-    "REDUCESCATTER": "reduce-scatter",
-    "ALLTOALL": "all-to-all",
+    "ALLREDUCE": "allreduce", "ALLGATHER": "all-gather", "REDUCESCATTER": "reduce-scatter", "ALLTOALL": "all-to-all",
     "BROADCAST": "broadcast",
-}
+}  # fmt: skip
 """Our name of each exchange; behind it may stand ``_EP`` or ``_DP_EP``, the ranks that take part."""
 
 

@@ -62,11 +62,6 @@ class Reading(NamedTuple):
 class Storage:
     """The storage servers of a fabric.
 
-    Parameters
-    ----------
-    model
-        What the servers are; the figures of their SSDs are used.
-
     Raises
     ------
     HeddleError
@@ -213,30 +208,22 @@ class Client:
 class BulkStorage:
     """The storage servers of a fabric as long runs see them: a node's reads and writes of a minute, as a few streams.
 
+    Every client has a port to every server, of which there are as many as replicas, or more.
+
     `Storage` plays every read; a day of them would be thousands of millions. Here a stream stands for all that a node
     reads from one server, and server and replica are drawn as there. SSDs are left out: those of a 3FS server read and
     write faster than its adapters send and receive, and where that is not so this must not be used.
 
     Parameters
     ----------
-    clients
-        The compute servers, which may have several ports to storage.
     streams
         Servers over which a node's bytes are spread, each time others; at least one for each of its ports.
-    replicas
-        Servers that keep what is written.
     """
 
     def __init__(
         self, env: NetworkEnvironment, clients: ComputeServers, *, streams: int = 4, replicas: int = 2, sl: int = 0
     ) -> None:
-        n_ports, n_servers = clients.to_storage.shape[1], len(clients.stores)
-        if not 1 <= replicas <= n_servers or streams < 1 or not n_ports:
-            raise HeddleError(
-                f"found {streams} streams and {replicas} replicas on {n_servers} storage servers; expected at least "
-                f"one stream, a server for each replica, and a subnet with a port of every compute and storage server"
-            )
-        self.env, self.clients = env, clients
+        self.env, self.clients, n_ports = env, clients, clients.to_storage.shape[1]
         self.streams = -(-streams // n_ports) * n_ports
         """As many over each port of a client."""
         self.replicas, self.sl = replicas, sl

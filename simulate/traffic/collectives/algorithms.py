@@ -11,19 +11,9 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.collectives import steps
+from simulate.traffic.collectives import steps, trees
 from simulate.traffic.collectives.schedule import Schedule
-from simulate.traffic.collectives.trees import (
-    SHARP,
-    aggregation_tree,
-    chain_tree,
-    double_binary_tree,
-    tree_allreduce,
-    tree_broadcast,
-    tree_reduce,
-    two_trees_below,
-    zone_trees,
-)
+from simulate.traffic.collectives.trees import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Flows
 from simulate.traffic.goal.schedule import Goal, flows_of_goal
 from simulate.traffic.goal.text import read_goal
@@ -47,8 +37,8 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
     "allreduce": {
         "ring": lambda n, chunks, groups: steps.ring_allreduce(n, chunks),
         "halving-doubling": lambda n, chunks, groups: steps.halving_doubling_allreduce(n),
-        "double-binary-tree": lambda n, chunks, groups: tree_allreduce(double_binary_tree(n), chunks),
-        "zone-tree": lambda n, chunks, groups: tree_allreduce(zone_trees(groups), chunks),
+        "double-binary-tree": lambda n, chunks, groups: trees.tree_allreduce(trees.double_binary_tree(n), chunks),
+        "zone-tree": lambda n, chunks, groups: trees.tree_allreduce(trees.zone_trees(groups), chunks),
         "hierarchical": lambda n, chunks, groups: steps.hierarchical_allreduce(groups, chunks),
     },
     "reduce-scatter": {
@@ -60,12 +50,12 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
         "recursive-doubling": lambda n, chunks, groups: steps.recursive_doubling_all_gather(n),
     },
     "broadcast": {
-        "ring": lambda n, chunks, groups: tree_broadcast([chain_tree(n)], chunks),
-        "double-binary-tree": lambda n, chunks, groups: tree_broadcast(two_trees_below(n, 0), chunks),
+        "ring": lambda n, chunks, groups: trees.tree_broadcast([trees.chain_tree(n)], chunks),
+        "double-binary-tree": lambda n, chunks, groups: trees.tree_broadcast(trees.two_trees_below(n, 0), chunks),
     },
     "reduce": {
-        "ring": lambda n, chunks, groups: tree_reduce([chain_tree(n)], chunks),
-        "double-binary-tree": lambda n, chunks, groups: tree_reduce(two_trees_below(n, 0), chunks),
+        "ring": lambda n, chunks, groups: trees.tree_reduce([trees.chain_tree(n)], chunks),
+        "double-binary-tree": lambda n, chunks, groups: trees.tree_reduce(trees.two_trees_below(n, 0), chunks),
     },
     "all-to-all": {"shift": lambda n, chunks, groups: steps.shift_all_to_all(n)},
     "pipeline": {
@@ -241,13 +231,8 @@ class Collective(Brief):
     @property
     def is_too_large(self) -> bool:
         """Whether it has more messages than can be played, in rounds that may be alike."""
-        chain = self.kind in ("broadcast", "reduce")
-        return (
-            self.source is None
-            and self.algorithm in ROUNDS
-            and not (chain or self.compute_s)
-            and self.messages > FLOWS.limit
-        )
+        alike = self.source is None and self.algorithm in ROUNDS and self.kind not in ("broadcast", "reduce")
+        return alike and not self.compute_s and self.messages > FLOWS.limit
 
     def first_round(self, fabric: Fabric) -> Flows:
         """Return the first round of a ring or an all-to-all as flows between end ports."""
@@ -263,7 +248,7 @@ class Collective(Brief):
             tree, ends = self._in_network(fabric)
             if (most := 2 * len(ends) * self.chunks) > FLOWS.limit:
                 raise HeddleError(f"{len(ends):,} ranks and switches send some {most:,} chunks; expected {FLOWS}")
-            return tree_allreduce([tree], self.chunks)
+            return trees.tree_allreduce([tree], self.chunks)
         groups = groups_of(fabric, self.hosts, self.algorithm, self.group)
         if callable(self.source):
             return self.source(len(self.hosts), self.chunks, groups)
@@ -297,7 +282,7 @@ class Collective(Brief):
         return self._in_network(fabric)[1] if self.algorithm == SHARP else self.hosts
 
     def _in_network(self, fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        return aggregation_tree(fabric, self.hosts, every_switch=self.every_switch)
+        return trees.aggregation_tree(fabric, self.hosts, every_switch=self.every_switch)
 
 
 def collective(

@@ -116,7 +116,7 @@ def _exchange(n_ranks: int, distances: list[int], reduce: bool) -> Schedule:
     return Schedule.of(
         n_ranks,
         n_ranks,
-        np.broadcast_to(rank, partner.shape),
+        rank,
         partner,
         block,
         count=distance,
@@ -186,7 +186,7 @@ def shift_all_to_all(n_ranks: int) -> Schedule:
     return Schedule.of(
         n_ranks,
         n_ranks,
-        np.broadcast_to(rank, to.shape),
+        rank,
         to,
         to,
         to_block=rank,
@@ -209,22 +209,15 @@ def pipeline(n_ranks: int, micro_batches: int = 1, *, backward: bool = True) -> 
     batch = np.arange(micro_batches).reshape(-1, 1)
     forth = batch * edges + stage
     after = [(forth[1:], forth[:-1]), (forth[:, 1:], forth[:, :-1])]
-    there = Schedule.of(
-        n_ranks,
-        micro_batches * (1 + backward),
-        np.broadcast_to(stage, forth.shape),
-        stage + 1,
-        batch,
-        step=batch + stage,
-        after=after,
-    )
+    blocks = micro_batches * (1 + backward)
+    there = Schedule.of(n_ranks, blocks, stage, stage + 1, batch, step=batch + stage, after=after)
     if not backward or edges == 0:
         return there
     # The backward messages mirror the forward ones: ranks reversed; blocks, messages and steps shifted.
     back = forth + forth.size
     return Schedule.of(
         n_ranks,
-        2 * micro_batches,
+        blocks,
         np.stack([there.src, edges - there.src]),
         np.stack([there.dst, edges - there.dst]),
         np.stack([there.block, there.block + micro_batches]),

@@ -159,16 +159,8 @@ def _one(tree: Tree, *, up: bool, down: bool) -> Schedule:
     if up and down:  # what the root sends has come from all of its children
         after.append((falling[top, None], top))
     src, dst, step = (np.stack(column) for column in zip(*ways, strict=True))
-    return Schedule.of(
-        len(tree),
-        1,
-        src,
-        dst,
-        0,
-        reduce=np.array([up, False][: len(ways)]).reshape(-1, 1),
-        step=step,
-        after=after,
-    )
+    adds = np.array([up, False][: len(ways)]).reshape(-1, 1)
+    return Schedule.of(len(tree), 1, src, dst, 0, reduce=adds, step=step, after=after)
 
 
 def _heights(tree: Tree, depth: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -41,6 +41,7 @@ STATEMENT = re.compile(
 )
 DEPENDENCY = re.compile(r"([A-Za-z]\w*)\s+(i?requires)\s+([A-Za-z]\w*)", re.ASCII)
 OPENING = re.compile(rf"rank\s*{INTEGER}\s*\{{\s*(.*)", re.ASCII)
+COMMENT = re.compile(r"//.*|/\*.*?(?:\*/|(?P<open>$))")
 COUNT = re.compile(rf"num_ranks\s*{INTEGER}", re.ASCII)
 
 
@@ -95,24 +96,18 @@ def format_goal(goal: Goal) -> str:
 
 def _without_comments(lines: Iterable[str], path: str) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line that says something."""
-    open_since = number = 0
+    open_since = 0
     for number, line in enumerate(lines, 1):
-        text = ""
-        rest = line
-        while rest:
-            if open_since:
-                _, closed, rest = rest.partition("*/")
-                open_since = 0 if closed else open_since
+        if open_since:
+            _, closed, line = line.partition("*/")
+            if not closed:
                 continue
-            mark = re.search(r"//|/\*", rest)
-            if mark is None:
-                text, rest = text + rest, ""
-            else:
-                text += rest[: mark.start()] + " "
-                rest = rest[mark.end() :] if mark.group() == "/*" else ""
-                open_since = number if mark.group() == "/*" else 0
-        if text.strip():
-            yield number, text.strip()
+            open_since = 0
+        if "/" in line:
+            open_since = number if any(comment["open"] is not None for comment in COMMENT.finditer(line)) else 0
+            line = COMMENT.sub(" ", line)
+        if line.strip():
+            yield number, line.strip()
     if open_since:
         raise FormatError("found /* without */; expected the end of the comment", path, open_since)
 

@@ -240,23 +240,13 @@ def _search(
     near = nearest_first(paths.lengths())
     starts = [np.arange(paths.n), near, near[_by_reversed_bits(paths.n)]]
     costs, group = np.unique(paths.cost, return_inverse=True)
+    weight = frozen(pattern.share * pattern.times * (size_bytes / paths.rails))
+    steps = pattern.step, pattern.src, pattern.dst, weight
+    channels = paths.offset, paths.channel, frozen(group.ravel().astype(np.int32)), frozen(costs)
     rng = np.random.default_rng(seed)
 
     def improved(start: NDArray[np.integer], effort: int) -> tuple[float, NDArray[np.int32]]:
-        order, time_s = improve(
-            pattern.step,
-            pattern.src,
-            pattern.dst,
-            frozen(pattern.share * pattern.times * (size_bytes / paths.rails)),
-            paths.offset,
-            paths.channel,
-            frozen(group.ravel().astype(np.int32)),
-            frozen(costs),
-            frozen(start.astype(np.int32)),
-            rng,
-            effort,
-            bound,
-        )
+        order, time_s = improve(*steps, *channels, frozen(start.astype(np.int32)), rng, effort, bound)
         return time_s, order
 
     found = [improved(start, effort // (2 * len(starts))) for start in starts]
