@@ -139,7 +139,6 @@ class ResumableEnvironment(NetworkEnvironment):
         super()._announce(done)
 
     def _take_over(self, saved: Arrays) -> None:
-        """Resume with the network."""
         self.engine = Fluid.restored(self.network, saved)
         self._next_s = float(saved["run.next"][0])
         self._transfer = dict(saved["run.transfer"].tolist())

@@ -156,7 +156,6 @@ class _Seen:
         return sum(self.degradation.idle(job, reached) for job in self.degradation.jobs) if down else 0
 
     def states(self, course: Course) -> list[Interval]:
-        """Return the states in order."""
         changes = [(outage.begin_s, 1, outage.part) for outage in course.outages]
         changes += [(outage.end_s, 0, outage.part) for outage in course.outages]
         down: set[PartOf] = set()

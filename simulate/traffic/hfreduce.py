@@ -161,7 +161,6 @@ class _Schedule:
         self.waits: list[NDArray[np.int64]] = []
 
     def flows(self) -> Flows:
-        """Return all flows."""
         copy_in = self.copies_in()
         copy_out = self.copies_out()
         sums = self.sums(copy_in)

@@ -305,7 +305,6 @@ class Network(Brief):
         return *walked, np.zeros(0)
 
     def _why_not(self, src: int, dst: int) -> str:
-        """Return why there is no path between two ends."""
         near, far = int(self.end_of[src]), int(self.end_of[dst])
         if isinstance(self.tables, Hashed):
             return self.tables.why_not(near, far)

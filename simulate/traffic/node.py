@@ -429,7 +429,6 @@ def ports_of_adapters(model: NodeModel, fabric: Fabric, ends: NDArray[np.int32])
 
 
 def _union(*parts: _Device) -> _Device:
-    """Return what takes the resources of all parts."""
     send: dict[int, float] = {}
     receive: dict[int, float] = {}
     for part in parts:

@@ -237,7 +237,6 @@ class _Entry:
         return Finding(self.document.where(*at), found or describe(self.document.reach(*at)[1]), expected, hint)
 
     def refusal(self, path: tuple[str | int, ...], found: str, expected: str, hint: str = "") -> SpecError:
-        """Return the error of one finding."""
         return SpecError([self.finding(path, found, expected, hint)])
 
     @property
@@ -563,7 +562,6 @@ def _flows(
 
 
 def _check_repeat(entry: _Entry, repeat: int, messages: int) -> None:
-    """Refuse more flows than there may be."""
     if messages * repeat > FLOWS.limit:
         found = f"{messages:,} messages, {repeat:,} times"
         raise entry.refusal(("repeat",), found, str(FLOWS))

@@ -461,7 +461,6 @@ def _clients(storage: Storage, files: list[File], job: RunningJob, spec: Storage
 
 
 def _located(workload: Workload, error: FlowError) -> HeddleError:
-    """Return the error with the place of the flow."""
     number = int(workload.job[error.flow])
     job = workload.jobs[number]
     if isinstance(job.spec, FlowsJob) and job.spec.rank is None:

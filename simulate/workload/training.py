@@ -34,7 +34,6 @@ def flows_of_training(
 
 
 def _step(job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[Tuned], FlowsOfSize]) -> Flows:
-    """Return the flows of one step."""
     compute_s, made = job.forward + job.backward, 0
     layers = training.even_layers(job.layers, job.forward, job.backward, job.parameters)
 

@@ -54,7 +54,6 @@ def _lay(
 
 @kernel
 def _time(weight: NDArray[np.float64], top: NDArray[np.int32], class_cost: NDArray[np.float64]) -> float:
-    """Return the time of all steps."""
     total = 0.0
     for k in range(len(weight)):
         longest = 0.0

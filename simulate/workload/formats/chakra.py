@@ -177,7 +177,6 @@ def _nodes(data: bytes, path: str) -> Iterator[tuple[str, ChakraNode, tuple[int,
 
 
 def _messages(data: bytes, path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield place and bytes of each message."""
     if not data:
         raise FormatError("found an empty file; expected a Chakra trace", path)
     at = 0

@@ -174,7 +174,6 @@ def _cells(line: str) -> list[str] | None:
 
 
 def _header(line: str, where: str) -> list[str]:
-    """Return the names of the columns."""
     columns = _cells(line) or []
     missing = [name for name in REQUIRED if name not in columns]
     wrong = [name for name in columns if name not in REQUIRED + OPTIONAL or columns.count(name) > 1]
