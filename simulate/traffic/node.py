@@ -177,7 +177,7 @@ class Servers(Brief):
         The paper on Fire-Flyer AI-HPC (section IV-C) has bridged GPUs add up before they copy, and does not say which
         copies; its artifact bridges GPU 5 and GPU 6, which share a root port, to others (4 to 6, and 5 to 7).
         """
-        port = np.array([self._port_of_gpu(gpu) for gpu in range(self.gpus)])
+        port = self._port_of_gpu
         shared = (port[:, None] == port).sum(axis=1).reshape(-1, self.bridged) > 1
         first: NDArray[np.int64] = np.arange(0, self.gpus, self.bridged) + shared.argmin(axis=1)
         return first
@@ -233,7 +233,7 @@ class Servers(Brief):
             where NVLink leads to no such GPU, they leave by the adapter nearest to the sender.
         """
         source, target = np.asarray(src), np.asarray(dst)
-        port = np.array([self._port_of_gpu(gpu) for gpu in range(self.gpus)])
+        port = self._port_of_gpu
         bridge = np.arange(self.gpus) // self.bridged
         from_gpu, to_gpu = source % self.gpus, target % self.gpus
         inside = source // self.gpus == target // self.gpus
@@ -322,12 +322,15 @@ class Servers(Brief):
         """Say whether a GPU reaches an adapter without crossing the processor."""
         return self._is_near(gpu, rail) or self._relayed(gpu, rail) or self._below_one_switch(gpu, rail)
 
-    def _port_of_gpu(self, gpu: int) -> int:
-        """PCIe switch or root port that a GPU is behind: its own, or that of the first GPU on a shared one."""
+    @property
+    def _port_of_gpu(self) -> NDArray[np.int64]:
+        """(G,) PCIe switch or root port that a GPU is behind: its own, or that of the first GPU on a shared one."""
+        port = np.arange(self.gpus)
         if self.model.pcie_switches:
-            return gpu * self.model.pcie_switches // self.gpus
-        first, shared = self.model.first_gpu_on_shared_root_port, self.model.gpus_on_shared_root_port
-        return first if first is not None and first <= gpu < first + (shared or 1) else gpu
+            return port * self.model.pcie_switches // self.gpus
+        if (first := self.model.first_gpu_on_shared_root_port) is not None:
+            port[first : first + (self.model.gpus_on_shared_root_port or 1)] = first
+        return port
 
     def _numbers(self, block: _Block) -> NDArray[np.int32]:
         """(H, n) end numbers of the n devices of one block."""
@@ -365,13 +368,13 @@ class Servers(Brief):
         if model.pcie_switches and crosses:
             names_up = [f"PCIe switch {at} {{1}} host" for at in range(model.pcie_switches)]
             up = [both_ways(name, "pcie_switch_gbyte_per_s") for name in names_up]
-            from_gpu = [up[self._port_of_gpu(gpu)] for gpu in gpus]
+            from_gpu = [up[port] for port in self._port_of_gpu]
             from_rail = [_Device(*up[rail * model.pcie_switches // self.rails][::-1]) for rail in rails]
         elif model.gpus_on_shared_root_port:
             # Both directions share it: the paper on Fire-Flyer AI-HPC (section IV-D3) gives it 37.5 GB/s to the
             # processor's bus, with two GPUs that send in one direction already at 37, and less when both are used.
             port = resource("shared root port", "root_port_gbyte_per_s")
-            ports = [self._port_of_gpu(gpu) for gpu in gpus]
+            ports = self._port_of_gpu.tolist()
             from_gpu = [_Device(port, port) if ports.count(own) > 1 else nothing for own in ports]
         direct = [nothing] * self.rails
         if model.gpu_adapter_gbyte_per_s is not None:

@@ -9,6 +9,7 @@ computation, nothing here shows it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -280,16 +281,14 @@ def one_forward_one_backward(
         raise HeddleError(
             f"found {micro_batches} micro-batches on {stages} stages of {chunks} chunks; expected a multiple of stages"
         )
-    turns = [_turns(stage, stages, micro_batches, chunks) for stage in range(stages)]
-    taken = [0] * stages
+    queues = [deque(_turns(stage, stages, micro_batches, chunks)) for stage in range(stages)]
     busy = list(start)
     come: dict[tuple[bool, int, int], int] = {}
     """Operation that brings a micro-batch, forward or backward, to a part of the model."""
-    left = sum(map(len, turns))
-    while left:
-        for stage in range(stages):
-            while taken[stage] < len(turns[stage]):
-                turn = turns[stage][taken[stage]]
+    while any(queues):
+        for stage, queue in enumerate(queues):
+            while queue:
+                turn = queue[0]
                 part = turn.chunk * stages + stage
                 first = part == (stages * chunks - 1 if turn.backward else 0)
                 if not first and (turn.backward, turn.batch, part) not in come:
@@ -299,8 +298,7 @@ def one_forward_one_backward(
                 to = part + (-1 if turn.backward else 1)
                 if 0 <= to < stages * chunks:
                     come[turn.backward, turn.batch, to] = send(stage, to % stages, done)
-                taken[stage] += 1
-                left -= 1
+                queue.popleft()
     return busy
 
 
@@ -385,8 +383,8 @@ def hierarchical_parameter_servers(
     part = size_bytes * (1 - cached) / n
     ssd_s = part * n * cold / ssd_bytes_s
     graph = Graph()
-    read = [graph.compute(one, ssd_s) for one in rank.tolist()]
     hosts = rank.tolist()
+    read = [graph.compute(one, ssd_s) for one in hosts]
 
     def exchange(at: int, after: int) -> int:
         others = np.roll(rank, -at)[1:]

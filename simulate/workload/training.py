@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from simulate.traffic import training
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
-from simulate.traffic.graph import chain
+from simulate.traffic.graph import repeated
 from simulate.traffic.network import GBPS
 from simulate.traffic.training import FlowsOfSize
 from simulate.traffic.tuner import Tuned
@@ -30,7 +30,7 @@ def flows_of_training(
 ) -> Flows:
     """Return the flows of all steps; `exchange` gives those of a collective by its name."""
     once = _step(job, n_ranks, exchange)
-    return chain([once] * job.steps) if job.steps > 1 and len(once) else once
+    return repeated(once, job.steps) if len(once) else once
 
 
 def _step(job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[Tuned], FlowsOfSize]) -> Flows:
