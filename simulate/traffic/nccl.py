@@ -57,8 +57,7 @@ def nccl_collective(
     Parameters
     ----------
     collective
-        ``"allreduce"``, ``"all-gather"``, ``"reduce-scatter"``, ``"broadcast"`` from the first GPU, or
-        ``"all-to-all"``.
+        A broadcast is from the first GPU.
     size_bytes
         The largest buffer of a GPU.
     algorithm

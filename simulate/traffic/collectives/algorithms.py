@@ -85,11 +85,8 @@ def register(kind: str, name: str, algorithm: Algorithm) -> None:
 
     Parameters
     ----------
-    kind
-        Collective: ``allreduce``, ``reduce-scatter``, ``all-gather``, ``broadcast``, ``reduce``, ``all-to-all`` or
-        ``pipeline``.
-    name
-        Name of the algorithm.
+    kind, name
+        Name of the collective, one of `ALGORITHMS`, and of the algorithm.
     algorithm
         Called as ``algorithm(n_ranks, chunks, groups)``; returns a `Schedule`.
 
