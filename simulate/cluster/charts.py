@@ -33,8 +33,6 @@ def draw_run(run: ClusterRun, *, bare: bool = False) -> Drawing:
 
     Parameters
     ----------
-    run : ClusterRun
-        After some of it was played.
     bare : bool
         Whether it is part of a page that has `topo.palette.STYLE`: without title and margin.
 
@@ -93,8 +91,6 @@ def draw_failures(parts: Mapping[PartKind, Parts], rules: FailureSpec, seed: int
     ----------
     parts, rules, seed
         As `play_year` takes them: the same failures at the same times.
-    about : str
-        Of which cluster.
 
     Examples
     --------

@@ -42,7 +42,6 @@ class Degradation:
     ----------
     reach : Reach
         All its fabrics, those with tables first.
-    routed : sequence of Routed
     tables : str
         What becomes of the tables, see `Tables`.
     job_nodes : int, optional
@@ -61,11 +60,7 @@ class Degradation:
     def figures(self, failed: Failed, proofs: Sequence[Proof]) -> dict[str, float | int | None]:
         """Return all that is left: connectivity, tables, and jobs that the failure of all of it at once hits.
 
-        Parameters
-        ----------
-        failed : Failed
-        proofs : sequence of Proof
-            Of the tables of `left`.
+        The proofs are those of the tables of `left`.
         """
         reached = self.reach.without(failed)
         found: dict[str, float | int | None] = {

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
 from simulate.cluster.queue import QueuedJob
 from simulate.cluster.scheduler import Scheduler
 from simulate.engines.simpy_bridge import NetworkEnvironment, Process
 from simulate.traffic.collectives.trees import zone_trees
+from simulate.traffic.flows import Flows
+from simulate.traffic.graph import concatenate
 from simulate.traffic.placement import zone_of
 from simulate.traffic.servers import ComputeServers
 from simulate.workload.storage import BulkStorage
@@ -61,14 +63,6 @@ class JobRecord:
         figures = asdict(self)
         compute_s = figures.pop("compute_s")
         return {**figures, "step_s": self.step_s, "compute_s": compute_s}
-
-
-class _Pairs(NamedTuple):
-    """Flows of one step among the nodes of a job, or among their ports."""
-
-    src: NDArray[np.int32]
-    dst: NDArray[np.int32]
-    size_bytes: NDArray[np.float64]
 
 
 @dataclass(eq=False)
@@ -199,48 +193,38 @@ class _Exchange:
         if not job.scheduler.keeps_zones:
             zones = np.zeros_like(zones)  # who ignores zones builds one ring over all nodes
         sums = [_allreduce(row, zone, plan.gradients) for row, zone in zip(stages, zones, strict=True)]
-        self.gradients = self._on_rails(sums)
-        forth = [_pairs(here, there, plan.activations) for here, there in pairwise(stages)]
-        back = [_pairs(there, here, plan.activations) for here, there in pairwise(stages)]
-        self.activations = self._on_rails(forth + back)
+        self.gradients = job.servers.spread(_moving(sums))
+        forth = [Flows.of(here, there, plan.activations) for here, there in pairwise(stages)]
+        back = [Flows.of(there, here, plan.activations) for here, there in pairwise(stages)]
+        self.activations = job.servers.spread(_moving(forth + back))
         groups, shifts = ends.reshape(-1, plan.expert_nodes), range(1, plan.expert_nodes)
         share = 2 * plan.tokens / plan.expert_nodes  # there, and back
-        tokens = [_pairs(groups.ravel(), np.roll(groups, -shift, axis=1).ravel(), share) for shift in shifts]
-        self.tokens = self._on_rails(tokens)
+        tokens = [Flows.of(groups.ravel(), np.roll(groups, -shift, axis=1).ravel(), share) for shift in shifts]
+        self.tokens = job.servers.spread(_moving(tokens))
 
-    def _on_rails(self, parts: list[_Pairs]) -> _Pairs:
-        return _Pairs(*self.job.servers.spread(*_joined(parts)))
-
-    def begin(self, pairs: _Pairs, k: int) -> list[simpy.Event]:
+    def begin(self, flows: Flows, k: int) -> list[simpy.Event]:
         """Begin the flows of k steps; nothing where there are none."""
-        if not len(pairs.src):
+        if not len(flows):
             return []
         env, plan = self.job.env, self.job.plan
-        return [env.transfer_all(pairs.src, pairs.dst, pairs.size_bytes * k, sl=ASK if plan.sl is None else plan.sl)]
+        return [env.transfer_all(flows.src, flows.dst, flows.size_bytes * k, sl=ASK if plan.sl is None else plan.sl)]
 
 
-def _allreduce(ends: NDArray[np.int32], zone: NDArray[np.int16], size_bytes: float) -> _Pairs:
+def _allreduce(ends: NDArray[np.int32], zone: NDArray[np.int16], size_bytes: float) -> Flows:
     """Return what crosses each edge: a ring within a zone; over zones, trees that one pair of nodes joins."""
     n = len(ends)
-    if n < 2 or not size_bytes:
-        return _joined([])
+    if n < 2:
+        return concatenate([])
     if len(np.unique(zone)) == 1:
-        return _pairs(ends, np.roll(ends, -1), 2 * (n - 1) / n * size_bytes)
+        return Flows.of(ends, np.roll(ends, -1), 2 * (n - 1) / n * size_bytes)
     edges = []
     for tree in zone_trees(zone):
         child = np.flatnonzero(tree >= 0)
         share = size_bytes / 2
-        edges += [_pairs(ends[child], ends[tree[child]], share), _pairs(ends[tree[child]], ends[child], share)]
-    return _joined(edges)
+        edges += [Flows.of(ends[child], ends[tree[child]], share), Flows.of(ends[tree[child]], ends[child], share)]
+    return concatenate(edges)
 
 
-def _pairs(src: NDArray[np.int32], dst: NDArray[np.int32], size_bytes: ArrayLike) -> _Pairs:
-    return _Pairs(src, dst, np.broadcast_to(np.asarray(size_bytes, np.float64), src.shape))
-
-
-def _joined(parts: list[_Pairs]) -> _Pairs:
+def _moving(parts: list[Flows]) -> Flows:
     """Return the flows of all parts that move anything."""
-    moving = [part for part in parts if np.any(part.size_bytes > 0)]
-    if not moving:
-        return _Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
-    return _Pairs(*(np.concatenate(columns) for columns in zip(*moving, strict=True)))
+    return concatenate([part for part in parts if part.size_bytes.any()])

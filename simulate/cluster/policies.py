@@ -10,6 +10,7 @@ topology-aware scheduling (kubernetes-sigs/kueue, keps/2724-topology-aware-sched
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -99,30 +100,12 @@ def place(policy: Placement, free: Counts, zone: NDArray[np.integer], nodes: int
         (L,) free nodes of each leaf, in the order of the floor; at least `nodes` in all.
     zone
         (L,) zone of each leaf.
-    nodes
-        How many the job wants.
-
-    Returns
-    -------
-    array
-        (L,) nodes taken of each leaf; their sum is `nodes`.
     """
     if free.max() >= nodes:  # every policy gives a job that one leaf holds the tightest such leaf
         take = np.zeros_like(free)
         take[_tightest(free, nodes)] = nodes
         return take
-    if policy == "compact":
-        return best_fit(free, nodes)
-    if policy == "balanced":
-        return evenly(free, nodes)
-    if policy == "slurm-tree":
-        return _tree(free, zone, nodes)
-    if policy == "slurm-block":
-        return _blocks(free, nodes)
-    return _by_level(_SPLITS[policy], free, zone, nodes)
-
-
-_SPLITS: dict[str, Split] = {"kueue-best-fit": best_fit, "kueue-least-free": least_free, "kueue-balanced": evenly}
+    return _POLICIES[policy](free, zone, nodes)
 
 
 def _by_level(split: Split, free: Counts, zone: NDArray[np.integer], nodes: int) -> Counts:
@@ -174,3 +157,14 @@ def _blocks(free: Counts, nodes: int) -> Counts:
 def _tightest(free: NDArray[np.number], nodes: int) -> int:
     """Return the first of the domains with fewest free nodes that hold a job."""
     return int(np.argmin(np.where(free >= nodes, free, np.inf)))
+
+
+_POLICIES: dict[str, Callable[[Counts, NDArray[np.integer], int], Counts]] = {
+    "compact": lambda free, zone, nodes: best_fit(free, nodes),
+    "balanced": lambda free, zone, nodes: evenly(free, nodes),
+    "slurm-tree": _tree,
+    "slurm-block": lambda free, zone, nodes: _blocks(free, nodes),
+    "kueue-best-fit": partial(_by_level, best_fit),
+    "kueue-least-free": partial(_by_level, least_free),
+    "kueue-balanced": partial(_by_level, evenly),
+}

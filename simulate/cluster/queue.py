@@ -136,10 +136,7 @@ class Queue(Brief):
     def of(cls, spec: QueueSpec, seed: int = 0, where: Sequence[str] = ()) -> Queue:
         """Return what a queue says, with several jobs alike spelled out.
 
-        Parameters
-        ----------
-        where
-            Place of each entry of the spec, where there is a file.
+        `where` is the place of each entry of the spec, where there is a file.
 
         Raises
         ------
@@ -178,14 +175,8 @@ def read_queue(path: str | Path, seed: int = 0) -> Queue:
 
     Parameters
     ----------
-    path
-        The YAML file.
     seed
         Of placements at random, failures, and what jobs draw.
-
-    Returns
-    -------
-    Queue
 
     Raises
     ------
@@ -203,17 +194,6 @@ def read_queue(path: str | Path, seed: int = 0) -> Queue:
 
 def parse_queue(spec: str | Mapping[str, Any], seed: int = 0) -> Queue:
     """Make a queue of a spec that is given as YAML text or as a mapping of plain values.
-
-    Parameters
-    ----------
-    spec
-        What a YAML file would hold.
-    seed
-        As of `read_queue`.
-
-    Returns
-    -------
-    Queue
 
     Raises
     ------

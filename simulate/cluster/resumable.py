@@ -86,13 +86,7 @@ class ResumableEnvironment(NetworkEnvironment):
         self._n_steps += 1
 
     def snapshot(self) -> Arrays:
-        """Return all that is needed to resume from here.
-
-        Raises
-        ------
-        HeddleError
-            When the processes are still replaying what was saved.
-        """
+        """Return all that is needed to resume from here, once what was saved has been replayed."""
         self._catch_up()
         if self._saved is not None:
             raise HeddleError("a run that still catches up cannot be saved; the saved one holds as much")
@@ -145,7 +139,6 @@ class ResumableEnvironment(NetworkEnvironment):
         super()._announce(done)
 
     def _take_over(self, saved: Arrays) -> None:
-        """Resume with the network."""
         self.engine = Fluid.restored(self.network, saved)
         self._next_s = float(saved["run.next"][0])
         self._transfer = dict(saved["run.transfer"].tolist())

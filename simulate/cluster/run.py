@@ -61,13 +61,7 @@ class ClusterRun(Shown):
         nodes = ComputeServers.of(fabric)
         for_nodes, for_failures, *for_jobs = np.random.default_rng(queue.seed).spawn(2 + len(queue.jobs))
         self.scheduler = Scheduler(
-            self.env,
-            fabric,
-            nodes.ends,
-            for_nodes,
-            placement=rules.placement,
-            cross_zone_jobs=rules.cross_zone_jobs,
-            ordered=rules.ordered,
+            self.env, fabric, nodes.ends, for_nodes, rules.placement, rules.cross_zone_jobs, rules.ordered
         )
         most = self.scheduler.most_nodes
         findings = [

@@ -41,13 +41,7 @@ def format_saved_run(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def parse_saved_run(data: bytes, path: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a saved run.
-
-    Raises
-    ------
-    HeddleError
-        When the bytes are something else, or not as they were saved.
-    """
+    """Return the arrays of a saved run."""
     if not data.startswith(MAGIC):
         raise HeddleError(f"{path}: found no saved run; expected a file that `plan operate --state` wrote")
     start = len(MAGIC) + hashlib.sha256().digest_size

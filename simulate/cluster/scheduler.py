@@ -23,19 +23,13 @@ class Scheduler:
     """Grants nodes in the order of requests, but lets a later request pass an earlier one that does not fit yet.
 
     With the rule of Fire-Flyer (An et al., SC'24, arXiv 2408.14158, section III-B) a job runs within one zone, and only
-    a number of them at a time may span zones. Other policies are those of `simulate.cluster.policies`.
+    a number of them at a time may span zones. Other policies are those of `simulate.cluster.policies`; the rules are
+    those of `simulate.cluster.queue.QueueSpec`.
 
     Parameters
     ----------
     ends
         End ports, one of each node that there is.
-    placement
-        The policy.
-    cross_zone_jobs
-        How many jobs may span zones at a time, with the policy ``"zone"``.
-    ordered
-        Whether a job is given its nodes zone after zone and leaf after leaf, so that neighbours in its ring are
-        neighbours in the fabric; else in any order.
     """
 
     def __init__(
@@ -44,7 +38,6 @@ class Scheduler:
         fabric: Fabric,
         ends: ArrayLike,
         rng: np.random.Generator,
-        *,
         placement: Placement = "zone",
         cross_zone_jobs: int = 1,
         ordered: bool = True,
@@ -86,13 +79,7 @@ class Scheduler:
         return int(in_zone.max()) if self.keeps_zones and self.cross_zone_jobs == 0 else len(self.ends)
 
     def request(self, nodes: int) -> simpy.Event:
-        """Request nodes; the event succeeds with their end ports.
-
-        Raises
-        ------
-        HeddleError
-            When there can never be that many.
-        """
+        """Request nodes; the event succeeds with their end ports."""
         if not 1 <= nodes <= self.most_nodes:
             raise HeddleError(f"a job wants {nodes} nodes; expected 1 to {self.most_nodes}")
         granted = self.env.event()

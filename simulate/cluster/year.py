@@ -61,13 +61,8 @@ def play_year(degradation: Degradation, parts: Mapping[PartKind, Parts], rules: 
 
     Parameters
     ----------
-    degradation : Degradation
-        The cluster.
     parts : mapping
         All parts of each kind of the rules, as `topo.list_parts` lists them.
-    rules : FailureSpec
-    seed : int
-        Of all that is drawn.
 
     Returns
     -------
@@ -161,7 +156,6 @@ class _Seen:
         return sum(self.degradation.idle(job, reached) for job in self.degradation.jobs) if down else 0
 
     def states(self, course: Course) -> list[Interval]:
-        """Return the states in order."""
         changes = [(outage.begin_s, 1, outage.part) for outage in course.outages]
         changes += [(outage.end_s, 0, outage.part) for outage in course.outages]
         down: set[PartOf] = set()

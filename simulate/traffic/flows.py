@@ -152,14 +152,13 @@ class Flows(Brief):
     def __len__(self) -> int:
         return len(self.src)
 
-    def placed(self, end_port: ArrayLike) -> Flows:
-        """Return the flows with ranks replaced by end ports: rank r runs on ``end_port[r]``.
+    @property
+    def waiter(self) -> NDArray[np.int64]:
+        """(D,) the flow that waits for each one of `dep`."""
+        return np.repeat(np.arange(len(self)), np.diff(self.dep_offset))
 
-        Raises
-        ------
-        HeddleError
-            When a flow has a rank that is not placed.
-        """
+    def placed(self, end_port: ArrayLike) -> Flows:
+        """Return the flows with ranks replaced by end ports: rank r, which must be placed, runs on ``end_port[r]``."""
         table = np.asarray(end_port, np.int32)
         for name in ("src", "dst"):
             self._refuse(getattr(self, name) >= len(table), name, f"a rank below {len(table)}, the ranks placed")
@@ -185,12 +184,9 @@ class Flows(Brief):
     def in_order(self, order: Order) -> Flows:
         """Return the flows with the connections that an order asks for; a flow to its own end port has none.
 
-        Parameters
-        ----------
-        order
-            ``"peer"``: a connection for each pair of end ports, as a queue pair, a peer in MPI and a channel of NCCL
-            deliver in order. ``"adapter"``: one for all that an end port sends, as LogGP has it. ``"none"``: those that
-            go on together share the port, but for chunks that are queued.
+        ``"peer"``: a connection for each pair of end ports, as a queue pair, a peer in MPI and a channel of NCCL
+        deliver in order. ``"adapter"``: one for all that an end port sends, as LogGP has it. ``"none"``: those that go
+        on together share the port, but for chunks that are queued.
         """
         if order == "none" or not len(self):
             return self
@@ -199,14 +195,9 @@ class Flows(Brief):
         return self._replaced(connection=_numbered(np.where(self.src == self.dst, -1, key)))
 
     def split(self, parts: NDArray[np.integer]) -> tuple[Flows, NDArray[np.int64]]:
-        """Return the flows in equal parts side by side, and the turn of each part, from 0.
+        """Return the flows in equal parts side by side, (F,) 1 or more of each, and the turn of each part, from 0.
 
         Who waits for a flow waits for all of its parts; parts of one turn share a connection, as the flows did.
-
-        Parameters
-        ----------
-        parts : (F,)
-            Parts of each flow, one or more.
 
         Examples
         --------
@@ -235,13 +226,8 @@ class Flows(Brief):
         """Return the flows with connections in place of waits for the flow before, where that has the same ends.
 
         A flow that waits for the end of the one before it begins to wait for its latency only then. Chunks that are
-        posted one behind another let their latencies pass while those before them move, so that a pipeline takes the
-        latency of each step once, and not once a chunk.
-
-        Parameters
-        ----------
-        which : (F,) bool
-            The flows that are chunks of a pipeline.
+        posted one behind another let their latencies pass while those before them move, so that a pipeline, of which
+        (F,) `which` are chunks, takes the latency of each step once, and not once a chunk.
 
         Examples
         --------
@@ -250,8 +236,7 @@ class Flows(Brief):
         >>> chunks.connection.tolist(), chunks.dep.tolist()
         ([0, 0, 0], [])
         """
-        waiter = np.repeat(np.arange(len(self)), np.diff(self.dep_offset))
-        before = self.dep
+        waiter, before = self.waiter, self.dep
         same = np.broadcast_to(which, (len(self),))[waiter] & (self.src[waiter] == self.src[before])
         same &= (self.dst[waiter] == self.dst[before]) & (self.src[waiter] != self.dst[waiter])
         same &= np.bincount(waiter[same], minlength=len(self))[waiter] == 1
@@ -265,17 +250,15 @@ class Flows(Brief):
         offset, dep = grouped_dependencies(len(self), waiter[~same], before[~same])
         return self._replaced(dep_offset=offset, dep=dep, connection=_numbered(np.where(chained, first, -1)))
 
-    def rewired(self, after: tuple[ArrayLike, ArrayLike] | None, *, tag: int | None = None) -> Flows:
-        """Return the flows with other dependencies, given as `of` takes them, and all with one tag where it is given.
-
-        Raises
-        ------
-        HeddleError
-            As `of`.
-        """
+    def waiting(self, waiter: ArrayLike, awaited: ArrayLike) -> Flows:
+        """Return the flows with more dependencies: flow ``waiter[i]`` waits for flow ``awaited[i]`` too."""
+        after = np.concatenate([self.waiter, waiter]), np.concatenate([self.dep, awaited])
         offset, dep = _dependencies(len(self), after)
-        columns = {} if tag is None else {"tag": np.full(len(self), tag, np.int32)}
-        return self._replaced(dep_offset=offset, dep=dep, **columns)
+        return self._replaced(dep_offset=offset, dep=dep)
+
+    def tagged(self, tag: int) -> Flows:
+        """Return the flows with one tag."""
+        return self._replaced(tag=np.full(len(self), tag, np.int32))
 
     def waiting_first(self, time_s: float) -> Flows:
         """Return the flows with `time_s` more of delay before each one that waits for no other."""
@@ -302,11 +285,8 @@ class Flows(Brief):
             raise ValueError("dep_offset must start at 0 and never fall")
         if len(self.dep) == 0:
             return
-        outside = (self.dep < 0) | (self.dep >= len(self))
-        if outside.any():
-            at = int(np.argmax(outside))
-            flow = int(np.searchsorted(self.dep_offset, at, side="right")) - 1
-            raise HeddleError(f"flow {flow} waits for flow {self.dep[at]}; there are flows 0 to {len(self) - 1}")
+        if not 0 <= self.dep.min() <= self.dep.max() < len(self):
+            raise ValueError(f"dep must name flows from 0 to {len(self) - 1}")
         circle = find_cycle(self.dep_offset, self.dep).tolist()
         if len(circle) == 1:
             raise HeddleError(f"flow {circle[0]} waits for itself; it must begin without its own end")
@@ -359,6 +339,18 @@ def grouped_dependencies(
     offset = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(flow, minlength=n), out=offset[1:])
     return owned(offset), _column(dep, len(dep), np.int32)
+
+
+def turns_in_groups(group: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return how many before each entry are of its group.
+
+    >>> turns_in_groups(np.array([3, 1, 3, 3, 1])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(group, kind="stable")
+    turn = np.empty(len(group), np.int64)
+    turn[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
+    return turn
 
 
 @kernel

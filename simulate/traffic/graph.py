@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from simulate.traffic.flows import Flows
 
@@ -37,8 +36,8 @@ class Graph:
     def __init__(self) -> None:
         self._parts: list[Flows] = []
         self._n_flows = 0
-        self._waiter: list[NDArray[np.int64]] = []
-        self._awaited: list[NDArray[np.int64]] = []
+        self._waits: list[NDArray[np.int64]] = []
+        """(2, W) flows that wait, and those that they wait for."""
         self._end: list[int] = []
         """The flow that ends each operation."""
 
@@ -63,9 +62,7 @@ class Graph:
         first = np.flatnonzero(np.diff(flows.dep_offset) == 0)
         if len(ends) > 1 < len(first):
             ends = np.array([self._signal(int(flows.src[0]), ends)])
-        at = self._n_flows
-        waiter = np.repeat(np.arange(len(flows)), np.diff(flows.dep_offset))
-        self._append(flows, waiter + at, flows.dep + at)
+        at = self._append(flows)
         self._wait(first + at, ends)
         last = np.setdiff1d(np.arange(len(flows)), flows.dep) + at
         self._end.append(int(last[0]) if len(last) == 1 else self._signal(int(flows.src[0]), last))
@@ -77,26 +74,22 @@ class Graph:
 
     def flows(self) -> Flows:
         """Return the flows of all operations, in the order in which they were added."""
-        if not self._parts:
-            return Flows.of([], [], [])
-        joined = concatenate(self._parts)
-        return joined.rewired((np.concatenate(self._waiter), np.concatenate(self._awaited)))
+        waits = np.concatenate([np.zeros((2, 0), np.int64), *self._waits], axis=1)
+        return concatenate(self._parts).waiting(*waits)
 
     def _signal(self, rank: int, awaited: NDArray[np.int64]) -> int:
-        number = self._n_flows
-        self._append(Flows.of(rank, rank, 0.0), np.full(len(awaited), number), awaited)
+        number = self._append(Flows.of(rank, rank, 0.0))
+        self._wait(np.array([number]), awaited)
         return number
 
-    def _wait(self, waiter: NDArray[Any], awaited: NDArray[Any]) -> None:
-        pair = np.broadcast_arrays(waiter[:, None], awaited[None, :])
-        self._waiter.append(pair[0].ravel())
-        self._awaited.append(pair[1].ravel())
-
-    def _append(self, flows: Flows, waiter: ArrayLike, awaited: ArrayLike) -> None:
-        self._parts.append(flows.rewired(None, tag=len(self._end)))
-        self._waiter.append(np.asarray(waiter, np.int64))
-        self._awaited.append(np.asarray(awaited, np.int64))
+    def _append(self, flows: Flows) -> int:
+        """Return the number of the first of these flows."""
+        self._parts.append(flows.tagged(len(self._end)))
         self._n_flows += len(flows)
+        return self._n_flows - len(flows)
+
+    def _wait(self, waiter: NDArray[np.int64], awaited: NDArray[np.int64]) -> None:
+        self._waits.append(np.stack([side.ravel() for side in np.broadcast_arrays(waiter[:, None], awaited)]))
 
 
 def concatenate(parts: Sequence[Flows]) -> Flows:
@@ -109,6 +102,8 @@ def concatenate(parts: Sequence[Flows]) -> Flows:
     >>> simulate.traffic.concatenate([flow, flow]).size_bytes.tolist()
     [1000000.0, 1000000.0]
     """
+    if not parts:
+        return Flows.of([], [], [])
     shift = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
     edges = np.concatenate([[0], np.cumsum([len(part.dep) for part in parts])])
     columns = {
@@ -152,10 +147,8 @@ def chain(parts: Sequence[Flows]) -> Flows:
             at += 1
         pieces.append(part)
         at += len(part)
-    joined = concatenate(pieces)
-    own = np.repeat(np.arange(len(joined)), np.diff(joined.dep_offset))
-    after = (np.concatenate([own, *flow_of]), np.concatenate([joined.dep.astype(np.int64), *dep_of]))
-    return joined.rewired(after)
+    none = np.zeros(0, np.int64)
+    return concatenate(pieces).waiting(np.concatenate([none, *flow_of]), np.concatenate([none, *dep_of]))
 
 
 def repeated(flows: Flows, times: int) -> Flows:

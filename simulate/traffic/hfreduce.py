@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from simulate.traffic.collectives.trees import Tree, tree_allreduce, zone_trees
 from simulate.traffic.flows import Flows
+from simulate.traffic.graph import concatenate
 from simulate.traffic.node import Servers
 from simulate.traffic.placement import zone_of
 from topo.budget import FLOWS
@@ -118,12 +119,7 @@ class HFReduce:
     def flows(self, servers: Servers, size_bytes: float, trees: Sequence[Tree] | None = None) -> Flows:
         """Return the flows of one allreduce of all GPUs of the servers, among the devices of the servers.
 
-        Parameters
-        ----------
-        size_bytes
-            Gradients of each GPU.
-        trees
-            Trees over the servers that share the chunks; `zone_trees` when left out: a double binary tree in each zone.
+        Trees over the servers share the chunks: those of `zone_trees` when left out, a double binary tree in each zone.
 
         Raises
         ------
@@ -160,20 +156,16 @@ class _Schedule:
     def __post_init__(self) -> None:
         self.chunks = len(self.trees) * self.in_turn
         self.chunk_bytes = self.size_bytes / self.chunks
-        self.columns: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]]] = []
+        self.parts: list[Flows] = []
         self.n_flows = 0
-        self.waiters: list[NDArray[np.int64]] = []
-        self.awaited: list[NDArray[np.int64]] = []
+        self.waits: list[NDArray[np.int64]] = []
 
     def flows(self) -> Flows:
-        """Return all flows."""
         copy_in = self.copies_in()
         copy_out = self.copies_out()
         sums = self.sums(copy_in)
         self.trees_between(sums, copy_out)
-        src, dst, size, tag = (np.concatenate(column) for column in zip(*self.columns, strict=True))
-        after = (np.concatenate(self.waiters), np.concatenate(self.awaited))
-        return Flows.of(src, dst, size, tag=tag, after=after).queued()
+        return concatenate(self.parts).waiting(*np.concatenate(self.waits, axis=1)).queued()
 
     def copies_in(self) -> NDArray[np.int64]:
         """Add the copies to host memory, one from each group of bridged GPUs; return (C, H, groups)."""
@@ -217,7 +209,7 @@ class _Schedule:
         adds = np.where(plan.reduce, memory(operations.receive_and_add)[plan.dst], memory(operations.receive)[plan.dst])
         stage = np.where(plan.reduce, Stage.UP, Stage.DOWN)
         message = self.n_flows + np.arange(len(plan))
-        self.append(memory(operations.send)[plan.src], adds, np.full(len(plan), self.chunk_bytes), stage)
+        self.append(Flows.of(memory(operations.send)[plan.src], adds, self.chunk_bytes, tag=stage))
         self.wait(message[plan.waiter], message[plan.awaited])
         # A server sends up its own share too, and the root turns what is complete with its own.
         own = plan.reduce | (parent[tree, plan.src] < 0)
@@ -242,24 +234,15 @@ class _Schedule:
         source, target = np.broadcast_arrays(src, dst)
         shape = (self.chunks, *source.shape)
         numbers = self.n_flows + np.arange(self.chunks * source.size).reshape(shape)
-        size = np.full(numbers.size, size_bytes)
-        self.append(
-            np.broadcast_to(source, shape).ravel(),
-            np.broadcast_to(target, shape).ravel(),
-            size,
-            np.full(size.size, stage),
-        )
+        every = [np.broadcast_to(side, shape).ravel() for side in (source, target)]
+        self.append(Flows.of(every[0], every[1], size_bytes, tag=stage))
         self.wait(numbers[turns:], numbers[:-turns])
         return numbers
 
-    def append(
-        self, src: NDArray[np.int32], dst: NDArray[np.int32], size: NDArray[np.float64], stage: ArrayLike
-    ) -> None:
-        self.columns.append((src, dst, size, np.asarray(stage, np.int32)))
-        self.n_flows += len(src)
+    def append(self, flows: Flows) -> None:
+        self.parts.append(flows)
+        self.n_flows += len(flows)
 
     def wait(self, waiter: NDArray[np.int64], awaited: NDArray[np.int64]) -> None:
         """Let flows wait for others, arrays that broadcast against each other."""
-        pair = np.broadcast_arrays(waiter, awaited)
-        self.waiters.append(pair[0].ravel())
-        self.awaited.append(pair[1].ravel())
+        self.waits.append(np.stack([side.ravel() for side in np.broadcast_arrays(waiter, awaited)]))

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.collectives.sharp import aggregation_tree
-from simulate.traffic.collectives.trees import Tree, double_binary_tree
+from simulate.traffic.collectives.trees import Tree, aggregation_tree, double_binary_tree
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate
 from simulate.traffic.node import Servers
@@ -58,8 +57,7 @@ def nccl_collective(
     Parameters
     ----------
     collective
-        ``"allreduce"``, ``"all-gather"``, ``"reduce-scatter"``, ``"broadcast"`` from the first GPU, or
-        ``"all-to-all"``.
+        A broadcast is from the first GPU.
     size_bytes
         The largest buffer of a GPU.
     algorithm

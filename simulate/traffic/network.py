@@ -72,17 +72,8 @@ class Devices(Frozen, Brief):
         return f"{plural(len(self.end_port), 'device')} with {plural(len(self.names), 'resource')}"
 
 
-NO_DEVICES = Devices(
-    end_port=np.zeros(0, np.int32),
-    capacity_bytes_s=np.zeros(0),
-    names=(),
-    send_offset=np.zeros(1, np.int64),
-    send_resource=np.zeros(0, np.int32),
-    send_use=np.zeros(0),
-    receive_offset=np.zeros(1, np.int64),
-    receive_resource=np.zeros(0, np.int32),
-    receive_use=np.zeros(0),
-)
+_NO_USE = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+NO_DEVICES = Devices(np.zeros(0, np.int32), np.zeros(0), (), *_NO_USE, *_NO_USE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +140,7 @@ class Network(Brief):
         Parameters
         ----------
         latency_s : float or Latencies, optional
-            Seconds that a message takes before its bytes move, one for all or one for each way; by default published
-            figures (`simulate.traffic.latency`).
+            Seconds that a message takes before its bytes move; by default published ones (`simulate.traffic.latency`).
         hop_latency_s : float or (P,), optional
             Seconds more for each channel on its path, one for all or one each; by default those of the switches in the
             catalog and of the cables in the floor plan (`topo.hop_latencies`), and 0 where `latency_s` is 0: a network
@@ -161,8 +151,6 @@ class Network(Brief):
             Arbitration weight of virtual lanes 0, 1, ..., by default those of `routed`. Lanes with something to send
             share a link in proportion, and the flows of a lane share what it gets (`simulate.engines.fluid.lanes` has
             the formula). One weight stands for one lane: all flows share alike, whatever their service level.
-        devices
-            Places inside hosts where flows begin and end.
         catalog
             Where the switches are looked up; by default Heddle's own.
 
@@ -283,20 +271,13 @@ class Network(Brief):
         """Return the routes of flows with these (F,) ends and service levels.
 
         A flow's virtual lane is that of the service level on which it travels (`levels`).
-
-        Raises
-        ------
-        FlowError
-            When a flow names an end port that is not there, its tables do not connect it, or its lane has no weight.
         """
         for name, ends in (("src", src), ("dst", dst)):
             if len(ends) and not 0 <= ends.min() <= ends.max() < self.n_ends:
                 flow = int(np.argmax((ends < 0) | (ends >= self.n_ends)))
                 raise FlowError(flow, f"has {name} {ends[flow]}; end ports are 0 to {self.n_ends - 1}")
         lane = self._lanes(src, dst, sl)
-        keys = src.astype(np.int64)
-        keys *= self.n_ends
-        keys += dst
+        keys = src * np.int64(self.n_ends) + dst
         if len(self.lane_weight) > 1:
             keys += lane * np.int64(self.n_ends) ** 2
         route, first = number_keys(keys)
@@ -306,28 +287,17 @@ class Network(Brief):
             bad = len(offset) - 1
             raise FlowError(int(first[bad]), f"has no path: {self._why_not(int(src[bad]), int(dst[bad]))}")
         of_route = np.repeat(np.arange(len(first)), np.diff(offset))
-        hop_latency = self.hop_latency_s[resource] * (use if len(use) else 1.0)
-        latency = np.bincount(of_route, hop_latency, minlength=len(first))
+        hop_s = self.hop_latency_s[resource] * (use if len(use) else 1.0)
+        latency = np.bincount(of_route, hop_s, minlength=len(first))
         overhead = np.where(src == dst, 0.0, self._overhead_s(src, dst, np.diff(offset) > 0))
         if len(self.devices.end_port):
             offset, resource, use = self._with_devices(src, dst, offset, resource, use)
-        return RouteTable(
-            route=route,
-            offset=offset,
-            resource=resource,
-            use=use,
-            overhead_s=overhead,
-            latency_s=overhead + latency,
-            lane=lane[first],
-        )
+        return RouteTable(route, offset, resource, use, overhead, overhead + latency, lane[first])
 
     def _paths(
         self, src: NDArray[np.int32], dst: NDArray[np.int32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """Return the channels between end ports, up to the first pair without a path, and the use of each, as routes.
-
-        Offsets and channels are as in `simulate.traffic.walks.walk`; no uses where they are all 1.
-        """
+        """Return offsets and channels as `simulate.traffic.walks.walk`, and their uses: none where all are 1."""
         fabric, tables = self.fabric, self.tables
         if isinstance(tables, Hashed):
             return tables.paths(src, dst)
@@ -335,7 +305,6 @@ class Network(Brief):
         return *walked, np.zeros(0)
 
     def _why_not(self, src: int, dst: int) -> str:
-        """Return why there is no path between two ends."""
         near, far = int(self.end_of[src]), int(self.end_of[dst])
         if isinstance(self.tables, Hashed):
             return self.tables.why_not(near, far)
@@ -389,7 +358,7 @@ class Network(Brief):
         return frozen(np.concatenate([np.arange(self.fabric.n_end_ports, dtype=np.int32), self.devices.end_port]))
 
     def levels(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> NDArray[np.uint8]:
-        """Return the service levels on which flows with these (F,) ends and levels of their own travel.
+        """Return the (F,) service levels on which flows travel.
 
         One without a level of its own has that which the policy gives to its path. In place of level 0 it is the level
         on which the path must go, where the tables say so (`RoutingTables.path_sl`).

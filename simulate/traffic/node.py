@@ -129,7 +129,7 @@ class Servers(Brief):
         one = self._inside()
         hosts = [self.fabric.hosts[host] for host in self.fabric.host[self.fabric.end_node[self.ends[:, 0]]].tolist()]
         all_devices = replace(
-            _side_by_side([one] * len(self)),
+            join_devices([one] * len(self)),
             end_port=self.ends[:, one.end_port].ravel(),
             names=tuple(f"{host} {name}" for host in hosts for name in one.names),
         )
@@ -177,7 +177,7 @@ class Servers(Brief):
         The paper on Fire-Flyer AI-HPC (section IV-C) has bridged GPUs add up before they copy, and does not say which
         copies; its artifact bridges GPU 5 and GPU 6, which share a root port, to others (4 to 6, and 5 to 7).
         """
-        port = np.array([self._port_of_gpu(gpu) for gpu in range(self.gpus)])
+        port = self._port_of_gpu
         shared = (port[:, None] == port).sum(axis=1).reshape(-1, self.bridged) > 1
         first: NDArray[np.int64] = np.arange(0, self.gpus, self.bridged) + shared.argmin(axis=1)
         return first
@@ -218,14 +218,12 @@ class Servers(Brief):
     def between(
         self, src: ArrayLike, dst: ArrayLike, rail: ArrayLike | None = None, *, turn: ArrayLike = 0, pxn: bool = True
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the devices of flows straight from GPU to GPU.
+        """Return the devices of (M,) flows straight from GPU to GPU, which are numbered ``server * G + gpu``.
 
         They go over NVLink where it joins the GPUs, over PCIe within a server, else over the adapters.
 
         Parameters
         ----------
-        src, dst : (M,)
-            Rank of each GPU: server after server, ``server * G + gpu``.
         rail : (M,) or one
             Rail on which flows between servers arrive; for each one that is next to its receiver when left out.
         turn : (M,)
@@ -235,7 +233,7 @@ class Servers(Brief):
             where NVLink leads to no such GPU, they leave by the adapter nearest to the sender.
         """
         source, target = np.asarray(src), np.asarray(dst)
-        port = np.array([self._port_of_gpu(gpu) for gpu in range(self.gpus)])
+        port = self._port_of_gpu
         bridge = np.arange(self.gpus) // self.bridged
         from_gpu, to_gpu = source % self.gpus, target % self.gpus
         inside = source // self.gpus == target // self.gpus
@@ -265,11 +263,6 @@ class Servers(Brief):
 
         A flow to another server is split over the working rails next to its receiver: adapters, or ports of one
         adapter, that belong to the same GPU share its traffic. `pxn` is as of `between`.
-
-        Raises
-        ------
-        HeddleError
-            When there are more ranks than GPUs.
         """
         most = int(max(flows.src.max(initial=-1), flows.dst.max(initial=-1)))
         if most >= len(self) * self.gpus:
@@ -329,12 +322,15 @@ class Servers(Brief):
         """Say whether a GPU reaches an adapter without crossing the processor."""
         return self._is_near(gpu, rail) or self._relayed(gpu, rail) or self._below_one_switch(gpu, rail)
 
-    def _port_of_gpu(self, gpu: int) -> int:
-        """PCIe switch or root port that a GPU is behind: its own, or that of the first GPU on a shared one."""
+    @property
+    def _port_of_gpu(self) -> NDArray[np.int64]:
+        """(G,) PCIe switch or root port that a GPU is behind: its own, or that of the first GPU on a shared one."""
+        port = np.arange(self.gpus)
         if self.model.pcie_switches:
-            return gpu * self.model.pcie_switches // self.gpus
-        first, shared = self.model.first_gpu_on_shared_root_port, self.model.gpus_on_shared_root_port
-        return first if first is not None and first <= gpu < first + (shared or 1) else gpu
+            return port * self.model.pcie_switches // self.gpus
+        if (first := self.model.first_gpu_on_shared_root_port) is not None:
+            port[first : first + (self.model.gpus_on_shared_root_port or 1)] = first
+        return port
 
     def _numbers(self, block: _Block) -> NDArray[np.int32]:
         """(H, n) end numbers of the n devices of one block."""
@@ -370,17 +366,15 @@ class Servers(Brief):
         from_gpu, from_rail = [nothing] * self.gpus, [nothing] * self.rails
         crosses = bool(self.operations) or self.bridged < self.gpus  # else NVLink carries all that would go there
         if model.pcie_switches and crosses:
-            up = [
-                both_ways(f"PCIe switch {at} {{1}} host", "pcie_switch_gbyte_per_s")
-                for at in range(model.pcie_switches)
-            ]
-            from_gpu = [up[self._port_of_gpu(gpu)] for gpu in gpus]
+            names_up = [f"PCIe switch {at} {{1}} host" for at in range(model.pcie_switches)]
+            up = [both_ways(name, "pcie_switch_gbyte_per_s") for name in names_up]
+            from_gpu = [up[port] for port in self._port_of_gpu]
             from_rail = [_Device(*up[rail * model.pcie_switches // self.rails][::-1]) for rail in rails]
         elif model.gpus_on_shared_root_port:
             # Both directions share it: the paper on Fire-Flyer AI-HPC (section IV-D3) gives it 37.5 GB/s to the
             # processor's bus, with two GPUs that send in one direction already at 37, and less when both are used.
             port = resource("shared root port", "root_port_gbyte_per_s")
-            ports = [self._port_of_gpu(gpu) for gpu in gpus]
+            ports = self._port_of_gpu.tolist()
             from_gpu = [_Device(port, port) if ports.count(own) > 1 else nothing for own in ports]
         direct = [nothing] * self.rails
         if model.gpu_adapter_gbyte_per_s is not None:
@@ -428,10 +422,7 @@ class Servers(Brief):
 def ports_of_adapters(model: NodeModel, fabric: Fabric, ends: NDArray[np.int32]) -> int:
     """Return how many ports each adapter of a server has in a fabric, 0 where these are not the server's adapters.
 
-    Parameters
-    ----------
-    ends : (R,)
-        End ports of the server, adapter after adapter.
+    ``ends`` are (R,) end ports of the server, adapter after adapter.
     """
     if not model.adapters or len(ends) % model.adapters:
         return 0
@@ -441,7 +432,6 @@ def ports_of_adapters(model: NodeModel, fabric: Fabric, ends: NDArray[np.int32])
 
 
 def _union(*parts: _Device) -> _Device:
-    """Return what takes the resources of all parts."""
     send: dict[int, float] = {}
     receive: dict[int, float] = {}
     for part in parts:
@@ -450,21 +440,7 @@ def _union(*parts: _Device) -> _Device:
 
 
 def join_devices(parts: Sequence[Devices]) -> Devices:
-    """Return the devices of several sets of servers as one: those of a part are numbered behind those before it.
-
-    Raises
-    ------
-    HeddleError
-        When two parts have an end port in common: the inside of a server would be there twice.
-    """
-    ends = np.concatenate([np.unique(part.end_port) for part in parts])
-    if len(np.unique(ends)) < len(ends):
-        raise HeddleError("two jobs model the inside of the same servers; expected different servers for each")
-    return _side_by_side(parts)
-
-
-def _side_by_side(parts: Sequence[Devices]) -> Devices:
-    """Return several sets of devices as one, those of a part numbered behind those before it."""
+    """Return several sets of devices as one: those of a part are numbered behind those before it."""
     columns: dict[str, Any] = {}
     before = np.cumsum([0, *(len(part.capacity_bytes_s) for part in parts[:-1])])
     for direction in ("send", "receive"):

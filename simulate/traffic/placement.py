@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topo.errors import HeddleError, did_you_mean
-from topo.fabric import Fabric, Kind
+from topo.fabric import Fabric
 from topo.ports import rail_numbers
 
 GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
@@ -41,6 +41,10 @@ def zone_of(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int16]:
     return fabric.zone[fabric.end_node[np.asarray(ends, np.int64)]]
 
 
+GROUPS: dict[str, Callable[[Fabric, ArrayLike], NDArray[np.integer]]] = {"leaf": leaf_of, "zone": zone_of}
+"""Groups of end ports, by name."""
+
+
 def by_leaf(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
     """Ranks leaf after leaf, so that neighbours in a ring hang on one leaf wherever they can."""
     end = np.asarray(ends, np.int32)
@@ -59,24 +63,20 @@ def by_zone(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
 def halving_doubling(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
     """Ranks on a BiGraph such that no two partners of a halving-doubling step share a channel: EFLOPS' HDRM.
 
-    A BiGraph has two sides of s switches, each switch linked to all of the other side and holding m of the hosts.
-    Ranks with an even number of ones stand on one side, the others on the other; so partners, who differ in one bit,
-    always cross, over the one link between their switches. Of the remaining bits (all but the top one), the first side
-    takes the high ones for the switch, the second side the low ones. Hosts of one switch agree in the former, so
-    they differ in the latter, and so do their partners: they stand on different switches.
+    A BiGraph has two sides of s switches, each switch linked to all of the other side and holding m of the hosts, s and
+    m powers of two, m at most s. Ranks with an even number of ones stand on one side, the others on the other; so
+    partners, who differ in one bit, always cross, over the one link between their switches. Of the remaining bits (all
+    but the top one), the first side takes the high ones for the switch, the second side the low ones. Hosts of one
+    switch agree in the former, so they differ in the latter, and so do their partners: they stand on different
+    switches.
 
     Dong et al., "EFLOPS: algorithm and system co-design for a high performance distributed training platform",
     HPCA 2020, state the property; the construction in bits is Heddle's own.
-
-    Raises
-    ------
-    HeddleError
-        When the end ports do not stand evenly on two sides, in powers of two, with m at most s.
     """
     end = np.asarray(ends, np.int32)
     switches, count = np.unique(leaf_of(fabric, end), return_counts=True)
     side = _side(fabric, switches)
-    first, second = switches[side == 0], switches[side == 1]
+    first, second = switches[~side], switches[side]
     s, m = len(first), int(count[0]) if len(count) else 0
     bounds = sorted({int(count.min(initial=m)), int(count.max(initial=m))})
     if s != len(second) or np.any(count != m) or s & (s - 1) or m & (m - 1) or not 1 <= m <= s:
@@ -86,37 +86,30 @@ def halving_doubling(fabric: Fabric, ends: ArrayLike) -> NDArray[np.int32]:
         )
     rank = np.arange(len(end))
     word = rank & (s * m - 1)
-    odd = np.array([int(value).bit_count() & 1 for value in rank.tolist()], bool)
+    odd = np.array([value.bit_count() & 1 for value in rank.tolist()], bool)
     switch = np.where(odd, second[word % s], first[word // m])
     seat = np.where(odd, word // s, word % m)
-    members = {int(number): end[leaf_of(fabric, end) == number] for number in switches}
-    return np.array([members[at][slot] for at, slot in zip(switch.tolist(), seat.tolist(), strict=True)], np.int32)
+    members = by_leaf(fabric, end).reshape(-1, m)
+    return np.asarray(members[np.searchsorted(switches, switch), seat], np.int32)
 
 
-def _side(fabric: Fabric, switches: NDArray[np.int32]) -> NDArray[np.int8]:
-    """Return 0 or 1 for each switch, such that each is linked to all of the other side and none of its own.
-
-    Raises
-    ------
-    HeddleError
-        When the switches do not form such a graph.
-    """
-    neighbours = []
-    for switch in switches.tolist():
-        peers = fabric.peer_node[fabric.port_offset[switch] : fabric.port_offset[switch + 1]]
-        peers = peers[peers >= 0]
-        neighbours.append(set(peers[fabric.kind[peers] == Kind.SWITCH].tolist()))
-    if not neighbours:
-        return np.zeros(0, np.int8)
-    opposite = neighbours[0]
-    side = np.array([int(switch in opposite) for switch in switches.tolist()], np.int8)
-    for number, switch in enumerate(switches.tolist()):
-        others = set(switches[side != side[number]].tolist())
-        if not others <= neighbours[number] or neighbours[number] & set(switches[side == side[number]].tolist()):
-            raise HeddleError(
-                f"the halving-doubling mapping takes a BiGraph, two sides of switches with every link between them; "
-                f"{fabric.label(switch)} is not linked so"
-            )
+def _side(fabric: Fabric, switches: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return the side of each switch, such that each is linked to all of the other side and none of its own."""
+    if not len(switches):
+        return np.zeros(0, np.bool_)
+    place = np.full(fabric.n_nodes, -1)
+    place[switches] = np.arange(len(switches))
+    near, far = place[fabric.port_node[fabric.inner]], place[fabric.peer_node[fabric.inner]]
+    both = (near >= 0) & (far >= 0)
+    linked = np.zeros((len(switches), len(switches)), bool)
+    linked[near[both], far[both]] = True
+    side: NDArray[np.bool_] = linked[0]
+    odd = (linked != (side[:, None] != side)).any(axis=1)
+    if odd.any():
+        raise HeddleError(
+            f"the halving-doubling mapping takes a BiGraph, two sides of switches with every link between them; "
+            f"{fabric.label(int(switches[odd][0]))} is not linked so"
+        )
     return side
 
 
@@ -136,14 +129,8 @@ def map_ranks(fabric: Fabric, hosts: ArrayLike, mapping: str = "by-zone", seed: 
 
     Parameters
     ----------
-    fabric
-        The fabric.
-    hosts : (n,)
-        End ports.
     mapping
         ``as-placed``, ``by-leaf``, ``by-zone``, ``halving-doubling`` (on a BiGraph) or ``random``.
-    seed
-        Of the random order.
 
     Returns
     -------

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 from topo.fabric import Fabric, frozen
 from topo.graphs import components
@@ -48,11 +49,6 @@ class ComputeServers:
         """Return the compute servers of a fabric, in the order of their ports.
 
         What jobs send leaves the subnets of storage alone if all compute servers have ports on others.
-
-        Raises
-        ------
-        HeddleError
-            When there is no compute server.
         """
         subnet = parts_of_ends(fabric)
         nodes, stores = (
@@ -83,26 +79,24 @@ class ComputeServers:
         found: NDArray[np.intp] = number[np.asarray(ends)]
         return found
 
-    def spread(
-        self, src: NDArray[np.int32], dst: NDArray[np.int32], size_bytes: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-        """Return the (G,) flows over rails of (F,) flows between servers; the bytes are the same in all.
+    def spread(self, flows: Flows) -> Flows:
+        """Return the flows over rails of flows between servers: ends and bytes, which are the same in all.
 
         Raises
         ------
         HeddleError
             When two servers have no subnet in common.
         """
-        a, b = self.rails[self.numbers(src)], self.rails[self.numbers(dst)]
+        a, b = (self.rails[self.numbers(ends)] for ends in (flows.src, flows.dst))
         both = (a >= 0) & (b >= 0)
         count = np.count_nonzero(both, axis=1)
         if (count == 0).any():
             at = int(np.argmin(count))
-            names = [self.fabric.server_of(int(self.fabric.end_node[ends[at]])) for ends in (src, dst)]
+            names = [self.fabric.server_of(int(self.fabric.end_node[ends[at]])) for ends in (flows.src, flows.dst)]
             raise HeddleError(
                 f"{' and '.join(names)} have no subnet in common; name the subnet of their jobs with --subnet"
             )
-        return a[both], b[both], np.repeat(size_bytes / count, count)
+        return Flows.of(a[both], b[both], np.repeat(flows.size_bytes / count, count))
 
 
 def server_ports(fabric: Fabric, role: str) -> list[list[int]]:

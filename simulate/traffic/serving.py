@@ -40,12 +40,8 @@ def inference(
 
     Parameters
     ----------
-    prefill, decode
-        Ranks of each kind.
     requests
         Of a round, dealt to the ranks of either kind in turn.
-    layers
-        Of the model.
     prompt_s
         To prefill one request on one rank.
     cache_bytes

@@ -2,18 +2,14 @@
 
 Every family of traffic is a function that returns the flows of one step between ranks. Ranks compute in step, so that
 one rank's computation stands for all; what they exchange is a collective that the caller chooses, a function from bytes
-to flows::
-
-    ring = lambda size: schedule("allreduce", "ring", n_ranks).flows(size)
-    flows = data_parallel(layers, ring, bucket_bytes=25 * MIB)
-    step_s = play(network, flows.placed(ends)).makespan_s
-
-Compute times are given, not derived: the network does not know what a GPU does. Where copies or collectives take cores
-of the GPU away from the computation, nothing here shows it.
+to flows such as ``lambda size: schedule("allreduce", "ring", n_ranks).flows(size)``. Compute times are given, not
+derived: the network does not know what a GPU does. Where copies or collectives take cores of the GPU away from the
+computation, nothing here shows it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -114,8 +110,6 @@ def data_parallel(
     ----------
     layers
         The model, in the order of the forward pass.
-    allreduce
-        Flows of an allreduce of a number of bytes.
     bucket_bytes
         The most that is summed at a time.
     overlap
@@ -279,36 +273,22 @@ def one_forward_one_backward(
     Parameters
     ----------
     start : (stages,)
-        Operations that each stage waits for.
-    run
-        Adds what a stage does in a turn, after operations; returns its number.
-    send
-        Adds what a stage sends to another, after an operation; returns its number.
-
-    Returns
-    -------
-    list
-        The operations that end each stage.
-
-    Raises
-    ------
-    HeddleError
-        When several chunks have a number of micro-batches that is no multiple of the stages.
+        Operations that each stage waits for; those that end each stage are returned.
+    run, send
+        Add what a stage does in a turn, after operations, and what it sends to another, after one; return its number.
     """
     if chunks > 1 and micro_batches % stages:
         raise HeddleError(
             f"found {micro_batches} micro-batches on {stages} stages of {chunks} chunks; expected a multiple of stages"
         )
-    turns = [_turns(stage, stages, micro_batches, chunks) for stage in range(stages)]
-    taken = [0] * stages
+    queues = [deque(_turns(stage, stages, micro_batches, chunks)) for stage in range(stages)]
     busy = list(start)
     come: dict[tuple[bool, int, int], int] = {}
     """Operation that brings a micro-batch, forward or backward, to a part of the model."""
-    left = sum(map(len, turns))
-    while left:
-        for stage in range(stages):
-            while taken[stage] < len(turns[stage]):
-                turn = turns[stage][taken[stage]]
+    while any(queues):
+        for stage, queue in enumerate(queues):
+            while queue:
+                turn = queue[0]
                 part = turn.chunk * stages + stage
                 first = part == (stages * chunks - 1 if turn.backward else 0)
                 if not first and (turn.backward, turn.batch, part) not in come:
@@ -318,8 +298,7 @@ def one_forward_one_backward(
                 to = part + (-1 if turn.backward else 1)
                 if 0 <= to < stages * chunks:
                     come[turn.backward, turn.batch, to] = send(stage, to % stages, done)
-                taken[stage] += 1
-                left -= 1
+                queue.popleft()
     return busy
 
 
@@ -359,18 +338,8 @@ def flat_parameter_servers(
 ) -> Flows:
     """Return a synchronous step: all workers push gradients to the servers that hold a part each, and pull it updated.
 
-    Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
-
-    Parameters
-    ----------
-    workers, servers
-        Ranks; a rank may be both.
-    size_bytes
-        All parameters, of which each server holds as much as any other.
-    compute_s
-        Before a worker pushes.
-    update_s
-        What a server takes when it has all gradients.
+    Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014. Ranks may be workers and
+    servers. A worker computes before it pushes; a server updates when it has all gradients.
     """
     worker, server = _ranks(workers, "workers"), _ranks(servers, "servers")
     if not (np.isfinite(size_bytes) and size_bytes >= 0):
@@ -396,20 +365,11 @@ def hierarchical_parameter_servers(
 ) -> Flows:
     """Return a step where every host is a worker and a server.
 
-    Each pulls the parameters of its batch from the hosts that own them, computes, and pushes their updates back. What
-    is `cached` on its own GPUs does not move; the `cold` part of what a host sends is first read from its SSDs, and
+    Each pulls the parameters of its batch from the hosts that own them, computes, and pushes their updates back. The
+    part `cached` on its own GPUs does not move; the `cold` part of what a host sends is first read from its SSDs, and
     written back at the end. Zhao et al., "Distributed hierarchical GPU parameter server for massive scale deep learning
     ads systems", MLSys 2020, arXiv 2003.05622: parameters live on the SSDs of all servers, those of a batch in host
     memory, those in use on GPUs.
-
-    Parameters
-    ----------
-    size_bytes
-        Parameters of each host's batch, owned by all hosts alike.
-    cached, cold
-        Parts of them, from 0 to 1.
-    ssd_bytes_s
-        Of all SSDs of a host.
     """
     rank = _ranks(ranks, "hosts")
     for name, value in (("cached", cached), ("cold", cold)):
@@ -423,8 +383,8 @@ def hierarchical_parameter_servers(
     part = size_bytes * (1 - cached) / n
     ssd_s = part * n * cold / ssd_bytes_s
     graph = Graph()
-    read = [graph.compute(one, ssd_s) for one in rank.tolist()]
     hosts = rank.tolist()
+    read = [graph.compute(one, ssd_s) for one in hosts]
 
     def exchange(at: int, after: int) -> int:
         others = np.roll(rank, -at)[1:]

@@ -231,18 +231,9 @@ class Tuner:
         rails = len(servers.working_rails)
         lane = (model.gpu_host_gbyte_per_s or inf) * GBYTE * min(1.0, servers.gpus / rails)
         card = (model.gpu_adapter_gbyte_per_s or inf) * GBYTE * min(1.0, model.adapters / rails)
-        return cls(
-            len(servers),
-            servers.gpus,
-            generation_of(model),
-            inside * GBYTE,
-            rails,
-            min(link, lane, card),
-            amd="EPYC" in (model.cpu or ""),
-            nvlink=joined,
-            nvswitches=joined and bool(model.nvswitches),
-            sharp=sharp,
-        )
+        figures = len(servers), servers.gpus, generation_of(model), inside * GBYTE, rails, min(link, lane, card)
+        amd, switched = "EPYC" in (model.cpu or ""), joined and bool(model.nvswitches)
+        return cls(*figures, amd=amd, nvlink=joined, nvswitches=switched, sharp=sharp)
 
     @property
     def ranks(self) -> int:
@@ -304,10 +295,8 @@ class Tuner:
     def choices(self, collective: Tuned, size_bytes: float) -> list[Choice]:
         """Return all that the library would consider, least time first.
 
-        Parameters
-        ----------
-        size_bytes
-            The largest buffer of a GPU: all that an all-gather collects, and all that a reduce-scatter begins with.
+        The size is the largest buffer of a GPU: all that an all-gather collects, and all that a reduce-scatter begins
+        with.
         """
         if not 0 < size_bytes < inf:
             raise HeddleError(f"found {size_bytes} bytes in a buffer; expected a number above 0")
@@ -376,11 +365,7 @@ class Tuner:
         channels, row = self.channels * GBYTE, self.generation
         if algorithm == "ring":
             bus = raw * _steps(collective, self.ranks) / self.ranks
-            bus = (
-                min(bus / 2, ll_max),
-                min(bus * 0.92, channels * RING_LL128_MAX[row]),
-                bus,
-            )[protocol]
+            bus = (min(bus / 2, ll_max), min(bus * 0.92, channels * RING_LL128_MAX[row]), bus)[protocol]
             return bus * self.ranks / _steps(collective, self.ranks)
         if algorithm == "tree":
             # Over PCIe the graphs of ring and tree have one bandwidth; NVLink gives a tree more inside two servers.
@@ -428,13 +413,7 @@ class Tuner:
 
 
 def generation_of(model: NodeModel) -> Generation:
-    """Return the generation of the GPUs of a server.
-
-    Raises
-    ------
-    HeddleError
-        When NCCL's tables have none for it.
-    """
+    """Return the generation of the GPUs of a server."""
     try:
         return generation_named(model.gpu or "unknown")
     except HeddleError as error:

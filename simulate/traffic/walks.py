@@ -87,13 +87,7 @@ def _find(table: NDArray[np.int32], keys: NDArray[np.int64], first: NDArray[np.i
 
 @kernel
 def number_keys(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Number distinct keys in the order in which they first occur.
-
-    Returns
-    -------
-    tuple
-        Number of each key, and the place at which each number first occurs.
-    """
+    """Number distinct keys in the order in which they first occur: (n,) numbers, and the place of each at first."""
     table = np.full(1 << 12, -1, np.int32)
     number = np.empty(len(keys), np.int32)
     first = np.empty(len(keys), np.int32)

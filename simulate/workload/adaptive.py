@@ -82,17 +82,12 @@ def play_beside_adaptive(
 
     Parameters
     ----------
-    on
-        A fabric with forwarding tables, or the network of one.
-    workload : Workload
     down : (k,) int, optional
         Ports whose cables are down. Then follow the static tables before and after their repair, and groups that have
         lost these ports and of which nothing is loaded anew: where no switch tells its neighbours, and where each
         avoids those that can no longer reach a destination.
     draws, seed
         Of the hash, where all packets of a flow take one port.
-    step
-        As `simulate.play` takes it.
 
     Raises
     ------
@@ -176,8 +171,7 @@ class _Flows:
         """Return which have no cables between their ends."""
         near, far = left.end_switch[self.source], left.end_switch[self.dest]
         part = components(left.n_switches, left.port_node[left.inner], left.peer_node[left.inner])
-        gone: NDArray[np.bool_] = self.between & ((near < 0) | (far < 0) | (part[near] != part[far]))
-        return gone
+        return np.asarray(self.between & ((near < 0) | (far < 0) | (part[near] != part[far])), np.bool_)
 
     def over(self, tables: RoutingTables, left: Fabric) -> NDArray[np.bool_]:
         """Return which go over a cable that is down."""
@@ -186,16 +180,15 @@ class _Flows:
         routes = network.routes(flows.src, flows.dst, flows.sl)
         dead = np.zeros(len(network.capacity_bytes_s), bool)
         dead[: left.n_ports] = left.peer != self.network.fabric.peer
-        hit = np.bincount(np.repeat(np.arange(routes.n_routes), np.diff(routes.offset)), dead[routes.resource])
-        cut: NDArray[np.bool_] = np.append(hit > 0, np.zeros(routes.n_routes - len(hit), bool))[routes.route]
-        return cut
+        of_route = np.repeat(np.arange(routes.n_routes), np.diff(routes.offset))
+        hit = np.bincount(of_route, dead[routes.resource], minlength=routes.n_routes) > 0
+        return np.asarray(hit[routes.route], np.bool_)
 
     def unreached(self, hashed: Hashed) -> NDArray[np.bool_]:
         """Return which no choice of ports delivers."""
         groups, row, near = hashed.groups, hashed.groups.row[self.dest], hashed.fabric.end_switch[self.source]
         missing = (row < 0) | ((groups.group[row, near] < 0) & (near != hashed.fabric.end_switch[self.dest]))
-        unreached: NDArray[np.bool_] = self.between & missing
-        return unreached
+        return np.asarray(self.between & missing, np.bool_)
 
     def least_s(self, mine: slice, hashed: Hashed) -> float | None:
         """Return the time in which the bytes of some flows cross their fullest links, divided as well as can be.

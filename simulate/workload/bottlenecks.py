@@ -8,7 +8,6 @@ import numpy as np
 
 from simulate.engines.critical_path import critical_segments, time_by_kind
 from simulate.engines.fluid.engine import Fluid
-from simulate.engines.outcome import Outcome
 from simulate.workload.play import Simulation, Step
 from topo.errors import HeddleError, plural
 from topo.table import Shown, Table
@@ -42,17 +41,6 @@ class Bottlenecks(Shown):
 
 def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, part: None) -> Bottlenecks:
     """Say what held the jobs of a simulation back, and play it again with more of each capacity.
-
-    Parameters
-    ----------
-    simulation
-        What `simulate.play` returned for a workload.
-    step
-        Progress callback, as of `simulate.play`.
-
-    Returns
-    -------
-    Bottlenecks
 
     Raises
     ------
@@ -94,9 +82,10 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
         if resource < network.fabric.n_ports:
             kind = " and ".join(sorted(kind.split(" to ")))
         kinds.setdefault(kind, []).append(resource)
-    inner = [resource for resource in on_path if _between_switches(outcome, resource)]
+    fabric = network.fabric
+    inner = [resource for resource in on_path if resource < fabric.n_ports and fabric.is_inner[resource]]
     inner = sorted(inner, key=lambda resource: (-on_path[resource], resource))[:LINKS]
-    links = used[used < network.fabric.n_ports].tolist()
+    links = used[used < fabric.n_ports].tolist()
     kinds |= {"all links": links} if len(links) and len(kinds) > 1 else {}
     tries = [(np.array(resources), factor) for resources in kinds.values() for factor in (1 + MORE, 1 - MORE)]
     tries += [(np.array([resource]), WIDE) for resource in inner]
@@ -120,33 +109,11 @@ def find_bottlenecks(simulation: Simulation, *, step: Step = lambda message, par
         for at, job in enumerate(simulation.jobs)
         if job.time_s > 0
     ]
-    return Bottlenecks(
-        Table.of_rows(
-            "critical paths",
-            ("job", "what", "time", "share"),
-            rows,
-            ("", "", "time", ".2f"),
-            ("", "", "s", "%"),
-        ),
-        Table.of_rows(
-            "what capacity saves and costs",
-            ("job", "capacity", "1 % more saves", "1 % less costs"),
-            by_kind,
-            ("", "", ".2f", ".2f"),
-            ("", "", "%", "%"),
-        ),
-        Table.of_rows(
-            "links between switches on critical paths",
-            ("link", "on paths", "job", "saved if not shared", "part"),
-            by_link,
-            ("", "time", "", "time", ".2f"),
-            ("", "s", "", "s", "%"),
-        ),
-    )
-
-
-def _between_switches(outcome: Outcome, resource: int) -> bool:
-    fabric = outcome.network.fabric
-    if resource >= fabric.n_ports:
-        return False
-    return bool(max(fabric.port_node[resource], fabric.peer_node[resource]) < fabric.n_switches)
+    names = ("job", "what", "time", "share")
+    path = Table.of_rows("critical paths", names, rows, ("", "", "time", ".2f"), ("", "", "s", "%"))
+    title, names = "what capacity saves and costs", ("job", "capacity", "1 % more saves", "1 % less costs")
+    capacities = Table.of_rows(title, names, by_kind, ("", "", ".2f", ".2f"), ("", "", "%", "%"))
+    title = "links between switches on critical paths"
+    heads = ("link", "on paths", "job", "saved if not shared", "part")
+    sharing = Table.of_rows(title, heads, by_link, ("", "time", "", "time", ".2f"), ("", "s", "", "s", "%"))
+    return Bottlenecks(path, capacities, sharing)

@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,12 +132,6 @@ def calibrate(measurements: Sequence[Measurement], source: str = "measurements")
     ----------
     measurements
         Of one operation on one set of machines.
-    source
-        What they are from, for people.
-
-    Returns
-    -------
-    Calibration
 
     Raises
     ------
@@ -158,15 +154,8 @@ def calibrate(measurements: Sequence[Measurement], source: str = "measurements")
         raise HeddleError("larger operations do not take longer; expected sizes large enough to fill the network")
     if last.byte_s <= last.spread[1]:
         raise HeddleError("cannot tell the rate, as times scatter too much; expected more measurements, or larger ones")
-    reached = float((size / time_s).max())
-    rates = [
-        max(1 / slope, least)
-        for slope, least in (
-            (last.byte_s, reached),
-            (last.byte_s + last.spread[1], 0.0),
-            (last.byte_s - last.spread[1], reached),
-        )
-    ]
+    reached, spread = float((size / time_s).max()), last.spread[1]
+    rates = [max(1 / last.byte_s, reached), 1 / (last.byte_s + spread), max(1 / (last.byte_s - spread), reached)]
     free = len(size) - 2 * len(fits)
     lines = tuple(Line(float(size[fit.stop - 1]), fit.overhead_s, fit.byte_s) for fit in fits)
     overheads = (first.overhead_s + sign * first.spread[0] for sign in (0, -1, 1))
@@ -207,33 +196,28 @@ def _fit(size: NDArray[np.float64], time_s: NDArray[np.float64], first: int, sto
 
 def _lines(size: NDArray[np.float64], time_s: NDArray[np.float64]) -> list[_Fit]:
     """Return the lines from small sizes to large ones; `size` rises."""
-    starts = np.unique(size, return_index=True)[1].tolist()
-    cuts = [at for number, at in enumerate(starts) if MIN_SIZES <= number <= len(starts) - MIN_SIZES]
-    cuts = cuts[:: -(-len(cuts) // MAX_CUTS)] if cuts else []
-    stops = [*cuts, len(size)]
-    # Of each number of lines the best that end at each cut.
-    best: dict[int, list[_Fit]] = {stop: [_fit(size, time_s, 0, stop)] for stop in stops}
-    chosen = best[len(size)]
-    for _ in range(MAX_LINES - 1):
-        longer: dict[int, list[_Fit]] = {}
-        for stop in stops:
-            tried = [
-                [*best[cut], _fit(size, time_s, cut, stop)]
-                for cut in cuts
-                if cut in best and len(np.unique(size[cut:stop])) >= MIN_SIZES
-            ]
-            if tried:
-                longer[stop] = min(tried, key=lambda fits: sum(fit.squares for fit in fits))
-        best = longer
-        more = best.get(len(size), [])
-        free = len(size) - 2 * len(more)
-        if not more or free < 1:
+    starts = [*np.unique(size, return_index=True)[1].tolist(), len(size)]
+    n = len(starts) - 1
+    cuts = range(MIN_SIZES, n - MIN_SIZES + 1)
+    cuts = cuts[:: max(1, -(-len(cuts) // MAX_CUTS))]
+    fit = cache(lambda first, stop: _fit(size, time_s, starts[first], starts[stop]))
+
+    def squares(stops: Sequence[int]) -> float:
+        return sum(fit(*part).squares for part in pairwise(stops))
+
+    chosen = [0, n]
+    for more in range(1, MAX_LINES):
+        tried = [[0, *at, n] for at in combinations(cuts, more)]
+        tried = [stops for stops in tried if all(b - a >= MIN_SIZES for a, b in pairwise(stops))]
+        free = len(size) - 2 * (more + 1)
+        if not tried or free < 1:
             break
-        errors = [sum(fit.squares for fit in fits) + len(size) * PRINTED**2 for fits in (chosen, more)]
+        best = min(tried, key=squares)
+        errors = [squares(stops) + len(size) * PRINTED**2 for stops in (chosen, best)]
         if f.sf((errors[0] / errors[1] - 1) * free / 2, 2, free) * len(cuts) > CHANCE:
             break
-        chosen = more
-    return chosen
+        chosen = best
+    return [fit(*part) for part in pairwise(chosen)]
 
 
 def _reaches(lines: Sequence[Line], rate: float) -> float:
@@ -255,10 +239,6 @@ def read_benchmark_log(path: str | Path) -> tuple[Measurement, ...]:
     ----------
     path
         A log of nccl-tests or of perftest, unpacked when its name ends in ``.gz``.
-
-    Returns
-    -------
-    tuple of Measurement
 
     Raises
     ------

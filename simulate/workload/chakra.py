@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -15,20 +15,15 @@ from numpy.typing import NDArray
 from simulate.traffic.collectives.algorithms import ALGORITHMS, schedule
 from simulate.traffic.collectives.schedule import last_of_each_rank
 from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies
+from simulate.traffic.graph import concatenate
 from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
 from topo.graphs import rows_of
 
 COMM_TYPES = {
-    0: "allreduce",
-    1: "reduce",
-    2: "all-gather",
-    5: "broadcast",
-    6: "all-to-all",
-    7: "reduce-scatter",
-    8: "reduce-scatter",
-    9: "barrier",
-}
+    0: "allreduce", 1: "reduce", 2: "all-gather", 5: "broadcast", 6: "all-to-all", 7: "reduce-scatter",
+    8: "reduce-scatter", 9: "barrier",
+}  # fmt: skip
 """Collectives by ``CollectiveCommType``. Gather (3) and scatter (4) are not supported."""
 
 
@@ -108,22 +103,8 @@ def flows_of_chakra(
       not define it. PyTorch's converter writes it (``pytorch_node.py``: the sizes of the inputs) and ASTRA-sim reads it
       (``Ring.cc``) in this way.
 
-    Flows of collectives have their step as tag, others 0.
-
-    Parameters
-    ----------
-    traces : (n_ranks,)
-        Nodes of each rank.
-    algorithms
-        Algorithm by collective.
-    path
-        Common beginning of the names of the files, for messages.
-    roofline
-        Speed of a rank.
-    eager_bytes
-        Larger messages wait for their receiver.
-    port_bytes_s
-        Rate of a rank's port in bytes/s. It decides the order of nodes that share a unit.
+    Flows of collectives have their step as tag, others 0. The rate of a rank's port, `port_bytes_s`, decides the order
+    of nodes that share a unit. `path` is the common beginning of the names of the files, for messages.
 
     Raises
     ------
@@ -176,8 +157,7 @@ class _Builder:
         self.sends: dict[tuple[int, int, int], deque[tuple[int, int]]] = {}
         self.recvs: list[tuple[tuple[int, int, int], int, int]] = []
         self.groups: dict[str, dict[int, list[ChakraNode]]] = {}
-        self.expanded: list[tuple[int, Flows, NDArray[np.int64]]] = []
-        self.added: list[NDArray[np.float64]] = []  # seconds of sums before the messages of `expanded`
+        self.expanded: list[Flows] = []  # messages of collectives, numbered behind all other flows
         self.n_expanded = 0
         self.computing: set[int] = set()  # flows whose time is that of the roofline
         self.joined: list[_Joined] = []
@@ -286,9 +266,8 @@ class _Builder:
                 raise self.refusal(ranks[0], nodes[0].id, found, f"what the algorithm can take: {error}") from None
         added = SUM_PASSES * plan.reduce * plan.count * (size / plan.n_blocks / self.roofline.memory_bytes_s)
         brought = plan.dst[plan.awaited] == plan.src[plan.waiter]
-        before = np.bincount(plan.waiter, added[plan.awaited] * brought, minlength=len(plan))
-        self.added.append(before.astype(np.float64))
-        base = self.n_expanded
+        summed_s = np.bincount(plan.waiter, added[plan.awaited] * brought, minlength=len(plan)).astype(np.float64)
+        number = len(self.src) + self.n_expanded + np.arange(len(plan))
         self.n_expanded += len(plan)
         if self.n_expanded + len(self.src) > FLOWS.limit:
             raise self.refusal(ranks[0], nodes[0].id, f"more than {FLOWS.limit:,} flows", str(FLOWS))
@@ -297,13 +276,11 @@ class _Builder:
         self.joined.append(_Joined(group, gates, ends, float(taken.max())))
         # The first messages that a rank sends wait for its gate. Large ones that wait for no other also wait for that
         # of their receiver. The node ends when the last messages to the rank have arrived and its last large ones
-        # have been sent; a small one is in a buffer as soon as the messages that it waits for have arrived. Numbers
-        # below 0 stand for messages, from -1 down.
+        # have been sent; a small one is in a buffer as soon as the messages that it waits for have arrived.
         large = messages.size_bytes > self.eager_bytes
         repeated = plan.waiter[plan.src[plan.waiter] == plan.src[plan.awaited]]
         first = np.setdiff1d(np.arange(len(plan)), repeated)
         opening = np.setdiff1d(np.flatnonzero(large), plan.waiter)
-        number = -1 - (base + np.arange(len(plan)))
         self.waits += zip(number[first].tolist(), gates[plan.src[first]].tolist(), strict=True)
         self.waits += zip(number[opening].tolist(), gates[plan.dst[opening]].tolist(), strict=True)
         message, rank = last_of_each_rank(plan)
@@ -315,7 +292,7 @@ class _Builder:
         self.waits += zip(ends[rank].tolist(), number[message].tolist(), strict=True)
         for end, time_s in zip(ends[rank].tolist(), added[message] * comes, strict=True):
             self.delay[end] = max(self.delay[end], float(time_s))
-        self.expanded.append((base, messages, np.array(ranks)))
+        self.expanded.append(replace(messages, delay_s=summed_s).placed(ranks))
 
     def join_dependencies(self) -> None:
         for rank, trace in enumerate(self.traces):
@@ -345,7 +322,7 @@ class _Builder:
             np.concatenate([np.zeros(0, np.int64), *column])
             for column in ([one.gates for one in self.joined], [one.ends for one in self.joined])
         )
-        edges = np.concatenate([pairs[(pairs >= 0).all(axis=1)], np.stack([hub, gates], 1), np.stack([ends, hub], 1)])
+        edges = np.concatenate([pairs[(pairs < n).all(axis=1)], np.stack([hub, gates], 1), np.stack([ends, hub], 1)])
         n_all = n + len(self.joined)
         offset, waiters = (column.tolist() for column in grouped_dependencies(n_all, edges[:, 1], edges[:, 0]))
         left = np.bincount(edges[:, 0], minlength=n_all).tolist()
@@ -384,27 +361,12 @@ class _Builder:
                     heappush(events, (now + taken[at], True, at))
 
     def finish(self) -> Flows:
-        n = len(self.src)
-        pairs = np.array(self.waits, np.int64).reshape(-1, 2)
-        pairs = np.where(pairs < 0, n - 1 - pairs, pairs)
-        parts = [messages for _, messages, _ in self.expanded]
-        inner = [
-            np.stack([np.repeat(np.arange(len(part)), np.diff(part.dep_offset)), part.dep], axis=1) + n + base
-            for (base, *_), part in zip(self.expanded, parts, strict=True)
-        ]
-        pairs = np.concatenate([pairs, *inner])
-        self.refuse_circle(pairs)
-        ranks = [who for _, _, who in self.expanded]
-        own = np.array(self.size) > self.eager_bytes
-        return Flows.of(
-            np.concatenate([np.array(self.src, np.int64), *(w[p.src] for w, p in zip(ranks, parts, strict=True))]),
-            np.concatenate([np.array(self.dst, np.int64), *(w[p.dst] for w, p in zip(ranks, parts, strict=True))]),
-            np.concatenate([np.array(self.size), *(part.size_bytes for part in parts)]),
-            delay_s=np.concatenate([np.array(self.delay), *self.added]),
-            tag=np.concatenate([np.zeros(n, np.int32), *(part.tag for part in parts)]),
-            rendezvous=np.concatenate([own, *(part.rendezvous for part in parts)]),
-            after=(pairs[:, 0], pairs[:, 1]),
-        )
+        asks = np.array(self.size) > self.eager_bytes
+        own = Flows.of(self.src, self.dst, self.size, delay_s=self.delay, rendezvous=asks)
+        every = concatenate([own, *self.expanded])
+        waits = np.array(self.waits, np.int64).reshape(-1, 2)
+        self.refuse_circle(np.concatenate([waits, np.stack([every.waiter, every.dep], axis=1)]))
+        return every.waiting(*waits.T)
 
     def refuse_circle(self, pairs: NDArray[np.int64]) -> None:
         circle = find_cycle(*grouped_dependencies(len(self.src) + self.n_expanded, pairs[:, 0], pairs[:, 1]))

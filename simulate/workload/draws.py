@@ -83,14 +83,8 @@ def play_draws(
 
     Parameters
     ----------
-    on
-        A fabric whose switches hash, or the network of one.
-    traffic
-        Flows, or a workload.
     draws, seed
         Seeds, from ``seed`` on; one where switches spray, since all draws are alike there.
-    engine, step
-        As `simulate.play` takes them.
 
     Raises
     ------

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
 from simulate.traffic.collectives.algorithms import Collective, groups_of
-from simulate.traffic.flows import Flows
+from simulate.traffic.flows import Flows, turns_in_groups
 from simulate.traffic.graph import concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.nccl import TunedCollective, nccl_collective, nccl_send
 from simulate.traffic.network import NO_DEVICES, Devices
 from simulate.traffic.node import Servers, join_devices, ports_of_adapters
-from simulate.traffic.placement import MAPPINGS, EndPortNames, leaf_of, rails_of_hosts, zone_of
+from simulate.traffic.placement import GROUPS, MAPPINGS, EndPortNames, rails_of_hosts, zone_of
 from simulate.traffic.serving import inference
 from simulate.traffic.tuner import Choice, Tuned
 from simulate.workload.simai import SimaiWorkload, flows_of_simai
@@ -133,12 +133,8 @@ def place_workload(
 
     Parameters
     ----------
-    document
-        What the spec was read from, to say where a fault stands.
     traces
         By the job's name: flows between ranks of a GOAL or Chakra job, flows between end ports of a job of bare flows.
-    rng
-        For random mappings.
     models
         Servers by name, for jobs of their GPUs and of storage.
     simai
@@ -147,14 +143,10 @@ def place_workload(
     Raises
     ------
     SpecError
-        When a job names what is not there, does not fit, or breaks the rule on zones: with its line and column.
+        When a job names what is not there, does not fit, or breaks the rule on zones: with its place in the document.
     """
-
-    def plain(model: NodeModel, rows: NDArray[np.int32]) -> Servers:
-        return Servers(model, fabric, rows)
-
     entries = [_Entry(document, number, job) for number, job in enumerate(spec.jobs)]
-    placer = _Placer(entries, fabric)
+    placer = _Placer(entries, fabric, models)
     inside: list[Devices] = []
     shared: list[tuple[Servers, int]] = []  # servers on whose GPUs several jobs may run, and devices before them
     jobs: list[RunningJob] = []
@@ -174,16 +166,16 @@ def place_workload(
                 size = n_ranks = simai[job.name].ranks if isinstance(job, SimaiJob) else _ranks(traces[job.name])
             if isinstance(job, ServerJob) and job.whole_servers:
                 if n_ranks is not None and isinstance(job, RankJob | SimaiJob):
-                    size = -(-max(n_ranks, 1) // placer.model(entry, job, models).gpus)
+                    size = -(-max(n_ranks, 1) // placer.model(entry, job).gpus)
                 ends = placer.place(entry, job, size, rng)
                 behind = before = sum(len(part.end_port) for part in inside)
                 if isinstance(job, GpuJob):
-                    servers, flows, choice = _gpu_job(entry, placer, job, ends, models, simai)
+                    servers, flows, choice = _gpu_job(entry, placer, job, ends, simai)
                     devices = servers.devices if job.algorithm == "hfreduce" else servers.tuned_devices
                 else:
                     on = next((known for known in shared if np.isin(ends, known[0].ends).all()), None)
                     if on is None:
-                        on = placer.servers(entry, job, ends, models, plain), before
+                        on = placer.servers(entry, job, ends), before
                         shared.append(on)
                     servers, behind = on
                     gpu = servers.gpus_at(ends)[:n_ranks]
@@ -216,7 +208,7 @@ def place_workload(
         if sum(map(len, parts)) > FLOWS.limit:
             raise entry.refusal((), f"more than {FLOWS.limit:,} flows", f"{FLOWS}: fewer, or smaller, jobs")
     _check_zones(spec, entries, fabric, jobs)
-    storage_server = _check_storage(spec.storage, entries, fabric, jobs, models)
+    storage_server = _check_storage(spec.storage, entries, placer, jobs)
     of_job = frozen(np.repeat(np.arange(len(jobs), dtype=np.int32), [len(part) for part in parts]))
     joined = join_devices(inside) if inside else NO_DEVICES
     return Workload(tuple(jobs), concatenate(parts), of_job, spec.storage, storage_server, joined, in_rounds)
@@ -245,7 +237,6 @@ class _Entry:
         return Finding(self.document.where(*at), found or describe(self.document.reach(*at)[1]), expected, hint)
 
     def refusal(self, path: tuple[str | int, ...], found: str, expected: str, hint: str = "") -> SpecError:
-        """Return the error of one finding."""
         return SpecError([self.finding(path, found, expected, hint)])
 
     @property
@@ -267,8 +258,8 @@ class _Entry:
 class _Placer:
     """The adapter ports of a fabric, and which of them are taken."""
 
-    def __init__(self, entries: Sequence[_Entry], fabric: Fabric) -> None:
-        self.fabric = fabric
+    def __init__(self, entries: Sequence[_Entry], fabric: Fabric, models: Mapping[str, NodeModel]) -> None:
+        self.fabric, self.models = fabric, models
         self.free = np.zeros(fabric.n_end_ports, bool)
         self.free[fabric.n_switches :] = fabric.end_switch[fabric.n_switches :] >= 0
         self.looked_into = np.zeros(fabric.n_end_ports, bool)
@@ -329,7 +320,7 @@ class _Placer:
         ends = np.flatnonzero(self._able(job)).astype(np.int32)
         most = len(ends)
         if job.within != "fabric":
-            group = zone_of(fabric, ends) if job.within == "zone" else leaf_of(fabric, ends)
+            group = GROUPS[job.within](fabric, ends)
             names, room = np.unique(group, return_counts=True)
             most = int(room.max(initial=0))
             fits = names[room >= (most if size is None else size)]
@@ -349,12 +340,8 @@ class _Placer:
         if size is None or size == len(ends):
             return ends
         if job.spread is not None:
-            group = zone_of(fabric, ends) if job.spread == "zone" else leaf_of(fabric, ends)
-            order = np.argsort(group, kind="stable")
-            starts = np.concatenate([[0], np.flatnonzero(np.diff(group[order])) + 1])
-            turn = np.empty(len(ends), np.int64)
-            turn[order] = np.arange(len(ends)) - np.repeat(starts, np.diff(np.append(starts, len(ends))))
-            ends = ends[np.lexsort((group, turn))]
+            group = GROUPS[job.spread](fabric, ends)
+            ends = ends[np.lexsort((group, turns_in_groups(group)))]
         return np.sort(ends[:size])
 
     def left_out(self, job: PlacedJob, ends: NDArray[np.int32]) -> int:
@@ -382,22 +369,21 @@ class _Placer:
 
     def check_within(self, entry: _Entry, job: PlacedJob, ends: NDArray[np.int32]) -> None:
         """Refuse named nodes that break the job's own rule."""
-        zones, leaves = np.unique(zone_of(self.fabric, ends)), np.unique(leaf_of(self.fabric, ends))
-        spans = len(leaves) if job.within == "leaf" else len(zones) if job.within == "zone" else 1
-        if spans > 1:
+        if job.within != "fabric" and (spans := len(np.unique(GROUPS[job.within](self.fabric, ends)))) > 1:
             found = f"adapters in {spans} {'leaves' if job.within == 'leaf' else 'zones'}"
             raise entry.refusal(("nodes",), found, f"all within one {job.within}")
-        if job.zone is not None and zones.tolist() != [job.zone]:
-            found = f"adapters in zone {', '.join(map(str, zones.tolist()))}"
+        zones = np.unique(zone_of(self.fabric, ends)).tolist()
+        if job.zone is not None and zones != [job.zone]:
+            found = f"adapters in zone {', '.join(map(str, zones))}"
             raise entry.refusal(("nodes",), found, f"all in zone {job.zone}")
 
-    def model(self, entry: _Entry, job: ServerJob, models: Mapping[str, NodeModel]) -> NodeModel:
+    def model(self, entry: _Entry, job: ServerJob) -> NodeModel:
         """Return what the servers are on which a job of GPUs may be placed."""
         named = self.named[entry.number]
         if named is None:
             named = self.placed.get(job.beside or "", np.flatnonzero(self._able(job)).astype(np.int32))
         with self._looking(entry, job, named):
-            model = _model_of(self.fabric, named, job.server, models)
+            model = _model_of(self.fabric, named, job.server, self.models)
             if model.gpus < 1:
                 raise HeddleError(f"{model.name} has no GPU")
         return model
@@ -407,12 +393,11 @@ class _Placer:
         entry: _Entry,
         job: ServerJob,
         ends: NDArray[np.int32],
-        models: Mapping[str, NodeModel],
-        make: Callable[[NodeModel, NDArray[np.int32]], Servers],
+        make: Callable[[NodeModel, Fabric, NDArray[np.int32]], Servers] = Servers,
     ) -> Servers:
         """Return the servers of a job of GPUs, made of their model and the (H, R) end ports of their adapters."""
         with self._looking(entry, job, ends):
-            model = _model_of(self.fabric, ends, job.server, models)
+            model = _model_of(self.fabric, ends, job.server, self.models)
         if self.looked_into[ends].any():
             found = "servers that another job looks into already"
             raise entry.refusal((), found, "servers of its own, for each job of this kind")
@@ -437,7 +422,7 @@ class _Placer:
                     "--subnet '*plane*'. If an adapter has failed, leave the server out, or take a fabric that still "
                     "lists it, as `plan repair FABRIC --down LEAF -o OUT` writes"
                 )
-            return make(model, np.stack(rows))
+            return make(model, self.fabric, np.stack(rows))
 
     @contextmanager
     def _looking(self, entry: _Entry, job: ServerJob, ends: NDArray[np.int32]) -> Iterator[None]:
@@ -450,31 +435,16 @@ class _Placer:
 
 
 def _gpu_job(
-    entry: _Entry,
-    placer: _Placer,
-    job: GpuJob,
-    ends: NDArray[np.int32],
-    models: Mapping[str, NodeModel],
-    simai: Mapping[str, SimaiWorkload],
+    entry: _Entry, placer: _Placer, job: GpuJob, ends: NDArray[np.int32], simai: Mapping[str, SimaiWorkload]
 ) -> tuple[Servers, Flows, Choice | None]:
-    """Return the servers of a job of GPUs, its flows between their devices, and what the tuner takes for the only one.
-
-    Raises
-    ------
-    SpecError
-        When the servers cannot do it, or the flows are too many.
-    """
+    """Return the servers of a job of GPUs, flows between their devices, and what the tuner takes for the only one."""
     reduce = None
-    nvlink = job.nvlink if isinstance(job, GpuCollectiveJob) else None
     if isinstance(job, GpuCollectiveJob) and job.algorithm == "hfreduce":
         reduce = HFReduce(nvlink=bool(job.nvlink), chunk_bytes=job.chunk)
-
-    def make(model: NodeModel, rows: NDArray[np.int32]) -> Servers:
-        if reduce is not None:
-            return reduce.servers(model, placer.fabric, rows)
-        return Servers(model, placer.fabric, rows, nvlink=nvlink)
-
-    servers = placer.servers(entry, job, ends, models, make)
+        servers = placer.servers(entry, job, ends, reduce.servers)
+    else:
+        nvlink = job.nvlink if isinstance(job, GpuCollectiveJob) else None
+        servers = placer.servers(entry, job, ends, partial(Servers, nvlink=nvlink))
 
     def exchange(collective: Tuned, groups: NDArray[np.int64] | None, size_bytes: float) -> TunedCollective:
         algorithm = "auto" if collective == "all-to-all" else job.algorithm
@@ -507,13 +477,7 @@ def _gpu_job(
 
 
 def _model_of(fabric: Fabric, ends: NDArray[np.int32], said: str | None, models: Mapping[str, NodeModel]) -> NodeModel:
-    """Return what the servers of end ports are, as the fabric knows; as the workload says, where it does not.
-
-    Raises
-    ------
-    HeddleError
-        When neither says it, both say different things, or the servers are of several models or none of the catalog.
-    """
+    """Return what the servers of end ports are, as the fabric knows; as the workload says, where it does not."""
     host = fabric.host[fabric.end_node[ends]]
     numbers = np.where(host >= 0, fabric.host_model[host], -1) if len(fabric.host_model) else np.full(len(ends), -1)
     known = sorted(fabric.models[number] for number in np.unique(numbers[numbers >= 0]).tolist())
@@ -537,7 +501,7 @@ def _look_up(entry: _Entry, names: EndPortNames) -> NDArray[np.int32] | None:
     job = entry.job
     if not isinstance(job, PlacedJob) or job.nodes is None:
         return None
-    findings = []
+    findings: list[Finding] = []
     seen: dict[int, int] = {}
     for at, name in enumerate(job.nodes):
         found = names.find(name)
@@ -598,7 +562,6 @@ def _flows(
 
 
 def _check_repeat(entry: _Entry, repeat: int, messages: int) -> None:
-    """Refuse more flows than there may be."""
     if messages * repeat > FLOWS.limit:
         found = f"{messages:,} messages, {repeat:,} times"
         raise entry.refusal(("repeat",), found, str(FLOWS))
@@ -616,11 +579,7 @@ def _check_zones(spec: WorkloadSpec, entries: Sequence[_Entry], fabric: Fabric, 
 
 
 def _check_storage(
-    setup: StorageSpec,
-    entries: Sequence[_Entry],
-    fabric: Fabric,
-    jobs: Sequence[RunningJob],
-    models: Mapping[str, NodeModel],
+    setup: StorageSpec, entries: Sequence[_Entry], placer: _Placer, jobs: Sequence[RunningJob]
 ) -> NodeModel | None:
     """Return what the storage servers are, None without storage jobs.
 
@@ -633,8 +592,8 @@ def _check_storage(
         if not isinstance(spec, StorageJob):
             continue
         try:
-            servers = len(storage_adapters(fabric))
-            server = server or _model_of(fabric, fabric.ends(role=Role.STORAGE), setup.server, models)
+            servers, ends = len(storage_adapters(placer.fabric)), placer.fabric.ends(role=Role.STORAGE)
+            server = server or _model_of(placer.fabric, ends, setup.server, placer.models)
         except HeddleError as error:
             raise entry.refusal(("kind",), "", f"storage servers. {error}.") from None
         if setup.replicas > servers:

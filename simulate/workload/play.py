@@ -177,14 +177,8 @@ class Simulation(Caveated):
 
     def _shown(self) -> tuple[Table, ...]:
         met = self.outcome.congestion
-        return (
-            self.table,
-            self.place_table,
-            self.flow_table,
-            self.outcome.links,
-            *((met.table,) if met else ()),
-            self.caveat_table,
-        )
+        tables = self.table, self.place_table, self.flow_table, self.outcome.links
+        return (*tables, *((met.table,) if met else ()), self.caveat_table)
 
     @cached_property
     def caveats(self) -> tuple[str, ...]:
@@ -292,8 +286,6 @@ def play(
     ----------
     on
         A routed fabric, or the network of one where latencies or lanes are to be others (`Network.of`).
-    traffic
-        Flows, a collective among hosts, or a workload.
     engine
         What moves the bytes: ``"fluid"``, max-min fair rates without packets; ``"packets"``, or a `PacketModel`,
         packets that wait for credits. A ring or an all-to-all of more messages than the budget of flows takes the
@@ -367,14 +359,11 @@ def play(
         if workload.storage_server is None or not workload.acts:
             return workload, move(network, workload.flows, text, n_bins)
         step(text, None)
-        return play_with_storage(
-            network,
-            workload,
-            workload.storage_server,
-            make=make,
-            n_bins=n_bins,
-            progress=lambda ended, time_s: step(f"{text}: {plural(ended, 'flow')}, {time_s:.4g} s", None),
-        )
+
+        def tell(ended: int, time_s: float) -> None:
+            step(f"{text}: {plural(ended, 'flow')}, {time_s:.4g} s", None)
+
+        return play_with_storage(network, workload, workload.storage_server, make=make, n_bins=n_bins, progress=tell)
 
     try:
         text = "playing" if traffic.acts else f"playing {plural(len(traffic.flows), 'flow')}"
@@ -405,10 +394,6 @@ def play_with_storage(
 
     Parameters
     ----------
-    model
-        What the storage servers are.
-    make
-        Makes the engine.
     progress
         Progress callback, called as ``progress(flows that have ended, simulated time in seconds)``.
 
@@ -417,11 +402,6 @@ def play_with_storage(
     tuple
         The workload with the flows that came about, each with the time at which it began in place of what it waited
         for, and the number of its job as its tag; and what became of them.
-
-    Raises
-    ------
-    HeddleError
-        When the fabric has no storage servers, or they cannot be set up so.
     """
     env = NetworkEnvironment(network, make=make, n_bins=n_bins)
     storage = Storage(env, model, workload.storage)
@@ -433,8 +413,7 @@ def play_with_storage(
             ends += [env.process(process) for process in _clients(storage, files, job, job.spec, number)]
         else:
             mine = workload.span(number)
-            flows = workload.flows.part(mine.start, mine.stop)
-            ends.append(env.play(replace(flows, tag=np.full(len(flows), number, np.int32))))
+            ends.append(env.play(workload.flows.part(mine.start, mine.stop).tagged(number)))
     over = env.all_of(ends)
     steps = 0
     while not over.processed:
@@ -482,7 +461,6 @@ def _clients(storage: Storage, files: list[File], job: RunningJob, spec: Storage
 
 
 def _located(workload: Workload, error: FlowError) -> HeddleError:
-    """Return the error with the place of the flow."""
     number = int(workload.job[error.flow])
     job = workload.jobs[number]
     if isinstance(job.spec, FlowsJob) and job.spec.rank is None:
@@ -500,8 +478,6 @@ def job_results(
 
     Parameters
     ----------
-    outcome
-        Of all flows of the workload on one network.
     alone_finish_s
         When the last flow of each job ended as its flows were played on the same network without the others.
     """
@@ -510,8 +486,7 @@ def job_results(
     for number, job in enumerate(workload.jobs):
         mine = workload.span(number)
         moves = flows.src[mine] != flows.dst[mine]
-        start = float(flows.start_s[mine].min(initial=np.inf))
-        start = start if np.isfinite(start) else job.spec.start
+        start = float(flows.start_s[mine].min()) if len(moves) else job.spec.start
         finish = outcome.after_rounds(float(outcome.finish_s[mine].max(initial=start)))
         lasted = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
         spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuCollectiveJob)) else None

@@ -34,10 +34,6 @@ def read_workload(path: str | Path, fabric: Fabric, seed: int = 0, catalog: Cata
 
     Parameters
     ----------
-    path
-        The YAML file.
-    fabric
-        The fabric.
     seed
         Of random mappings, and of what clients of storage draw.
     catalog
@@ -72,20 +68,12 @@ def parse_workload(
     folder: str | Path = ".",
     catalog: Catalog | None = None,
 ) -> Workload:
-    """Make a workload of a spec that is given as YAML text or as a mapping of plain values.
+    """Make a workload, as `read_workload` does, of a spec that is given as YAML text or as a mapping of plain values.
 
     Parameters
     ----------
-    spec
-        What a YAML file would hold.
-    fabric, seed, catalog
-        As of `read_workload`.
     folder
         Folder that files which jobs name are relative to.
-
-    Returns
-    -------
-    Workload
 
     Raises
     ------
@@ -110,12 +98,6 @@ def preset(name: str, fabric: Fabric, seed: int = 0) -> Workload:
     ----------
     name
         Such as ``allreduce-zone-tree``.
-    fabric, seed
-        As of `read_workload`.
-
-    Returns
-    -------
-    Workload
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Collectives of more messages than can be played, whose rounds are all alike: one is played for all.
 
-Both proofs say when no message slows another down, in any round. Then each takes what it would take alone.
+Both proofs say when no message slows another down, in any round: then each takes what it would take alone.
 
 A *ring*. A rank sends on one path only, one message of one size at a time, so no more is under way than one message of
 each rank. If all of these fit beside each other, each at the rate of its narrowest link, then so do any of them, and
@@ -34,14 +34,7 @@ ROUNDING = 1e-12
 
 
 def prove_rounds(network: Network, task: Collective, first: Flows) -> Rounds:
-    """Return all rounds of a collective as those that are like its first.
-
-    Parameters
-    ----------
-    task
-        A ring, or an all-to-all by shifts.
-    first
-        Its first round, between end ports.
+    """Return all rounds of a ring or an all-to-all by shifts, as those that are like its first, between end ports.
 
     Raises
     ------
@@ -149,57 +142,47 @@ def bound_shifts(
         shift go to b - a + 1 ranks in a row, so it is the most of the channel's destinations that are among so many.
     """
     n, n_ports, n_switches = len(lid), len(peer), len(lft)
-    load = np.zeros(n_ports, np.int64)
-    low = np.full(n_ports, n, np.int32)
-    high = np.full(n_ports, -1, np.int32)
-    bound = np.zeros(n_ports, np.int32)
+    lost = np.full(n_ports, -1, np.int64)
+    load, bound = np.zeros(n_ports, np.int64), np.zeros(n_ports, np.int32)
+    low, high = np.full(n_ports, n, np.int32), np.full(n_ports, -1, np.int32)
     crossed = np.zeros((n_switches, n), np.bool_)
-    # What a step brings to a switch: how many messages, of ranks between which; what met there goes on as one.
-    now, then = np.empty(n_switches, np.int32), np.empty(n_switches, np.int32)
-    met = np.full(n_switches, -1, np.int64)
-    count = np.zeros((2, n_switches), np.int64)
-    least, most = np.zeros((2, n_switches), np.int32), np.zeros((2, n_switches), np.int32)
-    step = 0
+    visited, place = np.empty(n_switches, np.int32), np.full(n_switches, -1, np.int32)
+    # Of each switch how many messages leave it for a rank, and of ranks between which.
+    count = np.zeros(n_switches, np.int64)
+    least, most = np.full(n_switches, n, np.int32), np.full(n_switches, -1, np.int32)
     for rank in range(n):
-        n_now = 0
+        n_visited = 0
         for group in range(len(home)):
-            sources = size[group] - (peer_node[own[rank]] == home[group])  # nobody sends to itself
-            if sources:
-                now[n_now] = home[group]
-                n_now += 1
-                count[step % 2, home[group]] = sources
-                least[step % 2, home[group]], most[step % 2, home[group]] = first[group], last[group]
-        for hop in range(n_switches + 1):
-            if not n_now:
-                break
-            side, other, n_then = step % 2, (step + 1) % 2, 0
-            step += 1
-            for at in range(n_now):
-                switch = now[at]
+            switch, begin = home[group], n_visited
+            sources = size[group] - (peer_node[own[rank]] == switch)  # nobody sends to itself
+            if not sources:
+                continue
+            count[switch] += sources
+            least[switch], most[switch] = min(least[switch], first[group]), max(most[switch], last[group])
+            while place[switch] < 0:
+                visited[n_visited], place[switch] = switch, n_visited
+                n_visited += 1
                 entry = lft[switch, lid[rank]]
-                if hop == n_switches or entry == 0 or entry > port_offset[switch + 1] - port_offset[switch]:
-                    return np.full(n_ports, -1, np.int64), bound
+                if entry == 0 or entry > port_offset[switch + 1] - port_offset[switch]:
+                    return lost, bound
                 port = port_offset[switch] + entry - 1
-                load[port] += count[side, switch]
-                low[port] = min(low[port], least[side, switch])
-                high[port] = max(high[port], most[side, switch])
-                crossed[switch, rank] = True
                 if peer[port] == own[rank]:
-                    continue
+                    break
+                switch = peer_node[port]
+                if not 0 <= switch < n_switches or place[switch] >= begin:
+                    return lost, bound
+            visited[begin:n_visited] = visited[begin:n_visited][::-1].copy()
+        for at in range(n_visited - 1, -1, -1):  # each switch before the one that it leads to
+            switch = visited[at]
+            port = port_offset[switch] + lft[switch, lid[rank]] - 1
+            load[port] += count[switch]
+            low[port], high[port] = min(low[port], least[switch]), max(high[port], most[switch])
+            crossed[switch, rank] = True
+            if peer[port] != own[rank]:
                 onward = peer_node[port]
-                if not 0 <= onward < n_switches:
-                    return np.full(n_ports, -1, np.int64), bound
-                if met[onward] == step:
-                    count[other, onward] += count[side, switch]
-                    least[other, onward] = min(least[other, onward], least[side, switch])
-                    most[other, onward] = max(most[other, onward], most[side, switch])
-                else:
-                    met[onward] = step
-                    then[n_then] = onward
-                    n_then += 1
-                    count[other, onward] = count[side, switch]
-                    least[other, onward], most[other, onward] = least[side, switch], most[side, switch]
-            now, then, n_now = then, now, n_then
+                count[onward] += count[switch]
+                least[onward], most[onward] = min(least[onward], least[switch]), max(most[onward], most[switch])
+            count[switch], least[switch], most[switch], place[switch] = 0, n, -1, -1
     row = np.empty(n, np.int32)
     for switch in range(n_switches):
         start = np.zeros(257, np.int32)

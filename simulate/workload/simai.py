@@ -26,12 +26,9 @@ from topo.budget import FLOWS
 from topo.errors import HeddleError
 
 EXCHANGE_KINDS: dict[str, Tuned] = {
-    "ALLREDUCE": "allreduce",
-    "ALLGATHER": "all-gather",
-    "REDUCESCATTER": "reduce-scatter",
-    "ALLTOALL": "all-to-all",
+    "ALLREDUCE": "allreduce", "ALLGATHER": "all-gather", "REDUCESCATTER": "reduce-scatter", "ALLTOALL": "all-to-all",
     "BROADCAST": "broadcast",
-}
+}  # fmt: skip
 """Our name of each exchange; behind it may stand ``_EP`` or ``_DP_EP``, the ranks that take part."""
 
 
@@ -107,11 +104,6 @@ def flows_of_simai(
         Flows of a collective among (groups, members) ranks, of a size.
     send
         Flows of a message from each rank to another.
-
-    Raises
-    ------
-    HeddleError
-        When the flows are too many.
     """
     graph, made = Graph(), 0
     each = workload.ranks // workload.stages

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
-from simulate.traffic.collectives.sharp import SHARP
+from simulate.traffic.collectives.trees import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Order
 from simulate.traffic.tuner import TUNED_ALGORITHMS, Tuned, TunedAlgorithm
 from topo.errors import did_you_mean

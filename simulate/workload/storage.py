@@ -17,6 +17,7 @@ one behind it. What incast does here is to take shares: n senders to a port leav
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,13 +43,6 @@ File = NDArray[np.int32]
 """A file as its chains: chunk c is on chain ``file[c % len(file)]``."""
 
 
-class Target(NamedTuple):
-    """An SSD of a server that holds chunks."""
-
-    server: int
-    ssd: int
-
-
 class Reading(NamedTuple):
     """A completed read."""
 
@@ -68,11 +62,6 @@ class Reading(NamedTuple):
 class Storage:
     """The storage servers of a fabric.
 
-    Parameters
-    ----------
-    model
-        What the servers are; the figures of their SSDs are used.
-
     Raises
     ------
     HeddleError
@@ -85,14 +74,13 @@ class Storage:
         self.adapters = storage_adapters(env.network.fabric)
         """By server: its end ports."""
         self._part = parts_of_ends(env.network.fabric)
-        self.n_ssds = model.ssds
         self.read_speed, self.write_speed = (
             (GBYTE * _figure(model, f"ssd_{way}_gbyte_per_s"), _figure(model, f"ssd_{way}_latency_us") / 1e6)
             for way in ("read", "write")
         )
         """Rate of an SSD in bytes a second, and its latency in seconds."""
-        self.ssds = [[simpy.Resource(env) for _ in range(self.n_ssds)] for _ in self.adapters]
-        self.chains = _chains(len(self.adapters), self.n_ssds, self.setup.replicas)
+        self.ssds = [[simpy.Resource(env) for _ in range(model.ssds)] for _ in self.adapters]
+        self.chains = _chains(len(self.adapters), model.ssds, self.setup.replicas)
         self._next_chain = 0
         self.readings: list[Reading] = []
         self.written_bytes = 0.0
@@ -104,11 +92,6 @@ class Storage:
         chains = (self._next_chain + rng.permutation(stripe)) % len(self.chains)
         self._next_chain = (self._next_chain + stripe) % len(self.chains)
         return frozen(chains.astype(np.int32))
-
-    def target(self, chain: int, replica: int) -> Target:
-        """Return a target of a chain."""
-        server, ssd = self.chains[chain, replica].tolist()
-        return Target(server, ssd)
 
     def adapter(self, server: int, client: int) -> int:
         """Return the end port over which a server serves a client: on its plane, and in its zone if it has one there.
@@ -131,27 +114,23 @@ class Storage:
         near = same if len(same) else near[:1]
         return int(near[client % len(near)])
 
-    def access(self, target: Target, size_bytes: float, bytes_s: float, latency_s: float) -> Process:
+    def access(self, server: int, ssd: int, size_bytes: float, bytes_s: float, latency_s: float) -> Process:
         """Read from an SSD, or write to it: it transfers one request at a time at its rate; their latencies overlap."""
-        with self.ssds[target.server][target.ssd].request() as turn:
+        with self.ssds[server][ssd].request() as turn:
             yield turn
             yield self.env.timeout(size_bytes / bytes_s)
         yield self.env.timeout(latency_s)
 
 
 class Client:
-    """A compute node that reads and writes files.
+    """A compute node, by its end port, that reads and writes files.
 
     Parameters
     ----------
-    end
-        End port of its adapter.
     rng
         Draws samples and replicas; each client has its own, so that its draws do not depend on those of others.
-    sl
-        Service level of what it reads and writes.
-    tag
-        Of its flows.
+    sl, tag
+        Service level and tag of its flows.
     """
 
     def __init__(self, storage: Storage, end: int, rng: np.random.Generator, *, sl: int = 0, tag: int = 0) -> None:
@@ -169,18 +148,18 @@ class Client:
         """Read from a chunk: ask a server that has it, which asks back when its SSD has read, and sends when it may."""
         storage, env, setup = self.storage, self.env, self.storage.setup
         chain = int(file[chunk % len(file)])
-        target = storage.target(chain, int(self.rng.integers(setup.replicas)))
+        server, ssd = storage.chains[chain, self.rng.integers(setup.replicas)].tolist()
         asked_s = env.now
         yield env.timeout(setup.message)
-        yield from storage.access(target, size_bytes, *storage.read_speed)
+        yield from storage.access(server, ssd, size_bytes, *storage.read_speed)
         if self.permission is None:
-            yield from self._receive(target, size_bytes, asked_s)
+            yield from self._receive(server, size_bytes, asked_s)
             return
         yield env.timeout(setup.message)  # the server asks
         with self.permission.request() as granted:
             yield granted
             yield env.timeout(setup.message)  # the client's answer
-            yield from self._receive(target, size_bytes, asked_s)
+            yield from self._receive(server, size_bytes, asked_s)
 
     def write(self, file: File, chunk: int, size_bytes: float) -> Process:
         """Write to a chunk: each server of its chain pulls it from the one before it and keeps it; then all agree."""
@@ -188,58 +167,48 @@ class Client:
         chain = int(file[chunk % len(file)])
         yield env.timeout(setup.message)
         before = self.end
-        for replica in range(setup.replicas):
-            target = storage.target(chain, replica)
-            adapter = storage.adapter(target.server, self.end)
+        for server, ssd in storage.chains[chain].tolist():
+            adapter = storage.adapter(server, self.end)
             yield env.transfer(before, adapter, size_bytes, sl=self.sl, tag=self.tag)
-            yield from storage.access(target, size_bytes, *storage.write_speed)
+            yield from storage.access(server, ssd, size_bytes, *storage.write_speed)
             before = adapter
         yield env.timeout(setup.replicas * setup.message)  # the last commits, and so back to the client
         storage.written_bytes += size_bytes
 
     def load(self, files: list[File], batch: int, sample_bytes: float, *, batches: int | None = None) -> Process:
-        """Load data as FFRecord does: request all samples of a batch at once, the next batch when all have arrived.
-
-        Parameters
-        ----------
-        batches
-            Number of batches; None for no end.
-        """
-        done = 0
-        while batches is None or done < batches:
+        """Load data as FFRecord does: request all samples of a batch at once, the next batch when all have arrived."""
+        for _ in count() if batches is None else range(batches):
             choices = self.rng.integers(len(files), size=batch).tolist()
             chunks = self.rng.integers(2**31, size=batch).tolist()
             reads = [self.read(files[at], chunk, sample_bytes) for at, chunk in zip(choices, chunks, strict=True)]
             yield self.env.all_of([self.env.process(read) for read in reads])
-            done += 1
 
     def save(self, file: File, size_bytes: float, *, depth: int = 16) -> Process:
         """Save a checkpoint: write the chunks of a file, `depth` at a time."""
         chunk_bytes = float(self.storage.setup.chunk)
-        count = int(np.ceil(size_bytes / chunk_bytes))
-        sizes = np.full(count, chunk_bytes)
-        sizes[-1:] = size_bytes - (count - 1) * chunk_bytes
+        chunks = int(np.ceil(size_bytes / chunk_bytes))
 
         def hand(first: int) -> Process:
-            for chunk in range(first, count, depth):
-                yield from self.write(file, chunk, float(sizes[chunk]))
+            for chunk in range(first, chunks, depth):
+                yield from self.write(file, chunk, min(chunk_bytes, size_bytes - chunk * chunk_bytes))
 
-        yield self.env.all_of([self.env.process(hand(first)) for first in range(min(depth, count))])
+        yield self.env.all_of([self.env.process(hand(first)) for first in range(min(depth, chunks))])
 
-    def _receive(self, target: Target, size_bytes: float, asked_s: float) -> Process:
+    def _receive(self, server: int, size_bytes: float, asked_s: float) -> Process:
         storage = self.storage
         self.senders += 1
         senders = self.senders
-        adapter = storage.adapter(target.server, self.end)
+        adapter = storage.adapter(server, self.end)
         ended: Any = yield self.env.transfer(adapter, self.end, size_bytes, sl=self.sl, tag=self.tag)
         self.senders -= 1
-        storage.readings.append(
-            Reading(self.end, target.server, asked_s, ended.start_s, ended.finish_s, size_bytes, senders)
-        )
+        reading = Reading(self.end, server, asked_s, ended.start_s, ended.finish_s, size_bytes, senders)
+        storage.readings.append(reading)
 
 
 class BulkStorage:
     """The storage servers of a fabric as long runs see them: a node's reads and writes of a minute, as a few streams.
+
+    Every client has a port to every server, of which there are as many as replicas, or more.
 
     `Storage` plays every read; a day of them would be thousands of millions. Here a stream stands for all that a node
     reads from one server, and server and replica are drawn as there. SSDs are left out: those of a 3FS server read and
@@ -247,30 +216,20 @@ class BulkStorage:
 
     Parameters
     ----------
-    clients
-        The compute servers, which may have several ports to storage.
     streams
         Servers over which a node's bytes are spread, each time others; at least one for each of its ports.
-    replicas
-        Servers that keep what is written.
     """
 
     def __init__(
         self, env: NetworkEnvironment, clients: ComputeServers, *, streams: int = 4, replicas: int = 2, sl: int = 0
     ) -> None:
-        n_ports, n_servers = clients.to_storage.shape[1], len(clients.stores)
-        if not 1 <= replicas <= n_servers or streams < 1 or not n_ports:
-            raise HeddleError(
-                f"found {streams} streams and {replicas} replicas on {n_servers} storage servers; expected at least "
-                f"one stream, a server for each replica, and a subnet with a port of every compute and storage server"
-            )
-        self.env, self.clients = env, clients
+        self.env, self.clients, n_ports = env, clients, clients.to_storage.shape[1]
         self.streams = -(-streams // n_ports) * n_ports
         """As many over each port of a client."""
         self.replicas, self.sl = replicas, sl
         zone = zone_of(env.network.fabric, clients.to_storage)
-        place, row = np.unique(np.stack([clients.subnet[clients.to_storage], zone]).reshape(2, -1), axis=1,
-                               return_inverse=True)  # fmt: skip
+        places = np.stack([clients.subnet[clients.to_storage], zone]).reshape(2, -1)
+        place, row = np.unique(places, axis=1, return_inverse=True)
         self._row = row.reshape(zone.shape)
         """(n, Q) row of `_adapters` for each port of a client."""
         self._adapters = [
@@ -352,18 +311,10 @@ def steady_reads(
     sl: int = 0,
     seed: int = 0,
 ) -> SteadyReads:
-    """Let clients read batches of random samples without end, and measure once they are in a steady state.
+    """Let clients, by end ports, read batches of random samples without end, and measure once that is steady.
 
     Parameters
     ----------
-    on
-        A routed fabric, or the network of one.
-    clients
-        End ports of the clients.
-    model
-        What the storage servers are.
-    setup
-        The file system.
     loaders
         Loaders of each client, which request `batch` samples at once, and the next when the last has arrived.
     warm_s, time_s
@@ -407,10 +358,12 @@ def steady_reads(
     end = np.arange(1, STEADY_BINS + 1) * timeline.bin_s
     looked_s = np.clip(end - warm_s, 0.0, timeline.bin_s)  # of each bin; nothing is in those that are still to come
     carried = timeline.load_bytes_s[: fabric.n_ports] @ looked_s
-    into = fabric.peer[ends - fabric.n_switches + fabric.first_adapter_port]
+    into, brought = fabric.peer[fabric.port_of(ends)], 0.0
+    if beside is not None:
+        brought = float(beside.size_bytes[np.isin(beside.dst, ends) & (beside.src != beside.dst)].sum())
     return SteadyReads(
         time_s=end_s - warm_s,
-        bytes_s=float(carried[into].sum() - _bytes_into(ends, beside)) / (end_s - warm_s),
+        bytes_s=float(carried[into].sum() - brought) / (end_s - warm_s),
         read_s=float(np.mean([reading.finish_s - reading.begin_s for reading in readings])),
         waited_s=float(np.mean([reading.begin_s - reading.asked_s for reading in readings])),
         senders=float(np.mean([reading.senders for reading in readings])),
@@ -418,21 +371,8 @@ def steady_reads(
     )
 
 
-def _bytes_into(ends: NDArray[np.int32], flows: Flows | None) -> float:
-    """Return what flows bring to end ports from others."""
-    if flows is None:
-        return 0.0
-    return float(flows.size_bytes[np.isin(flows.dst, ends) & (flows.src != flows.dst)].sum())
-
-
 def storage_adapters(fabric: Fabric) -> list[NDArray[np.int32]]:
-    """Return, for each storage server of a fabric, its end ports.
-
-    Raises
-    ------
-    HeddleError
-        When there is none.
-    """
+    """Return, for each storage server of a fabric, its end ports."""
     servers = server_ports(fabric, "storage")
     if not servers:
         raise HeddleError(

@@ -8,21 +8,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simulate.traffic import training
 from simulate.traffic.collectives.algorithms import schedule
 from simulate.traffic.flows import Flows
-from simulate.traffic.graph import chain
+from simulate.traffic.graph import repeated
 from simulate.traffic.network import GBPS
-from simulate.traffic.training import (
-    FlowsOfSize,
-    data_parallel,
-    even_layers,
-    exchanged_halves,
-    flat_parameter_servers,
-    fsdp,
-    hierarchical_parameter_servers,
-    pipeline_parallel,
-    vgg16,
-)
+from simulate.traffic.training import FlowsOfSize
 from simulate.traffic.tuner import Tuned
 from simulate.workload.spec import GpuTrainingJob, TrainingJob
 from topo.budget import FLOWS
@@ -37,26 +28,14 @@ def exchanges(job: TrainingJob, n_ranks: int, groups: ArrayLike) -> Callable[[Tu
 def flows_of_training(
     job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[Tuned], FlowsOfSize]
 ) -> Flows:
-    """Return the flows of all steps.
-
-    Parameters
-    ----------
-    exchange
-        Gives the flows of a collective by its name.
-
-    Raises
-    ------
-    HeddleError
-        When the ranks are too few, or the flows too many.
-    """
+    """Return the flows of all steps; `exchange` gives those of a collective by its name."""
     once = _step(job, n_ranks, exchange)
-    return chain([once] * job.steps) if job.steps > 1 and len(once) else once
+    return repeated(once, job.steps) if len(once) else once
 
 
 def _step(job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[Tuned], FlowsOfSize]) -> Flows:
-    """Return the flows of one step."""
-    compute_s = job.forward + job.backward
-    made = 0
+    compute_s, made = job.forward + job.backward, 0
+    layers = training.even_layers(job.layers, job.forward, job.backward, job.parameters)
 
     def check(messages: int) -> None:
         """Refuse steps that would not fit into memory, before they are made."""
@@ -80,10 +59,8 @@ def _step(job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[T
         case "data":
             if not job.bucket:
                 raise HeddleError("buckets of 0 bytes hold no gradient; expected more")
-            even = even_layers(job.layers, job.forward, job.backward, job.parameters)
-            layers = vgg16(compute_s) if job.model == "vgg16" else even
-            return data_parallel(
-                layers,
+            return training.data_parallel(
+                training.vgg16(compute_s) if job.model == "vgg16" else layers,
                 collective("allreduce"),
                 bucket_bytes=job.bucket,
                 overlap=job.overlap,
@@ -91,24 +68,24 @@ def _step(job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[T
                 launch_s=job.launch,
             )
         case "sharded":
-            layers = even_layers(job.layers, job.forward, job.backward, job.parameters)
             gather, scatter = collective("all-gather"), collective("reduce-scatter")
-            return fsdp(layers, gather, scatter, overlap=job.overlap, launch_s=job.launch)
+            return training.fsdp(layers, gather, scatter, overlap=job.overlap, launch_s=job.launch)
         case "tensor" | "expert":
             exchanged = collective("allreduce" if job.parallel == "tensor" else "all-to-all")
-            return exchanged_halves(even_layers(job.layers, job.forward, job.backward, 0.0), exchanged, job.activations)
+            return training.exchanged_halves(layers, exchanged, job.activations)
         case "pipeline":
             check(4 * n_ranks * job.micro_batches)
-            return pipeline_parallel([range(n_ranks)], job.micro_batches, job.forward, job.backward, job.activations)
+            times = job.forward, job.backward
+            return training.pipeline_parallel([range(n_ranks)], job.micro_batches, *times, job.activations)
         case "parameter-server":
             if job.servers >= n_ranks:
                 raise HeddleError(f"{job.servers} of {n_ranks} ranks would be servers, which leaves no worker")
             check(2 * job.servers * (n_ranks - job.servers))
             workers, servers = range(job.servers, n_ranks), range(job.servers)
-            return flat_parameter_servers(workers, servers, job.parameters, compute_s=compute_s)
+            return training.flat_parameter_servers(workers, servers, job.parameters, compute_s=compute_s)
         case "hierarchical-parameter-server":
             check(2 * n_ranks**2)
-            return hierarchical_parameter_servers(
+            return training.hierarchical_parameter_servers(
                 range(n_ranks),
                 job.parameters,
                 cached=job.cached,

@@ -11,23 +11,14 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.collectives import steps
+from simulate.traffic.collectives import steps, trees
 from simulate.traffic.collectives.schedule import Schedule
-from simulate.traffic.collectives.sharp import SHARP, aggregation_tree
-from simulate.traffic.collectives.trees import (
-    chain_tree,
-    double_binary_tree,
-    tree_allreduce,
-    tree_broadcast,
-    tree_reduce,
-    two_trees_below,
-    zone_trees,
-)
+from simulate.traffic.collectives.trees import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Flows
 from simulate.traffic.goal.schedule import Goal, flows_of_goal
 from simulate.traffic.goal.text import read_goal
 from simulate.traffic.graph import repeated
-from simulate.traffic.placement import leaf_of, zone_of
+from simulate.traffic.placement import GROUPS
 from topo.budget import FLOWS
 from topo.errors import HeddleError, did_you_mean, plural
 from topo.fabric import Fabric, frozen
@@ -46,8 +37,8 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
     "allreduce": {
         "ring": lambda n, chunks, groups: steps.ring_allreduce(n, chunks),
         "halving-doubling": lambda n, chunks, groups: steps.halving_doubling_allreduce(n),
-        "double-binary-tree": lambda n, chunks, groups: tree_allreduce(double_binary_tree(n), chunks),
-        "zone-tree": lambda n, chunks, groups: tree_allreduce(zone_trees(groups), chunks),
+        "double-binary-tree": lambda n, chunks, groups: trees.tree_allreduce(trees.double_binary_tree(n), chunks),
+        "zone-tree": lambda n, chunks, groups: trees.tree_allreduce(trees.zone_trees(groups), chunks),
         "hierarchical": lambda n, chunks, groups: steps.hierarchical_allreduce(groups, chunks),
     },
     "reduce-scatter": {
@@ -59,12 +50,12 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
         "recursive-doubling": lambda n, chunks, groups: steps.recursive_doubling_all_gather(n),
     },
     "broadcast": {
-        "ring": lambda n, chunks, groups: tree_broadcast([chain_tree(n)], chunks),
-        "double-binary-tree": lambda n, chunks, groups: tree_broadcast(two_trees_below(n, 0), chunks),
+        "ring": lambda n, chunks, groups: trees.tree_broadcast([trees.chain_tree(n)], chunks),
+        "double-binary-tree": lambda n, chunks, groups: trees.tree_broadcast(trees.two_trees_below(n, 0), chunks),
     },
     "reduce": {
-        "ring": lambda n, chunks, groups: tree_reduce([chain_tree(n)], chunks),
-        "double-binary-tree": lambda n, chunks, groups: tree_reduce(two_trees_below(n, 0), chunks),
+        "ring": lambda n, chunks, groups: trees.tree_reduce([trees.chain_tree(n)], chunks),
+        "double-binary-tree": lambda n, chunks, groups: trees.tree_reduce(trees.two_trees_below(n, 0), chunks),
     },
     "all-to-all": {"shift": lambda n, chunks, groups: steps.shift_all_to_all(n)},
     "pipeline": {
@@ -94,11 +85,8 @@ def register(kind: str, name: str, algorithm: Algorithm) -> None:
 
     Parameters
     ----------
-    kind
-        Collective: ``allreduce``, ``reduce-scatter``, ``all-gather``, ``broadcast``, ``reduce``, ``all-to-all`` or
-        ``pipeline``.
-    name
-        Name of the algorithm.
+    kind, name
+        Name of the collective, one of `ALGORITHMS`, and of the algorithm.
     algorithm
         Called as ``algorithm(n_ranks, chunks, groups)``; returns a `Schedule`.
 
@@ -165,11 +153,6 @@ def schedule(
         of a pipeline. Algorithms of halving and doubling, and all-to-all, send whole blocks.
     groups : (n_ranks,)
         Zone, leaf or host of each rank, for ``zone-tree`` and ``hierarchical``; None is one group.
-
-    Raises
-    ------
-    HeddleError
-        When there is no such algorithm, or it cannot take this number of ranks.
     """
     made_by = ALGORITHMS.get(collective, {}).get(algorithm)
     if made_by is None:
@@ -203,8 +186,7 @@ def _most_messages(collective: str, algorithm: str, n_ranks: int, chunks: int) -
 
 def groups_of(fabric: Fabric, ends: ArrayLike, algorithm: str, group: Group | None = None) -> NDArray[np.integer]:
     """Return the zone or leaf of each end port: leaves for ``hierarchical`` and zones for others, unless asked for."""
-    by_leaf = (group or ("leaf" if algorithm == "hierarchical" else "zone")) == "leaf"
-    return leaf_of(fabric, ends) if by_leaf else zone_of(fabric, ends)
+    return GROUPS[group or ("leaf" if algorithm == "hierarchical" else "zone")](fabric, ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,22 +228,11 @@ class Collective(Brief):
     @property
     def is_too_large(self) -> bool:
         """Whether it has more messages than can be played, in rounds that may be alike."""
-        chain = self.kind in ("broadcast", "reduce")
-        return (
-            self.source is None
-            and self.algorithm in ROUNDS
-            and not (chain or self.compute_s)
-            and self.messages > FLOWS.limit
-        )
+        alike = self.source is None and self.algorithm in ROUNDS and self.kind not in ("broadcast", "reduce")
+        return alike and not self.compute_s and self.messages > FLOWS.limit
 
     def first_round(self, fabric: Fabric) -> Flows:
-        """Return the first round of a ring or an all-to-all as flows between end ports.
-
-        Raises
-        ------
-        HeddleError
-            As `flows`.
-        """
+        """Return the first round of a ring or an all-to-all as flows between end ports."""
         self._check_hosts(fabric)
         shift = self.algorithm == "shift"
         size = self.size_bytes / len(self.hosts) / (1 if shift else self.chunks)
@@ -274,7 +245,7 @@ class Collective(Brief):
             tree, ends = self._in_network(fabric)
             if (most := 2 * len(ends) * self.chunks) > FLOWS.limit:
                 raise HeddleError(f"{len(ends):,} ranks and switches send some {most:,} chunks; expected {FLOWS}")
-            return tree_allreduce([tree], self.chunks)
+            return trees.tree_allreduce([tree], self.chunks)
         groups = groups_of(fabric, self.hosts, self.algorithm, self.group)
         if callable(self.source):
             return self.source(len(self.hosts), self.chunks, groups)
@@ -290,13 +261,7 @@ class Collective(Brief):
             )
 
     def flows(self, fabric: Fabric) -> Flows:
-        """Return the flows between the end ports of a fabric, all repetitions one after another.
-
-        Raises
-        ------
-        HeddleError
-            When a host is no adapter's end port of this fabric, or is there twice.
-        """
+        """Return the flows between the end ports of a fabric, all repetitions one after another."""
         self._check_hosts(fabric)
         return self.between_ranks(fabric).placed(self.ends(fabric))
 
@@ -314,7 +279,7 @@ class Collective(Brief):
         return self._in_network(fabric)[1] if self.algorithm == SHARP else self.hosts
 
     def _in_network(self, fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        return aggregation_tree(fabric, self.hosts, every_switch=self.every_switch)
+        return trees.aggregation_tree(fabric, self.hosts, every_switch=self.every_switch)
 
 
 def collective(
@@ -347,8 +312,6 @@ def collective(
     group
         Groups of ``zone-tree`` and ``hierarchical``: ``"zone"`` or ``"leaf"``. By default zones for the one, leaves
         for the other.
-    repeat
-        How many times, one after another.
     every_switch
         Whether every switch adds up for ``sharp``, where the fabric names no aggregation nodes, such as that of a spec.
 
@@ -403,23 +366,14 @@ def collective(
 def allreduce(hosts: ArrayLike, size: float | str, algorithm: str = "ring", *, chunks: int | None = None) -> Collective:
     """Return an allreduce among hosts, to be played on a network: the sum of all buffers at every rank.
 
+    See `collective` for all else.
+
     Parameters
     ----------
-    hosts, size, chunks
-        As of `collective`.
     algorithm
         ``ring``, ``halving-doubling``, ``double-binary-tree``, ``zone-tree`` (one pair of ranks joins each zone to the
         next), ``hierarchical`` (within leaves, across them, within again) or ``sharp`` (switches add up; see
         `collective` for those of a spec).
-
-    Returns
-    -------
-    Collective
-
-    Raises
-    ------
-    HeddleError
-        As `collective`.
 
     Examples
     --------
@@ -435,15 +389,6 @@ def allreduce(hosts: ArrayLike, size: float | str, algorithm: str = "ring", *, c
 def all_to_all(hosts: ArrayLike, size: float | str) -> Collective:
     """Return an all-to-all among hosts: every rank sends a different part of its buffer to every other rank.
 
-    Parameters
-    ----------
-    hosts, size
-        As of `collective`.
-
-    Returns
-    -------
-    Collective
-
     Examples
     --------
     >>> import simulate
@@ -456,11 +401,7 @@ def all_to_all(hosts: ArrayLike, size: float | str) -> Collective:
 def algorithm_gbytes_per_s(size_bytes: float, time_s: float) -> float:
     """Return size over time in GB/s (10^9 bytes), the ``algbw`` of nccl-tests.
 
-    Parameters
-    ----------
-    size_bytes
-        The largest buffer that a rank holds: the data of one rank for allreduce, reduce, broadcast and all-to-all, the
-        input of reduce-scatter, the result of all-gather (nccl-tests counts so too).
+    The size is the largest buffer that a rank holds: the input of a reduce-scatter, the result of an all-gather.
     """
     if time_s <= 0:
         raise HeddleError(f"found a time of {time_s} s; bandwidth needs a time above 0")
@@ -473,11 +414,6 @@ def bus_factor(collective: str, n_ranks: int) -> float:
     Bus bandwidth is the same for any number of ranks when each link carries what it can: an allreduce must move
     ``2 (n - 1) / n`` of the buffer through each rank's link, the other collectives ``(n - 1) / n`` or all of it. A
     pipeline counts as nccl-tests count ``sendrecv``.
-
-    Raises
-    ------
-    HeddleError
-        When the collective has no such factor.
     """
     if n_ranks < 1:
         raise HeddleError(f"found {n_ranks} ranks; expected at least one")

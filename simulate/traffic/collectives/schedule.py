@@ -155,12 +155,7 @@ class Schedule(Frozen):
         """Return a schedule of messages of one block each with its blocks cut into chunks that follow each other.
 
         A message becomes one for each chunk: after the one with the chunk before, and after those that it waited for,
-        with its own chunk.
-
-        Parameters
-        ----------
-        runs
-            The messages are so many runs of one length; those of a run are numbered chunk by chunk.
+        with its own chunk. The messages are so many runs of one length; those of a run are numbered chunk by chunk.
         """
         n = len(self) // runs
         chunk = np.arange(chunks, dtype=np.int32)[:, None]
@@ -169,15 +164,7 @@ class Schedule(Frozen):
             return np.broadcast_to(column.reshape(runs, 1, n), (runs, chunks, n))
 
         message = np.arange(len(self), dtype=np.int32)
-        first = message + message // max(n, 1) * (n * (chunks - 1))  # its number with the first chunk
-        order = np.argsort(np.concatenate([message, self.waiter]), kind="stable")
-        waiter = np.concatenate([first, first[self.waiter]])[order]
-        awaited = np.concatenate([first - n, first[self.awaited]])[order]
-        after = []
-        for run in range(runs):
-            mine = slice(*np.searchsorted(waiter, (run * chunks * n, (run + 1) * chunks * n)).tolist())
-            one, other, given = waiter[mine], awaited[mine], order[mine] >= len(self)
-            after += [(one[given], other[given]), (one + chunk[1:] * n, other + chunk[1:] * n)]
+        number = message + message // max(n, 1) * (n * (chunks - 1)) + chunk * n
         return Schedule.of(
             self.n_ranks,
             self.n_blocks * chunks,
@@ -186,7 +173,7 @@ class Schedule(Frozen):
             spread(self.block) * np.int32(chunks) + chunk,
             reduce=spread(self.reduce),
             step=spread(self.step) + chunk,
-            after=after,
+            after=[(number[1:], number[:-1]), (number[:, self.waiter], number[:, self.awaited])],
             queued=chunks > 1,
         )
 

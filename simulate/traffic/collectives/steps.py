@@ -72,24 +72,13 @@ def recursive_halving_reduce_scatter(n_ranks: int) -> Schedule:
     """Block r of the sum at rank r; the other blocks hold partial sums in the end.
 
     Step k exchanges half of what is left with the partner at distance ``n / 2**(k + 1)``.
-
-    Raises
-    ------
-    HeddleError
-        When the number of ranks is no power of two.
     """
     steps = _log2(n_ranks, "recursive halving")
     return _exchange(n_ranks, distances=[n_ranks >> (k + 1) for k in range(steps)], reduce=True)
 
 
 def recursive_doubling_all_gather(n_ranks: int) -> Schedule:
-    """Block r of rank r at every rank; step k exchanges all gathered so far at distance ``2**k``.
-
-    Raises
-    ------
-    HeddleError
-        When the number of ranks is no power of two.
-    """
+    """Block r of rank r at every rank; step k exchanges all gathered so far at distance ``2**k``."""
     steps = _log2(n_ranks, "recursive doubling")
     return _exchange(n_ranks, distances=[1 << k for k in range(steps)], reduce=False)
 
@@ -127,7 +116,7 @@ def _exchange(n_ranks: int, distances: list[int], reduce: bool) -> Schedule:
     return Schedule.of(
         n_ranks,
         n_ranks,
-        np.broadcast_to(rank, partner.shape),
+        rank,
         partner,
         block,
         count=distance,
@@ -151,19 +140,9 @@ def _log2(n_ranks: int, algorithm: str) -> int:
 def hierarchical_allreduce(groups: ArrayLike, chunks: int = 1) -> Schedule:
     """Sum of all buffers at every rank, sending only ``1 / group size`` of the buffer between groups.
 
-    Rings reduce-scatter within each group; the ranks that then hold a part, one of each group, allreduce it around a
-    ring; rings all-gather within each group. Where groups have different sizes their parts begin and end at different
-    places, and a rank takes part in a ring for each stretch that the same ranks hold.
-
-    Parameters
-    ----------
-    groups : (n_ranks,)
-        Group of each rank (its leaf, zone or host), in any order.
-
-    Raises
-    ------
-    HeddleError
-        When the sizes of the groups have no common multiple that could number the blocks.
+    Rings reduce-scatter within each group (a leaf, zone or host); the ranks that then hold a part, one of each group,
+    allreduce it around a ring; rings all-gather within each group. Where groups have different sizes their parts begin
+    and end at different places, and a rank takes part in a ring for each stretch that the same ranks hold.
     """
     group = np.asarray(groups)
     names, sizes = np.unique(group, return_counts=True)
@@ -207,7 +186,7 @@ def shift_all_to_all(n_ranks: int) -> Schedule:
     return Schedule.of(
         n_ranks,
         n_ranks,
-        np.broadcast_to(rank, to.shape),
+        rank,
         to,
         to,
         to_block=rank,
@@ -230,22 +209,15 @@ def pipeline(n_ranks: int, micro_batches: int = 1, *, backward: bool = True) -> 
     batch = np.arange(micro_batches).reshape(-1, 1)
     forth = batch * edges + stage
     after = [(forth[1:], forth[:-1]), (forth[:, 1:], forth[:, :-1])]
-    there = Schedule.of(
-        n_ranks,
-        micro_batches * (1 + backward),
-        np.broadcast_to(stage, forth.shape),
-        stage + 1,
-        batch,
-        step=batch + stage,
-        after=after,
-    )
+    blocks = micro_batches * (1 + backward)
+    there = Schedule.of(n_ranks, blocks, stage, stage + 1, batch, step=batch + stage, after=after)
     if not backward or edges == 0:
         return there
     # The backward messages mirror the forward ones: ranks reversed; blocks, messages and steps shifted.
     back = forth + forth.size
     return Schedule.of(
         n_ranks,
-        2 * micro_batches,
+        blocks,
         np.stack([there.src, edges - there.src]),
         np.stack([there.dst, edges - there.dst]),
         np.stack([there.block, there.block + micro_batches]),

@@ -12,9 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulate.traffic.collectives.schedule import Schedule, concurrent
-from topo.errors import HeddleError
+from topo.errors import HeddleError, plural
+from topo.fabric import Fabric, Kind
 
 Tree = NDArray[np.int32]
+
+SHARP = "sharp"
+"""Name of the allreduce that switches add up."""
 
 
 def binary_tree(n_ranks: int) -> Tree:
@@ -65,11 +69,6 @@ def zone_trees(zones: ArrayLike) -> tuple[Tree, Tree]:
 
     Within a zone stands a double binary tree. Its first rank hangs below the first rank of the zone before, in both
     trees, so the zone's second tree is turned to have this rank as its root.
-
-    Parameters
-    ----------
-    zones : (n_ranks,)
-        Zone of each rank, in any order. Zones are joined in the order of their numbers.
     """
     zone = np.asarray(zones)
     trees = np.full((2, len(zone)), -1, np.int32)
@@ -95,13 +94,7 @@ def rerooted(tree: Tree, root: int) -> Tree:
 
 
 def depths(tree: Tree) -> NDArray[np.int32]:
-    """Return (n,) int32 edges between each rank and the root.
-
-    Raises
-    ------
-    HeddleError
-        When the ranks do not form one tree.
-    """
+    """Return (n,) int32 edges between each rank and the root; HeddleError when the ranks do not form one tree."""
     children_first = np.argsort(tree, kind="stable")
     start = np.searchsorted(tree[children_first], np.arange(-1, len(tree) + 1))
     depth = np.full(len(tree), -1, np.int32)
@@ -166,16 +159,8 @@ def _one(tree: Tree, *, up: bool, down: bool) -> Schedule:
     if up and down:  # what the root sends has come from all of its children
         after.append((falling[top, None], top))
     src, dst, step = (np.stack(column) for column in zip(*ways, strict=True))
-    return Schedule.of(
-        len(tree),
-        1,
-        src,
-        dst,
-        0,
-        reduce=np.array([up, False][: len(ways)]).reshape(-1, 1),
-        step=step,
-        after=after,
-    )
+    adds = np.array([up, False][: len(ways)]).reshape(-1, 1)
+    return Schedule.of(len(tree), 1, src, dst, 0, reduce=adds, step=step, after=after)
 
 
 def _heights(tree: Tree, depth: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -185,3 +170,55 @@ def _heights(tree: Tree, depth: NDArray[np.int32]) -> NDArray[np.int32]:
         if tree[rank] >= 0:
             height[tree[rank]] = max(height[tree[rank]], height[rank] + 1)
     return height
+
+
+def aggregation_tree(fabric: Fabric, hosts: ArrayLike, *, every_switch: bool = False) -> tuple[Tree, NDArray[np.int32]]:
+    """Return the tree of NVIDIA SHARP over hosts and switches, and the end ports of its ranks: hosts, then switches.
+
+    Every rank sends its buffer to the aggregation node of its leaf, each node adds up what comes from below and sends
+    the sum up the tree, and the whole sum comes down the same tree: Graham et al., "Scalable Hierarchical Aggregation
+    Protocol (SHArP): a hardware architecture for efficient data reduction", COMHPC 2016. Ranks and links carry the
+    buffer once each way, however many ranks there are; with a ring it is nearly twice. An aggregation node is the
+    channel adapter inside a switch that dumps name. What goes to it is played as far as its switch, since the switch
+    adds at the rate of its ports. Only one tree is used, as SHARP has it for a job, and its number of children and of
+    jobs is not limited here.
+
+    The root is the switch whose farthest leaf of the hosts is nearest, of several the one with the least sum of
+    distances, of these the first. Switches add up that have an aggregation node, or all.
+    """
+    from scipy.sparse import coo_array  # which takes long to import, and few jobs sum in switches
+    from scipy.sparse.csgraph import breadth_first_order, shortest_path
+
+    ends = np.asarray(hosts, np.int32)
+    named = fabric.end_switch[fabric.ends(kind=Kind.AGGREGATION)]
+    able = np.isin(np.arange(fabric.n_switches), named) | every_switch
+    leaves, leaf = np.unique(fabric.end_switch[ends], return_inverse=True)
+    unable = leaves[~able[leaves]]
+    if len(unable):
+        name = fabric.names[unable[0]]
+        raise HeddleError(
+            f"{plural(len(unable), 'leaf', 'leaves')} of the ranks, such as {name}, have no aggregation node in this "
+            f"fabric; a dump names those that there are, and a spec none: say `every_switch` if all switches have one"
+        )
+    n, near, far = fabric.n_switches, fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]
+    joined = able[near] & able[far]
+    graph = coo_array((np.ones(int(joined.sum())), (near[joined], far[joined])), shape=(n, n)).tocsr()
+    hops = shortest_path(graph, unweighted=True, indices=leaves)
+    farthest = hops.max(axis=0)
+    root = int(np.lexsort((np.arange(n), hops.sum(axis=0), farthest))[0])
+    if not np.isfinite(farthest[root]):
+        raise HeddleError(
+            f"the aggregation nodes of {plural(len(leaves), 'leaf', 'leaves')} are not joined by others; expected "
+            f"switches with aggregation nodes between them"
+        )
+    above = breadth_first_order(graph, root, directed=False)[1]
+    used = {root}
+    for switch in leaves.tolist():
+        while switch not in used:
+            used.add(switch)
+            switch = int(above[switch])
+    switches = np.array(sorted(used), np.int32)
+    place = np.full(n, -1)
+    place[switches] = len(ends) + np.arange(len(switches))
+    parent_of_switch = np.where(switches == root, -1, place[np.maximum(above[switches], 0)])
+    return np.append(place[leaves][leaf], parent_of_switch).astype(np.int32), np.append(ends, switches)

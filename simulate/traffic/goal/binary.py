@@ -66,20 +66,11 @@ def parse_goal_binary(data: bytes, path: str = "goal.bin") -> Goal:
     op = OPS[table["type"]]
     anything = (op == Op.RECV)[:, None] & np.stack([table["peer"] == NOBODY, table["tag"] == NOBODY], axis=1)
     peer = np.where(anything[:, 0] | (op == Op.CALC), ANY, table["peer"].astype(np.int64))
-    return Goal(
-        n_ranks=n_ranks,
-        op=op,
-        rank=np.repeat(np.arange(n_ranks, dtype=np.int32), [len(part) for part in parts]),
-        size=table["size"].astype(np.int64),
-        peer=peer.astype(np.int32),
-        tag=np.where(anything[:, 1], ANY, table["tag"].astype(np.int64)),
-        cpu=table["cpu"].astype(np.int64),
-        nic=table["nic"].astype(np.int64),
-        requires=np.concatenate(pairs["end"]).astype(np.int32),
-        irequires=np.concatenate(pairs["begin"]).astype(np.int32),
-        line=np.zeros(count, np.int32),
-        path=path,
-    )
+    ranks = np.repeat(np.arange(n_ranks), [len(part) for part in parts])
+    tag = np.where(anything[:, 1], ANY, table["tag"].astype(np.int64))
+    requires, irequires = (np.concatenate(pairs[name]) for name in ("end", "begin"))
+    columns = op, ranks, table["size"], peer, tag, table["cpu"], table["nic"]
+    return Goal.of(n_ranks, *columns, requires=requires, irequires=irequires, path=path)
 
 
 def _part(data: bytes, rank: int, n_ranks: int, path: str) -> tuple[NDArray[np.void], dict[str, NDArray[np.int64]]]:

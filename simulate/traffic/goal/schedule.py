@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies
+from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies, turns_in_groups
 from topo.errors import FormatError
 from topo.fabric import Frozen
 
@@ -58,6 +59,39 @@ class Goal(Frozen):
     """(N,) line of each operation in its file, 0 when it comes from none."""
     path: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        n_ranks: int,
+        op: ArrayLike,
+        rank: ArrayLike,
+        size: ArrayLike,
+        peer: ArrayLike,
+        tag: ArrayLike,
+        cpu: ArrayLike = 0,
+        nic: ArrayLike = 0,
+        line: ArrayLike = 0,
+        *,
+        requires: ArrayLike,
+        irequires: ArrayLike = (),
+        path: str = "",
+    ) -> Goal:
+        """Return a schedule of operations in any order, which are numbered anew, rank after rank."""
+        order = np.argsort(rank, kind="stable")
+        position = np.empty(len(order), np.int64)
+        position[order] = np.arange(len(order))
+
+        def column(values: ArrayLike, kind: DTypeLike = np.int64) -> NDArray[Any]:
+            return np.broadcast_to(np.asarray(values), order.shape)[order].astype(kind)
+
+        def pairs(numbers: ArrayLike) -> NDArray[np.int32]:
+            return position[np.asarray(numbers, np.int64)].reshape(-1, 2).astype(np.int32)
+
+        return cls(
+            *(n_ranks, column(op, np.uint8), column(rank, np.int32), column(size), column(peer, np.int32), column(tag)),
+            *(column(cpu), column(nic), pairs(requires), pairs(irequires), column(line, np.int32), path),
+        )
+
     def __len__(self) -> int:
         return len(self.op)
 
@@ -86,7 +120,10 @@ def flows_of_goal(goal: Goal, eager_bytes: float = EAGER_BYTES) -> Flows:
     pairs, begun = pairs[~local], np.concatenate([begun, pairs[local]])
     waits = np.zeros(n, bool)
     waits[pairs[:, 0]] = waits[begun[:, 0]] = True
-    _refuse_lost_receives(goal, send_of, pairs, begun)
+    awaited = pairs[:, 1]
+    lost = awaited[(goal.op[awaited] == Op.RECV) & (send_of[awaited] < 0)]
+    if len(lost):
+        raise _refusal(goal, lost[0], f"{_shown(goal, lost[0])} without a send, and operations that wait for it")
     # Flows: first one for each operation, but receives that wait for nothing, or that their message waits for, are
     # their message itself; then one for the beginning of each operation that another may not overtake.
     own = ~is_recv | (waits & (send_of >= 0) & eager[send_of])
@@ -105,8 +142,9 @@ def flows_of_goal(goal: Goal, eager_bytes: float = EAGER_BYTES) -> Flows:
     kept = flow_side >= 0  # a receive that nothing comes to has no flow, and nothing waits for it
     flow_side, dep_side = flow_side[kept], dep_side[kept]
     ops = np.concatenate([np.flatnonzero(own), watched])
-    message = (goal.op[ops] == Op.SEND) & (np.arange(len(ops)) < np.count_nonzero(own))
-    calc = (goal.op[ops] == Op.CALC) & (np.arange(len(ops)) < np.count_nonzero(own))
+    message, calc = (
+        (goal.op[ops] == kind) & (np.arange(len(ops)) < np.count_nonzero(own)) for kind in (Op.SEND, Op.CALC)
+    )
     asks = message & ~eager[ops]
     _refuse_circle(goal, ops, asks, flow_side, dep_side)
     return Flows.of(
@@ -129,104 +167,62 @@ def goal_of_flows(flows: Flows, n_ranks: int) -> Goal:
     """
     n = len(flows)
     src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
-    number = np.arange(n)
-    moves = src != dst
-    waiter = np.repeat(number, np.diff(flows.dep_offset))
-    awaited = flows.dep.astype(np.int64)
+    number, moves = np.arange(n), src != dst
+    waiter, awaited = flows.waiter, flows.dep.astype(np.int64)
     known = (src[awaited] == src[waiter]) | (dst[awaited] == src[waiter])
-    # One signal for each flow and rank that knows what the sender does not: (flow, rank that tells).
-    informed, signal = np.unique(np.stack([waiter, dst[awaited]])[:, ~known], axis=1, return_inverse=True)
-    n_signals = informed.shape[1]
+    # One signal for each flow and rank that knows what the sender does not.
+    (told, teller), signal = np.unique(np.stack([waiter, dst[awaited]])[:, ~known], axis=1, return_inverse=True)
     delay, start = (np.rint(time / CALC_UNIT_S).astype(np.int64) for time in (flows.delay_s, flows.start_s))
     delayed, started = np.flatnonzero((delay > 0) & moves), np.flatnonzero(start > 0)
-
-    # Operations by kind: the sends (or a calculation, for a flow that stays), receives, waits, starts, signals.
-    blocks = [n, np.count_nonzero(moves), len(delayed), len(started), n_signals, n_signals]
-    at = np.concatenate([[0], np.cumsum(blocks)])
-    send_op, recv_op = number, np.full(n, -1)
-    recv_op[moves] = at[1] + np.arange(blocks[1])
-    gate = send_op.copy()  # what a flow's dependencies hold back: its wait, if it has one
-    gate[delayed] = at[2] + np.arange(blocks[2])
-    op = np.concatenate(
-        [
-            np.where(moves, Op.SEND, Op.CALC),
-            *(
-                np.full(size, kind)
-                for size, kind in zip(blocks[1:], (Op.RECV, Op.CALC, Op.CALC, Op.SEND, Op.RECV), strict=True)
-            ),
-        ]
-    )
-    rank = np.concatenate([src, dst[moves], src[delayed], src[started], informed[1], src[informed[0]]])
-    peer = np.concatenate(
-        [np.where(moves, dst, ANY), src[moves], np.full(blocks[2] + blocks[3], ANY), src[informed[0]], informed[1]]
-    )
     size = np.rint(flows.size_bytes).astype(np.int64)
-    size = np.concatenate(
-        [np.where(moves, size, delay), size[moves], delay[delayed], start[started], np.zeros(2 * n_signals, np.int64)]
-    )
-    tags = n + np.arange(n_signals)
-    tag = np.concatenate([np.where(moves, number, 0), number[moves], np.zeros(blocks[2] + blocks[3]), tags, tags])
+    tags = n + np.arange(len(told))
+    sends, sizes = np.where(moves, Op.SEND, Op.CALC), np.where(moves, size, delay)
+    kinds: list[tuple[ArrayLike, ...]] = [  # operation, rank, peer, size and tag
+        (sends, src, np.where(moves, dst, ANY), sizes, np.where(moves, number, 0)),
+        (Op.RECV, dst[moves], src[moves], size[moves], number[moves]),
+        (Op.CALC, src[delayed], ANY, delay[delayed], 0),
+        (Op.CALC, src[started], ANY, start[started], 0),
+        (Op.SEND, teller, src[told], 0, tags),
+        (Op.RECV, src[told], teller, 0, tags),
+    ]
+    parts = [np.broadcast_arrays(*kind) for kind in kinds]
+    op, rank, peer, size, tag = (np.concatenate(column) for column in zip(*parts, strict=True))
+    begin = np.cumsum([0, *(len(part[0]) for part in parts)])
+    received = begin[1] + np.cumsum(moves) - 1
+    gate = number.copy()  # what a flow's dependencies hold back: its wait, if it has one
+    gate[delayed] = begin[2] + np.arange(len(delayed))
 
-    # At the rank that must know, the end of a flow is its receive, or its send (or calculation) where that is local.
     def ended(which: NDArray[np.int64], where: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.where((dst[which] == where) & moves[which], recv_op[which], send_op[which])
+        """Return what ends flows as ranks see it: the receive, or the send (or calculation) where that is local."""
+        return np.where((dst[which] == where) & moves[which], received[which], which)
 
-    requires = np.concatenate(
-        [
-            np.stack([gate[waiter[known]], ended(awaited[known], src[waiter[known]])], axis=1),
-            np.stack([send_op[delayed], gate[delayed]], axis=1),
-            np.stack([gate[started], at[3] + np.arange(blocks[3])], axis=1),
-            np.stack([at[4] + signal.ravel(), ended(awaited[~known], dst[awaited[~known]])], axis=1),
-            np.stack([gate[informed[0]], at[5] + np.arange(n_signals)], axis=1),
-        ]
-    )
-    order = np.argsort(rank, kind="stable")
-    position = np.empty(len(order), np.int64)
-    position[order] = np.arange(len(order))
-    none = np.zeros(len(order), np.int64)
-    return Goal(
-        n_ranks=n_ranks,
-        op=op[order].astype(np.uint8),
-        rank=rank[order].astype(np.int32),
-        size=size[order],
-        peer=peer[order].astype(np.int32),
-        tag=tag[order].astype(np.int64),
-        cpu=none,
-        nic=none,
-        requires=position[requires].astype(np.int32).reshape(-1, 2),
-        irequires=np.zeros((0, 2), np.int32),
-        line=none.astype(np.int32),
-    )
+    requires = [
+        (gate[waiter[known]], ended(awaited[known], src[waiter[known]])),
+        (delayed, gate[delayed]),
+        (gate[started], begin[3] + np.arange(len(started))),
+        (begin[4] + signal.ravel(), ended(awaited[~known], dst[awaited[~known]])),
+        (gate[told], begin[5] + np.arange(len(told))),
+    ]
+    pairs = np.concatenate([np.stack(pair, axis=1) for pair in requires])
+    return Goal.of(n_ranks, op, rank, size, peer, tag, requires=pairs)
 
 
 def _matched(goal: Goal) -> NDArray[np.int64]:
     """Return (N,) the send that each receive gets, -1 for other operations and receives without one."""
-    sends = np.flatnonzero(goal.op == Op.SEND)
-    recvs = np.flatnonzero(goal.op == Op.RECV)
+    sends, recvs = np.flatnonzero(goal.op == Op.SEND), np.flatnonzero(goal.op == Op.RECV)
     wild = (goal.peer[recvs] == ANY) | (goal.tag[recvs] == ANY)
     named = recvs[~wild]
-    ops = np.concatenate([sends, named])
-    is_recv = np.repeat([0, 1], [len(sends), len(named)])
-    source = np.where(is_recv, goal.peer[ops], goal.rank[ops])
-    target = np.where(is_recv, goal.rank[ops], goal.peer[ops])
-    # The k-th send of a group (source, target, tag) goes to its k-th receive: sorted so, the two stand side by side.
-    keys = np.stack([source, target, goal.tag[ops]])
-    order = np.lexsort((ops, is_recv, *keys))
-    new = np.ones(len(ops), bool)
-    new[1:] = np.any(keys[:, order[1:]] != keys[:, order[:-1]], axis=0) | np.diff(is_recv[order]).astype(bool)
-    starts = np.flatnonzero(new)
-    turn = np.empty(len(ops), np.int64)
-    turn[order] = np.arange(len(ops)) - np.repeat(starts, np.diff(np.append(starts, len(ops))))
-    order = np.lexsort((is_recv, turn, *keys))
-    first, second = order[:-1], order[1:]
-    good = (is_recv[first] == 0) & (is_recv[second] == 1) & (turn[first] == turn[second])
-    good &= np.all(keys[:, first] == keys[:, second], axis=0)
+    source = np.concatenate([goal.rank[sends], goal.peer[named]]).astype(np.int64)
+    target = np.concatenate([goal.peer[sends], goal.rank[named]])
+    pair = np.unique(source * goal.n_ranks + target, return_inverse=True)[1]
+    group = np.unique((pair << 32) + goal.tag[np.concatenate([sends, named])], return_inverse=True)[1]
+    # The k-th send of a group (source, target, tag) goes to its k-th receive.
+    of_send, of_recv = (part * len(goal) + turns_in_groups(part) for part in np.split(group, [len(sends)]))
+    _, given, taken = np.intersect1d(of_send, of_recv, assume_unique=True, return_indices=True)
     send_of = np.full(len(goal), -1)
-    send_of[ops[second[good]]] = ops[first[good]]
-    free = np.ones(len(goal), bool)
-    free[ops[first[good]]] = False
-    _match_wild(goal, recvs[wild], sends[free[sends]], send_of, free)
-    lost = sends[free[sends]]
+    send_of[named[taken]] = sends[given]
+    _match_wild(goal, recvs[wild], np.delete(sends, given), send_of)
+    lost = np.setdiff1d(sends, send_of)
     if len(lost):
         raise _refusal(goal, lost[0], f"{_shown(goal, lost[0])} without a receive at rank {goal.peer[lost[0]]}")
     taken = np.flatnonzero(send_of >= 0)
@@ -239,15 +235,9 @@ def _matched(goal: Goal) -> NDArray[np.int64]:
     return send_of
 
 
-def _match_wild(
-    goal: Goal,
-    recvs: NDArray[np.int64],
-    sends: NDArray[np.int64],
-    send_of: NDArray[np.int64],
-    free: NDArray[np.bool_],
-) -> None:
-    """Give each receive with a wildcard the first send left that fits; mark it in `send_of` and `free`."""
-    if len(recvs) == 0:
+def _match_wild(goal: Goal, recvs: NDArray[np.int64], sends: NDArray[np.int64], send_of: NDArray[np.int64]) -> None:
+    """Give each receive with a wildcard the first send left that fits."""
+    if not len(recvs):
         return
     # Every send stands in the three queues that a wildcard could ask for; one that is gone is skipped when met.
     queues: dict[tuple[int, int, int], deque[int]] = {}
@@ -255,23 +245,14 @@ def _match_wild(
         target, source, tag = int(goal.peer[send]), int(goal.rank[send]), int(goal.tag[send])
         for key in ((target, source, ANY), (target, ANY, tag), (target, ANY, ANY)):
             queues.setdefault(key, deque()).append(send)
+    gone: set[int] = set()
     for recv in recvs.tolist():
         queue = queues.get((int(goal.rank[recv]), int(goal.peer[recv]), int(goal.tag[recv])), deque())
-        while queue and not free[queue[0]]:
+        while queue and queue[0] in gone:
             queue.popleft()
         if queue:
             send_of[recv] = queue.popleft()
-            free[send_of[recv]] = False
-
-
-def _refuse_lost_receives(
-    goal: Goal, send_of: NDArray[np.int64], pairs: NDArray[np.int64], begun: NDArray[np.int64]
-) -> None:
-    """Refuse a receive that nothing comes to, when something waits for its end."""
-    awaited = pairs[:, 1]
-    lost = awaited[(goal.op[awaited] == Op.RECV) & (send_of[awaited] < 0)]
-    if len(lost):
-        raise _refusal(goal, lost[0], f"{_shown(goal, lost[0])} without a send, and operations that wait for it")
+            gone.add(int(send_of[recv]))
 
 
 def _refuse_circle(
@@ -286,9 +267,9 @@ def _refuse_circle(
 
 
 def _shown(goal: Goal, op: int) -> str:
-    if goal.op[op] == Op.SEND:
-        return f"rank {goal.rank[op]}: send {goal.size[op]}b to {goal.peer[op]} tag {goal.tag[op]}"
-    return f"rank {goal.rank[op]}: recv {goal.size[op]}b from {goal.peer[op]} tag {goal.tag[op]}"
+    size, peer, tag = goal.size[op], goal.peer[op], goal.tag[op]
+    said = f"send {size}b to {peer}" if goal.op[op] == Op.SEND else f"recv {size}b from {peer}"
+    return f"rank {goal.rank[op]}: {said} tag {tag}"
 
 
 def _refusal(goal: Goal, op: int, found: str) -> FormatError:

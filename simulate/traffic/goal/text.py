@@ -41,6 +41,7 @@ STATEMENT = re.compile(
 )
 DEPENDENCY = re.compile(r"([A-Za-z]\w*)\s+(i?requires)\s+([A-Za-z]\w*)", re.ASCII)
 OPENING = re.compile(rf"rank\s*{INTEGER}\s*\{{\s*(.*)", re.ASCII)
+COMMENT = re.compile(r"//.*|/\*.*?(?:\*/|(?P<open>$))")
 COUNT = re.compile(rf"num_ranks\s*{INTEGER}", re.ASCII)
 
 
@@ -61,7 +62,8 @@ def parse_goal(lines: Iterable[str], path: str = "goal") -> Goal:
     """
     parser = _Parser(path)
     for number, text in _without_comments(lines, path):
-        parser.take(text, number)
+        parser.number = number
+        parser.take(text)
     return parser.finish()
 
 
@@ -94,24 +96,18 @@ def format_goal(goal: Goal) -> str:
 
 def _without_comments(lines: Iterable[str], path: str) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line that says something."""
-    open_since = number = 0
+    open_since = 0
     for number, line in enumerate(lines, 1):
-        text = ""
-        rest = line
-        while rest:
-            if open_since:
-                _, closed, rest = rest.partition("*/")
-                open_since = 0 if closed else open_since
+        if open_since:
+            _, closed, line = line.partition("*/")
+            if not closed:
                 continue
-            mark = re.search(r"//|/\*", rest)
-            if mark is None:
-                text, rest = text + rest, ""
-            else:
-                text += rest[: mark.start()] + " "
-                rest = rest[mark.end() :] if mark.group() == "/*" else ""
-                open_since = number if mark.group() == "/*" else 0
-        if text.strip():
-            yield number, text.strip()
+            open_since = 0
+        if "/" in line:
+            open_since = number if any(comment["open"] is not None for comment in COMMENT.finditer(line)) else 0
+            line = COMMENT.sub(" ", line)
+        if line.strip():
+            yield number, line.strip()
     if open_since:
         raise FormatError("found /* without */; expected the end of the comment", path, open_since)
 
@@ -121,112 +117,89 @@ class _Parser:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.number = 1  # of the line
         self.n_ranks = 0
         self.rank = -1
         self.opened = 0
         self.seen: set[int] = set()
         self.labels: dict[str, int] = {}
-        self.op = array("B")
-        self.columns = {name: array("q") for name in ("rank", "size", "peer", "tag", "cpu", "nic", "line")}
+        names = ("op", "rank", "size", "peer", "tag", "cpu", "nic", "line")
+        self.columns = {name: array("q") for name in names}
         self.pairs = {"requires": array("q"), "irequires": array("q")}
 
-    def take(self, text: str, number: int) -> None:
+    def take(self, text: str) -> None:
         if self.n_ranks == 0:
             match = COUNT.fullmatch(text)
             if match is None:
-                raise self.refusal(text, "num_ranks and how many there are", number)
-            self.n_ranks = self.bounded(match.group(1), "num_ranks", 1, GOAL_RANKS.limit, number)
+                raise self.refusal(f'"{text[:80]}"', "num_ranks and how many there are")
+            self.n_ranks = self.bounded(match.group(1), "num_ranks", 1, GOAL_RANKS.limit)
         elif self.rank < 0:
             match = OPENING.fullmatch(text)
             if match is None:
-                raise self.refusal(text, "rank and its number, then {", number)
-            self.rank = self.bounded(match.group(1), "rank", 0, self.n_ranks - 1, number)
+                raise self.refusal(f'"{text[:80]}"', "rank and its number, then {")
+            self.rank = self.bounded(match.group(1), "rank", 0, self.n_ranks - 1)
             if self.rank in self.seen:
-                raise FormatError(f"found rank {self.rank} a second time; expected each rank once", self.path, number)
+                raise self.refusal(f"rank {self.rank} a second time", "each rank once")
             self.seen.add(self.rank)
-            self.opened, self.labels = number, {}
+            self.opened, self.labels = self.number, {}
             if match.group(2):
-                self.take(match.group(2), number)
+                self.take(match.group(2))
         elif text == "}":
             self.rank = -1
         elif match := STATEMENT.fullmatch(text):
-            self.statement(match, number)
+            self.statement(match)
         elif match := DEPENDENCY.fullmatch(text):
             waiter, word, awaited = match.groups()
-            self.pairs[word].extend((self.label(waiter, number), self.label(awaited, number)))
+            self.pairs[word].extend((self.label(waiter), self.label(awaited)))
             if len(self.pairs[word]) > 2 * GOAL_OPERATIONS.limit:
-                raise GOAL_OPERATIONS.exceeded(self.path, number)
+                raise GOAL_OPERATIONS.exceeded(self.path, self.number)
         else:
-            raise self.refusal(text, "send, recv, calc, a dependency between labels, or }", number)
+            raise self.refusal(f'"{text[:80]}"', "send, recv, calc, a dependency between labels, or }")
 
-    def statement(self, match: re.Match[str], number: int) -> None:
+    def statement(self, match: re.Match[str]) -> None:
         name, message, size, direction, peer, tag, cpu, nic, time, calc_cpu = match.groups()
-        if (message == "send") != (direction == "to") and message:
-            raise self.refusal(match.group(), f"{message} ... {'to' if message == 'send' else 'from'}", number)
+        if message and (message == "send") != (direction == "to"):
+            raise self.refusal(f'"{match.group()[:80]}"', f"{message} ... {'to' if message == 'send' else 'from'}")
         if name is not None:
             if name in self.labels:
-                raise FormatError(
-                    f"found the label {name[:60]} a second time in rank {self.rank}; expected each label once",
-                    self.path,
-                    number,
-                )
-            self.labels[name] = len(self.op)
+                raise self.refusal(f"the label {name[:60]} a second time in rank {self.rank}", "each label once")
+            self.labels[name] = len(self.columns["op"])
         low = ANY if message == "recv" else 0
-        row = {
-            "rank": self.rank,
-            "size": self.bounded(size or time, "size" if message else "calc", 0, MAX_SIZE, number),
-            "peer": self.bounded(peer, "rank", low, self.n_ranks - 1, number) if message else ANY,
-            "tag": self.bounded(tag or "0", "tag", low, MAX_NUMBER, number),
-            "cpu": self.bounded(cpu or calc_cpu or "0", "cpu", 0, MAX_NUMBER, number),
-            "nic": self.bounded(nic or "0", "nic", 0, MAX_NUMBER, number),
-            "line": number,
-        }
-        self.op.append(Op[message.upper()] if message else Op.CALC)
-        for column, value in row.items():
-            self.columns[column].append(value)
-        if len(self.op) > GOAL_OPERATIONS.limit:
-            raise GOAL_OPERATIONS.exceeded(self.path, number)
+        row = (
+            Op[message.upper()] if message else Op.CALC,
+            self.rank,
+            self.bounded(size or time, "size" if message else "calc", 0, MAX_SIZE),
+            self.bounded(peer, "rank", low, self.n_ranks - 1) if message else ANY,
+            self.bounded(tag or "0", "tag", low, MAX_NUMBER),
+            self.bounded(cpu or calc_cpu or "0", "cpu", 0, MAX_NUMBER),
+            self.bounded(nic or "0", "nic", 0, MAX_NUMBER),
+            self.number,
+        )
+        for column, value in zip(self.columns.values(), row, strict=True):
+            column.append(value)
+        if len(self.columns["op"]) > GOAL_OPERATIONS.limit:
+            raise GOAL_OPERATIONS.exceeded(self.path, self.number)
 
-    def label(self, name: str, number: int) -> int:
+    def label(self, name: str) -> int:
         if name not in self.labels:
             hint = did_you_mean(name, [*self.labels][-5000:])
-            raise FormatError(
-                f"found the label {name[:60]}; expected one that stands before, in rank {self.rank}. {hint}",
-                self.path,
-                number,
-            )
+            expected = f"one that stands before, in rank {self.rank}. {hint}"
+            raise self.refusal(f"the label {name[:60]}", expected)
         return self.labels[name]
 
-    def bounded(self, text: str, what: str, low: int, high: int, number: int) -> int:
+    def bounded(self, text: str, what: str, low: int, high: int) -> int:
         value = int(text)
         if not low <= value <= high:
-            raise FormatError(f"found {what} {text}; expected {low} to {high}", self.path, number)
+            raise self.refusal(f"{what} {text}", f"{low} to {high}")
         return value
 
-    def refusal(self, text: str, expected: str, number: int) -> FormatError:
-        return FormatError(f'found "{text[:80]}"; expected {expected}', self.path, number)
+    def refusal(self, found: str, expected: str) -> FormatError:
+        return FormatError(f"found {found}; expected {expected}", self.path, self.number)
 
     def finish(self) -> Goal:
         if self.n_ranks == 0:
-            raise FormatError("found an empty file; expected num_ranks and how many there are", self.path, 1)
+            self.number = 1
+            raise self.refusal("an empty file", "num_ranks and how many there are")
         if self.rank >= 0:
             raise FormatError(f"found rank {self.rank} without }} at its end", self.path, self.opened)
-        column = {name: np.array(values, np.int64) for name, values in self.columns.items()}
-        order = np.argsort(column["rank"], kind="stable")
-        position = np.empty(len(order), np.int64)
-        position[order] = np.arange(len(order))
-        pairs = {name: position[np.array(values, np.int64)].reshape(-1, 2) for name, values in self.pairs.items()}
-        return Goal(
-            n_ranks=self.n_ranks,
-            op=np.array(self.op, np.uint8)[order],
-            rank=column["rank"][order].astype(np.int32),
-            size=column["size"][order],
-            peer=column["peer"][order].astype(np.int32),
-            tag=column["tag"][order],
-            cpu=column["cpu"][order],
-            nic=column["nic"][order],
-            requires=pairs["requires"].astype(np.int32),
-            irequires=pairs["irequires"].astype(np.int32),
-            line=column["line"][order].astype(np.int32),
-            path=self.path,
-        )
+        return Goal.of(self.n_ranks, **self.columns, **self.pairs, path=self.path)

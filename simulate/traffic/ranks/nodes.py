@@ -37,8 +37,6 @@ class JobNodes(Frozen, Brief):
 
         Parameters
         ----------
-        names : iterable of str
-            Of servers of the fabric.
         adapters : str, optional
             Pattern of the devices that take part, such as ``mlx5_[0-7]``, which the last word of a description has to
             match; by default those of compute nodes.

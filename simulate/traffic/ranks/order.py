@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -72,11 +73,11 @@ class RankOrder(Frozen, Shown):
     @property
     def table(self) -> Table:
         """One row for each step; steps that are alike are one row."""
-        alike: dict[tuple[Any, ...], int] = {}
+        alike = Counter[tuple[Any, ...]]()
         rows = zip(self.before.fullest.tolist(), self.after.fullest.tolist(), self.before.step_s.tolist(),
                    self.after.step_s.tolist(), self.times.tolist(), strict=True)  # fmt: skip
         for *row, times in rows:
-            alike[tuple(row)] = alike.get(tuple(row), 0) + times
+            alike[tuple(row)] += times
         return Table.of(
             f"{self.algorithm} over {plural(len(self.order), 'node')}",
             [(times, *row) for row, times in alike.items()],
@@ -186,8 +187,6 @@ def order_ranks(
 
     Parameters
     ----------
-    network : Network
-        A routed fabric.
     nodes : (n,) or (n, rails)
         End ports of each node, in the order of the scheduler, the same number each.
     algorithm : str
@@ -241,23 +240,13 @@ def _search(
     near = nearest_first(paths.lengths())
     starts = [np.arange(paths.n), near, near[_by_reversed_bits(paths.n)]]
     costs, group = np.unique(paths.cost, return_inverse=True)
+    weight = frozen(pattern.share * pattern.times * (size_bytes / paths.rails))
+    steps = pattern.step, pattern.src, pattern.dst, weight
+    channels = paths.offset, paths.channel, frozen(group.ravel().astype(np.int32)), frozen(costs)
     rng = np.random.default_rng(seed)
 
     def improved(start: NDArray[np.integer], effort: int) -> tuple[float, NDArray[np.int32]]:
-        order, time_s = improve(
-            pattern.step,
-            pattern.src,
-            pattern.dst,
-            frozen(pattern.share * pattern.times * (size_bytes / paths.rails)),
-            paths.offset,
-            paths.channel,
-            frozen(group.ravel().astype(np.int32)),
-            frozen(costs),
-            frozen(start.astype(np.int32)),
-            rng,
-            effort,
-            bound,
-        )
+        order, time_s = improve(*steps, *channels, frozen(start.astype(np.int32)), rng, effort, bound)
         return time_s, order
 
     found = [improved(start, effort // (2 * len(starts))) for start in starts]
@@ -266,12 +255,7 @@ def _search(
 
 
 def nearest_first(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return an order in which each node is followed by the nearest that is left: leaf after leaf, pod after pod.
-
-    Parameters
-    ----------
-    lengths : (n, n) int64
-        Channels from each node to each other.
+    """Return an order in which each node is followed by the nearest that is left, by (n, n) lengths between them.
 
     Examples
     --------

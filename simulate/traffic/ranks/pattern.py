@@ -62,26 +62,22 @@ def _tree(n_ranks: int) -> Pattern:
 
 
 def _halving_doubling(n_ranks: int) -> Pattern:
-    """Allreduce by recursive halving, the farthest ranks first, and doubling: each exchange comes once in either."""
+    """Allreduce by recursive halving, the farthest ranks first, and doubling: each exchange comes once in either.
+
+    Only what folds ranks in excess of a power of two is not what unfolds them: the same flows the other way round.
+    """
     schedule = halving_doubling_allreduce(n_ranks)
-    first = np.unique(schedule.step, return_index=True)[1]
-    share = schedule.count[first] / schedule.n_blocks
-    # Step k of the doubling, counted from the end, has the pairs of step k of the halving; folding and unfolding alike,
-    # with the flows the other way round, so that these are steps of their own.
-    half = len(first) // 2
-    folded = half and not np.array_equal(
-        np.sort(schedule.src[schedule.step == 0]), np.sort(schedule.src[schedule.step == schedule.n_steps - 1])
-    )
-    times = np.full(len(first), 1)
-    kept = np.ones(len(first), bool)
-    doubled = np.arange(1 if folded else 0, half)
-    times[doubled] = 2
-    kept[len(first) - 1 - doubled] = False
-    number = np.cumsum(kept) - 1
-    flows = kept[schedule.step]
-    step = number[schedule.step[flows]].astype(np.int32)
-    src, dst = schedule.src[flows], schedule.dst[flows]
-    return Pattern("halving-doubling", n_ranks, step, src, dst, share[kept], times[kept])
+    alike: dict[bytes, list[NDArray[np.intp]]] = {}
+    for step in range(schedule.n_steps):
+        flows = np.flatnonzero(schedule.step == step)
+        pairs = np.sort(schedule.src[flows].astype(np.int64) * n_ranks + schedule.dst[flows])
+        alike.setdefault(pairs.tobytes(), []).append(flows)
+    steps = [same[0] for same in alike.values()]
+    share = np.array([schedule.count[flows[0]] / schedule.n_blocks for flows in steps])
+    times = np.array([len(same) for same in alike.values()])
+    step_of = np.repeat(np.arange(len(steps), dtype=np.int32), [len(flows) for flows in steps])
+    every = np.concatenate(steps)
+    return Pattern("halving-doubling", n_ranks, step_of, schedule.src[every], schedule.dst[every], share, times)
 
 
 def _all_to_all(n_ranks: int) -> Pattern:
@@ -102,13 +98,7 @@ PATTERNS: dict[str, Callable[[int], Pattern]] = {
 
 
 def pattern_of(algorithm: str, n_ranks: int) -> Pattern:
-    """Return the pattern of an algorithm.
-
-    Raises
-    ------
-    HeddleError
-        When there is no such algorithm, or there are fewer than two ranks.
-    """
+    """Return the pattern of an algorithm."""
     if algorithm not in PATTERNS:
         raise HeddleError(f"found the algorithm {algorithm!r}; expected one of {', '.join(PATTERNS)}")
     if n_ranks < 2:

@@ -16,35 +16,44 @@ FEW_FLOWS = 64
 @kernel
 def _lay(
     sign: int,
-    k: int,
-    begin: int,
-    end: int,
+    flows: NDArray[np.int64],
+    order: NDArray[np.int32],
+    grown: float,
+    step: NDArray[np.int32],
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    path_offset: NDArray[np.int64],
     channel: NDArray[np.int32],
     channel_class: NDArray[np.int32],
+    class_cost: NDArray[np.float64],
     load: NDArray[np.int32],
     count: NDArray[np.int32],
     top: NDArray[np.int32],
-    class_cost: NDArray[np.float64],
-) -> float:
-    """Lay the flows of one pair (sign 1), or take them away (-1); return by how much the squares of loads grow."""
-    grown = 0.0
-    for at in range(begin, end):
-        c = channel[at]
-        group = channel_class[c]
-        before = load[k, c]
-        after = before + sign
-        load[k, c] = after
-        count[k, group, before] -= 1
-        count[k, group, after] += 1
-        if after > top[k, group] or (before == top[k, group] and count[k, group, before] == 0):
-            top[k, group] = after
-        grown += (after * after - before * before) * class_cost[group]
-    return grown
+) -> tuple[float, int]:
+    """Lay flows on channels (sign 1), or take them away (-1); add what squares of loads grow by, and count channels."""
+    work = 0
+    for f in flows:
+        k, squares = step[f], 0.0
+        pair = order[src[f]] * len(order) + order[dst[f]]
+        for at in range(path_offset[pair], path_offset[pair + 1]):
+            c = channel[at]
+            group = channel_class[c]
+            before = load[k, c]
+            after = before + sign
+            load[k, c] = after
+            count[k, group, before] -= 1
+            count[k, group, after] += 1
+            if after > top[k, group] or (before == top[k, group] and count[k, group, before] == 0):
+                top[k, group] = after
+            squares += (after * after - before * before) * class_cost[group]
+            work += 1
+        grown += weight[k] * squares
+    return grown, work
 
 
 @kernel
 def _time(weight: NDArray[np.float64], top: NDArray[np.int32], class_cost: NDArray[np.float64]) -> float:
-    """Return the time of all steps."""
     total = 0.0
     for k in range(len(weight)):
         longest = 0.0
@@ -112,6 +121,8 @@ def improve(
     Of orders that take the same time, one with smaller squares of the loads is kept: load that is spread out now can
     leave the fullest channel later.
 
+    Returns the order, and the sum over steps of weight x (load x cost of the channel that takes longest).
+
     Parameters
     ----------
     step, src, dst, weight
@@ -122,50 +133,24 @@ def improve(
         Class of each of C channels, and seconds that a flow takes on a channel of each class.
     start : (n,) int32
         Node of each rank.
-    rng, effort
-        Of the changes, and how often a flow may be laid on a channel.
-    bound
-        Where the search ends: no order takes less.
-
-    Returns
-    -------
-    order : (n,) int32
-    time : float
-        Sum over steps of weight x (load x cost of the channel that takes longest).
+    effort, bound
+        How often a flow may be laid on a channel, and the time that no order goes below.
     """
     n, n_steps, n_flows = len(start), len(weight), len(step)
     order, trial = start.copy(), start.copy()
-    degree = np.zeros(n + 1, np.int64)
-    for f in range(n_flows):
-        degree[src[f] + 1] += 1
-        degree[dst[f] + 1] += 1
-    first = np.cumsum(degree)
-    flows = np.empty(2 * n_flows, np.int64)
-    fill = first[:n].copy()
-    for f in range(n_flows):
-        for rank in (src[f], dst[f]):
-            flows[fill[rank]] = f
-            fill[rank] += 1
-    most = 0  # no channel ever carries more in one step than all flows of the step, each as often as it crosses it
-    widest = 0
-    for pair in range(n * n):
-        widest = max(widest, path_offset[pair + 1] - path_offset[pair])
-    per_step = np.zeros(n_steps, np.int64)
-    for f in range(n_flows):
-        per_step[step[f]] += 1
-    most = min(per_step.max() * widest, n_flows * widest) + 1
+    ends = np.stack((src, dst), axis=1).ravel()
+    by_rank = np.argsort(ends, kind="mergesort")
+    flows, first = by_rank // 2, np.searchsorted(ends[by_rank], np.arange(n + 1))
+    # No channel ever carries more in one step than all flows of the step, each as often as it crosses it.
+    most = np.bincount(step).max() * np.diff(path_offset).max() + 1
     load = np.zeros((n_steps, len(channel_class)), np.int32)
     count = np.zeros((n_steps, len(class_cost), most + 1), np.int32)
     top = np.zeros((n_steps, len(class_cost)), np.int32)
     for c in range(len(channel_class)):
         for k in range(n_steps):
             count[k, channel_class[c], 0] += 1
-    squares, work = 0.0, 0
-    for f in range(n_flows):
-        pair = order[src[f]] * n + order[dst[f]]
-        squares += weight[step[f]] * _lay(
-            1, step[f], path_offset[pair], path_offset[pair + 1], channel, channel_class, load, count, top, class_cost
-        )
+    world = (step, src, dst, weight, path_offset, channel, channel_class, class_cost, load, count, top)
+    squares, work = _lay(1, np.arange(n_flows), order, 0.0, *world)[0], 0
     total = _time(weight, top, class_cost)
     stamp = np.zeros(n_flows, np.int64)
     touched = np.empty(n_flows, np.int64)
@@ -183,31 +168,18 @@ def improve(
                         stamp[f] = move
                         touched[n_touched] = f
                         n_touched += 1
-        grown = 0.0
-        for sign in (-1, 1):
-            now = order if sign < 0 else trial
-            for i in range(n_touched):
-                f = touched[i]
-                pair = now[src[f]] * n + now[dst[f]]
-                begin, end = path_offset[pair], path_offset[pair + 1]
-                work += end - begin
-                grown += weight[step[f]] * _lay(
-                    sign, step[f], begin, end, channel, channel_class, load, count, top, class_cost
-                )
+        moved = touched[:n_touched]
+        grown, taken = _lay(-1, moved, order, 0.0, *world)
+        grown, laid = _lay(1, moved, trial, grown, *world)
         longer = _time(weight, top, class_cost)
-        work += n_steps + high - low
+        work += taken + laid + n_steps + high - low
         shorter = longer < total * (1 - SLACK)
         if shorter or (longer <= total * (1 + SLACK) and grown <= SLACK * squares):
             total = longer
             squares += grown
             order[low:high] = trial[low:high]
             continue
-        for sign in (-1, 1):  # back to where it was
-            now = trial if sign < 0 else order
-            for i in range(n_touched):
-                f = touched[i]
-                pair = now[src[f]] * n + now[dst[f]]
-                begin, end = path_offset[pair], path_offset[pair + 1]
-                _lay(sign, step[f], begin, end, channel, channel_class, load, count, top, class_cost)
+        _lay(-1, moved, trial, 0.0, *world)  # back to where it was
+        _lay(1, moved, order, 0.0, *world)
         trial[low:high] = order[low:high]
     return order, total

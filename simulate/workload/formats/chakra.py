@@ -177,7 +177,6 @@ def _nodes(data: bytes, path: str) -> Iterator[tuple[str, ChakraNode, tuple[int,
 
 
 def _messages(data: bytes, path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield place and bytes of each message."""
     if not data:
         raise FormatError("found an empty file; expected a Chakra trace", path)
     at = 0
@@ -206,13 +205,7 @@ def _messages(data: bytes, path: str) -> Iterator[tuple[int, bytes]]:
 
 @cache
 def message_types() -> dict[str, Any]:
-    """Return the classes of messages by name, made from the fields that are read here.
-
-    Raises
-    ------
-    HeddleError
-        When the library protobuf is not installed.
-    """
+    """Return the classes of messages by name, made from the fields that are read here."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError:

@@ -31,13 +31,7 @@ OF_OTHERS = frozenset({"schema", "nodes"})
 
 
 def parse_nodes(text: str, path: str) -> Iterator[tuple[str, ChakraNode, tuple[int, ...], bool]]:
-    """Yield of each node its place, itself with its data dependencies, the control ones, and whether it has ``rf_id``.
-
-    Raises
-    ------
-    FormatError
-        With the line of what is no node.
-    """
+    """Yield of each node its place, itself with data dependencies, the control ones, and whether it has ``rf_id``."""
     decoder = json.JSONDecoder()
     graph = GRAPH.match(text)
     at, line, counted, closed = graph.end() if graph else 0, 1, 0, graph is None

@@ -73,11 +73,6 @@ def check_parquet() -> None:
 def format_trace_parquet(workload: Workload, outcome: Outcome) -> bytes:
     """Return the flows as a Parquet file; names are dictionaries, so that each is kept once.
 
-    Raises
-    ------
-    HeddleError
-        When pyarrow is not installed.
-
     Examples
     --------
     >>> import topo, routing, simulate
@@ -118,15 +113,7 @@ def _names(workload: Workload, outcome: Outcome) -> tuple[list[str], dict[int, s
 def _numbers(workload: Workload, outcome: Outcome, part: slice) -> list[NDArray[Any]]:
     """Return the columns of some flows, with numbers in place of names."""
     flows, routes, network = workload.flows, outcome.routes, outcome.network
-    return [
-        workload.job[part],
-        flows.tag[part],
-        flows.src[part],
-        flows.dst[part],
-        flows.size_bytes[part],
-        network.levels(flows.src[part], flows.dst[part], flows.sl[part]),
-        routes.lane[routes.route[part]],
-        outcome.start_s[part],
-        outcome.finish_s[part],
-        outcome.bottleneck[part],
-    ]
+    src, dst, sl = flows.src[part], flows.dst[part], flows.sl[part]
+    first = workload.job[part], flows.tag[part], src, dst, flows.size_bytes[part]
+    then = outcome.start_s[part], outcome.finish_s[part], outcome.bottleneck[part]
+    return [*first, network.levels(src, dst, sl), routes.lane[routes.route[part]], *then]

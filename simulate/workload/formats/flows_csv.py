@@ -174,13 +174,6 @@ def _cells(line: str) -> list[str] | None:
 
 
 def _header(line: str, where: str) -> list[str]:
-    """Return the names of the columns.
-
-    Raises
-    ------
-    SpecError
-        When a column is missing, unknown or there twice.
-    """
     columns = _cells(line) or []
     missing = [name for name in REQUIRED if name not in columns]
     wrong = [name for name in columns if name not in REQUIRED + OPTIONAL or columns.count(name) > 1]

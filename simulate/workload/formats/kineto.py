@@ -50,15 +50,9 @@ def parse_kineto(profile: dict[str, Any], path: str) -> Iterator[tuple[str, Chak
         raise FormatError(f"found the profile of rank {told['rank']!s:.20}; expected that of rank {named[1]}", path)
     try:
         events = [
-            (
-                float(event["ts"]),
-                float(event["dur"]),
-                str(event["tid"]),
-                str(event["name"]),
-                dict(event.get("args", {})),
-            )
-            for event in profile["traceEvents"]
-            if event.get("ph") == "X" and event.get("cat") in ON_GPU
+            (float(one["ts"]), float(one["dur"]), str(one["tid"]), str(one["name"]), dict(one.get("args", {})))
+            for one in profile["traceEvents"]
+            if one.get("ph") == "X" and one.get("cat") in ON_GPU
         ]
         launched = {
             event["args"]["correlation"]

@@ -69,18 +69,12 @@ def parse_simai(lines: Iterable[str], path: str = "workload.txt", ranks: int | N
         if len(layers) == int(counted[0]):
             raise FormatError(f"found a layer more than the {counted[0]} announced", path, number)
         if len(words) != LAYER_WORDS:
-            raise FormatError(
-                f"found {plural(len(words), 'word')}; expected the {LAYER_WORDS} of a layer", path, number
-            )
+            expected = f"the {LAYER_WORDS} of a layer"
+            raise FormatError(f"found {plural(len(words), 'word')}; expected {expected}", path, number)
         if words[0] == FIRST_LAYER:
             starts.append(len(layers))
-        layers.append(
-            (
-                _exchange(words[2:5], "TP", path, number),
-                _exchange(words[5:8], "TP", path, number),
-                _exchange(words[8:11], "DP", path, number),
-            )
-        )
+        forward, of_input = (_exchange(words[at : at + 3], "TP", path, number) for at in (2, 5))
+        layers.append((forward, of_input, _exchange(words[8:11], "DP", path, number)))
     if len(layers) < int(counted[0]):
         raise FormatError(f"found {plural(len(layers), 'layer')}; expected {counted[0]}, as line 2 says", path, number)
     every = tuple(layers)
@@ -90,18 +84,10 @@ def parse_simai(lines: Iterable[str], path: str = "workload.txt", ranks: int | N
     if len(starts) != option("ga") or starts != [*range(starts[0], starts[0] + each * len(starts), each)]:
         found = f"{len(starts)} layers called {FIRST_LAYER}, or not as far apart"
         raise FormatError(f"found {found}; expected one for each of the {option('ga')} micro-batches (ga)", path, 2)
-    end = starts[0] + each * len(starts)
-    return SimaiWorkload(
-        ranks,
-        tensor,
-        expert,
-        tuple(every[start : start + each] for start in starts),
-        before=every[: starts[0]],
-        after=every[end:],
-        stages=stages,
-        chunks=option("vpp"),
-        sent_bytes=option("pp_comm"),
-    )
+    micro_batches = tuple(every[start : start + each] for start in starts)
+    before, after = every[: starts[0]], every[starts[0] + each * len(starts) :]
+    chunks, sent_bytes = option("vpp"), option("pp_comm")
+    return SimaiWorkload(ranks, tensor, expert, micro_batches, before, after, stages, chunks, sent_bytes)
 
 
 def _exchange(words: list[str], among: str, path: str, number: int) -> Exchange:

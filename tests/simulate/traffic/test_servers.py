@@ -6,6 +6,7 @@ import pytest
 import routing
 import topo
 from routing.routed import Routed
+from simulate.traffic.flows import Flows
 from simulate.traffic.network import NO_DEVICES, Network
 from simulate.traffic.servers import ComputeServers
 from topo.errors import HeddleError
@@ -61,7 +62,7 @@ def test_bytes_are_kept_and_every_pair_of_ports_has_a_path(seed: int) -> None:
     size = rng.uniform(1, 9, 30)
     owner = {end: fabric.server_of(int(fabric.end_node[end])) for end in range(fabric.n_switches, fabric.n_end_ports)}
     try:
-        a, b, share = servers.spread(src, dst, size)
+        spread = servers.spread(Flows.of(src, dst, size))
     except HeddleError as error:
         assert "no subnet in common" in str(error)
         return
@@ -69,11 +70,11 @@ def test_bytes_are_kept_and_every_pair_of_ports_has_a_path(seed: int) -> None:
     for x, y, bytes_ in zip(src.tolist(), dst.tolist(), size.tolist(), strict=True):
         wanted[owner[x], owner[y]] = wanted.get((owner[x], owner[y]), 0.0) + bytes_
     found: dict[tuple[str, str], float] = {}
-    for x, y, bytes_ in zip(a.tolist(), b.tolist(), share.tolist(), strict=True):
+    for x, y, bytes_ in zip(spread.src.tolist(), spread.dst.tolist(), spread.size_bytes.tolist(), strict=True):
         found[owner[x], owner[y]] = found.get((owner[x], owner[y]), 0.0) + bytes_
     assert found == pytest.approx(wanted)
     network = Network.of(Routed(fabric, ROUTED.tables), latency_s=0)
-    network.routes(a, b, np.zeros(len(a), np.int8))  # FlowError where there is no path
+    network.routes(spread.src, spread.dst, spread.sl)  # FlowError where there is no path
 
 
 def test_servers_without_a_common_subnet_are_named() -> None:
@@ -86,7 +87,7 @@ def test_servers_without_a_common_subnet_are_named() -> None:
     servers = ComputeServers.of(fabric.without(cut))
     named = {fabric.server_of(int(fabric.end_node[end])): end for end in servers.ends.tolist()}
     with pytest.raises(HeddleError, match=r"gpu0 and gpu1 have no subnet in common"):
-        servers.spread(np.array([named["gpu0"]]), np.array([named["gpu1"]]), np.ones(1))
+        servers.spread(Flows.of(named["gpu0"], named["gpu1"], 1.0))
 
 
 def test_no_compute_server_is_an_error() -> None:

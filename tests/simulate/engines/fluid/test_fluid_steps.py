@@ -40,7 +40,7 @@ def some_flows(network: Network, n: int, seed: int, *, ties: bool) -> Flows:
 def test_order_is_the_same_in_a_batch_and_in_steps(network: Network, order: Order, seed: int) -> None:
     flows = some_flows(network, 300, seed, ties=True)
     rng = np.random.default_rng(seed)
-    flows = flows.rewired((np.arange(20, 300), rng.integers(0, 20, 280))).in_order(order)
+    flows = flows.waiting(np.arange(20, 300), rng.integers(0, 20, 280)).in_order(order)
     batch, net = play(network, flows), Fluid(network, aggregate_from=0)
     ends: dict[int, float] = {}
     for turn in range(2):  # places and connections are used again

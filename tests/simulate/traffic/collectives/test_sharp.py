@@ -8,8 +8,7 @@ import simulate
 import topo
 from helpers import twins
 from helpers.clusters import tree
-from simulate.traffic.collectives.sharp import aggregation_tree
-from simulate.traffic.collectives.trees import depths
+from simulate.traffic.collectives.trees import aggregation_tree, depths
 from topo.errors import HeddleError
 from topo.fabric import Kind
 
