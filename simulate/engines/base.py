@@ -20,6 +20,9 @@ from topo.errors import HeddleError
 Progress = Callable[[int, float], None]
 """Called now and then with the number of flows that have ended and the simulated time in seconds."""
 
+Pairs = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int8]]
+"""Source, target and service level of each of some flows."""
+
 Records = NDArray[Any]
 """An array of records of the kernels; its type is named where it is described."""
 
@@ -153,13 +156,8 @@ class Engine(Protocol):
 class FlowBook(Engine):
     """Books of an engine: places of flows, which are used again, and the routes and connections that it has met.
 
-    A subclass has arrays with a place for each flow, a row for each route and a row for each connection. Time is played
-    by its kernels; the flows that have ended leave their places here.
-
-    Parameters
-    ----------
-    places
-        Flows that there is room for.
+    A subclass has arrays with a place for each flow, a row for each route and a row for each connection; `places` flows
+    have room at first. Its kernels play time, and the flows that have ended leave their places here.
     """
 
     _state: Any
@@ -188,28 +186,18 @@ class FlowBook(Engine):
 
     def _reserve(self, **needed: int) -> None:
         """Make room for so many in all; what is too small at least doubles."""
-        raise NotImplementedError
 
-    def _add_table(self, table: RouteTable) -> None:
-        """Add routes, the first of which is number `_n_routes`."""
-        raise NotImplementedError
+    def _add_paths(self, table: RouteTable, pairs: Pairs) -> None:
+        """Add the routes of pairs, the first of which is number `_n_routes`."""
 
     def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
         """Put flows on these routes into their places, and schedule those that wait for no other."""
-        raise NotImplementedError
 
     def _enter_one(self, place: np.int64, route: int, size_bytes: float, time_s: float) -> None:
         """Put one flow into its place, and schedule it."""
-        raise NotImplementedError
 
     def begin(self, src: int, dst: int, size_bytes: float, *, at_s: float | None = None, sl: int = 0) -> int:
-        """Begin a flow now, or at a later time; return its number.
-
-        Raises
-        ------
-        HeddleError
-            When the time has passed, the size is negative, an end port does not exist or the tables do not connect it.
-        """
+        """Begin a flow, as `Engine.begin` says."""
         time_s = self._checked(at_s)
         if not (isfinite(size_bytes) and size_bytes >= 0):
             raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
@@ -217,18 +205,13 @@ class FlowBook(Engine):
             raise HeddleError(f"a flow from {src} to {dst} has service level {sl}; expected 0 to 15")
         route = self._known().get(self._key(src, dst, sl))
         if route is None:
-            route = self._add_routes(np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.int8))[0]
+            pairs = np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.int8)
+            route = self._add_routes(pairs)[0]
         self._enter_one(self._take(1)[0], route, size_bytes, time_s)
         return self._n_begun - 1
 
     def begin_all(self, flows: Flows, *, at_s: float | None = None) -> range:
-        """Begin flows that wait for times, counted from `at_s`, and for each other; return their numbers.
-
-        Raises
-        ------
-        HeddleError
-            As `begin`.
-        """
+        """Begin flows, as `Engine.begin_all` says."""
         time_s, route = self._checked(at_s), self._routes_of(flows)
         self._enter(flows, route, self._take(len(flows)), time_s)
         return range(self._n_begun - len(flows), self._n_begun)
@@ -306,24 +289,18 @@ class FlowBook(Engine):
         """Return the route of each flow; routes are added where they are new."""
         known = self._known()
         if not known:
-            return self._add_routes(flows.src, flows.dst, flows.sl)
+            return self._add_routes((flows.src, flows.dst, flows.sl))
         keys = self._key(flows.src.astype(np.int64), flows.dst, flows.sl.astype(np.int64))
         route = np.array([known.get(key, -1) for key in keys.tolist()], np.int32)
         new = route < 0
         if new.any():
-            route[new] = self._add_routes(flows.src[new], flows.dst[new], flows.sl[new])
+            route[new] = self._add_routes((flows.src[new], flows.dst[new], flows.sl[new]))
         return route
 
-    def _add_routes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> NDArray[np.int32]:
-        """Add the routes of pairs of ends that are new; return the route of each."""
-        table = self.network.routes(src, dst, sl)
+    def _add_routes(self, pairs: Pairs) -> NDArray[np.int32]:
+        """Add the routes of pairs that are new; return the route of each."""
+        table, (src, dst, sl) = self.network.routes(*pairs), pairs
         route = table.route + np.int32(self._n_routes)
         self._unlisted.append((self._key(src.astype(np.int64), dst, sl.astype(np.int64)), route))
-        self._add_paths(table, src, dst, sl)
+        self._add_paths(table, pairs)
         return route
-
-    def _add_paths(
-        self, table: RouteTable, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]
-    ) -> None:
-        """Add the routes of pairs of ends."""
-        self._add_table(table)

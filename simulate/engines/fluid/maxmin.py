@@ -60,8 +60,7 @@ def _push(heap: Records, size: int, key: float, link: int) -> int:
         parent = (at - 1) >> 1
         if heap[parent].key <= key:
             break
-        heap[at].key = heap[parent].key
-        heap[at].link = heap[parent].link
+        heap[at] = heap[parent]
         at = parent
     heap[at].key = key
     heap[at].link = link
@@ -82,8 +81,7 @@ def _pop(heap: Records, size: int) -> int:
             child += 1
         if heap[child].key >= key:
             break
-        heap[at].key = heap[child].key
-        heap[at].link = heap[child].link
+        heap[at] = heap[child]
         at = child
     heap[at].key = key
     heap[at].link = link
@@ -204,13 +202,7 @@ def _change(state: State, n_heap: int, link: int, slot: int, level: float) -> in
 
 @inner
 def _take_over(state: State, n_heap: int, link: int, share: int, n_freed: int) -> tuple[int, int]:
-    """Make a link the bottleneck of the classes of an aggregate that cross it, which are too fast for it.
-
-    Returns
-    -------
-    tuple
-        New size of the heap; length of ``freed``.
-    """
+    """Make a link the bottleneck of those classes of an aggregate that cross it; return the sizes of heap and freed."""
     now, rates, classes, hops, shares = state.now, state.rates, state.classes, state.hops, state.shares
     aggregate = shares[share].aggregate
     rate = rates[aggregate].rate
@@ -220,9 +212,6 @@ def _take_over(state: State, n_heap: int, link: int, share: int, n_freed: int) -
     left = shares[share].count
     while left > 0:
         slot = (shares[share].first >> now[0].shift) + now[0].aggregates
-        first = first_hop(now, slot)
-        for hop in range(first, first + classes[slot].hops):
-            left -= hops[hop].link == link
         leave_aggregate(state, slot)
         more = 0.0
         if classes[link].flows > 0:
@@ -236,9 +225,12 @@ def _take_over(state: State, n_heap: int, link: int, share: int, n_freed: int) -
             rates[slot].limit = link
             state.freed[n_freed] = slot
             n_freed += 1
+        first = first_hop(now, slot)
         for hop in range(first, first + classes[slot].hops):
             other = hops[hop].link
-            if other != link and not state.links[other].unsaturated:
+            if other == link:
+                left -= 1
+            elif not state.links[other].unsaturated:
                 n_heap = _shift(state, n_heap, other, hops[hop].use * more)
     return n_heap, n_freed
 
@@ -309,19 +301,12 @@ def _look(state: State, n_heap: int, link: int, key: float, n_freed: int, tie: f
 
 @inlined
 def solve(state: State, n_freed: int, first_seed: int) -> int:
-    """Make the rates max-min fair again.
+    """Make the rates max-min fair again; return the length of ``freed`` then.
 
-    Parameters
-    ----------
-    n_freed
-        The first so many of ``freed`` are units that are new or have another number of flows, already marked `FREE`;
-        more are added. ``seeds`` has, from `first_seed` on, the resources that these, and the classes that have gone,
-        cross, and those whose capacity has changed; those that are unsaturated no longer are added.
-
-    Returns
-    -------
-    int
-        Length of ``freed`` now: the units whose rate may be another, left marked, with their old rate in ``before``.
+    Its first `n_freed` are units that are new or have another number of flows, already marked `FREE`; units whose rate
+    may be another are added, left marked, with their old rate in ``before``. ``seeds`` has, from `first_seed` on, the
+    resources that the first, and the classes that have gone, cross, and those whose capacity has changed; those that
+    are unsaturated no longer are added.
     """
     heap, freed, seeds, n_links = state.heap, state.freed, state.seeds, len(state.links)
     n_heap = np.int64(0)

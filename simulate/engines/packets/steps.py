@@ -32,8 +32,7 @@ def push(now: Records, heap: Records, due: int, code: int) -> None:
         above = (at - 1) >> 1
         if heap[above].due < due or (heap[above].due == due and heap[above].code < code):
             break
-        heap[at].due = heap[above].due
-        heap[at].code = heap[above].code
+        heap[at] = heap[above]
         at = above
     heap[at].due = due
     heap[at].code = code
@@ -56,8 +55,7 @@ def _pop(now: Records, heap: Records) -> int:
             child += 1
         if last_due < heap[child].due or (last_due == heap[child].due and last_code < heap[child].code):
             break
-        heap[at].due = heap[child].due
-        heap[at].code = heap[child].code
+        heap[at] = heap[child]
         at = child
     heap[at].due = last_due
     heap[at].code = last_code
@@ -205,16 +203,21 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
 
 
 @inlined
+def _append(lines: Records, number: int, flows: Records, flow: int) -> None:
+    """Put a flow at the end of the line of a connection or an adapter."""
+    flows[flow].behind = -1
+    if lines[number].first < 0:
+        lines[number].first = flow
+    else:
+        flows[lines[number].last].behind = flow
+    lines[number].last = flow
+
+
+@inlined
 def _line_up(rules: Rules, state: PacketState, flow: int, adapter: int) -> None:
     """Let a flow wait until its adapter has one packet less on its way."""
-    channels, flows = state.channels, state.flows
     state.requesters[rules.n_queues + flow].next = rules.n_queues + flow
-    flows[flow].behind = -1
-    if channels[adapter].first < 0:
-        channels[adapter].first = flow
-    else:
-        flows[channels[adapter].last].behind = flow
-    channels[adapter].last = flow
+    _append(state.channels, adapter, state.flows, flow)
 
 
 @inlined
@@ -259,11 +262,7 @@ def _turn_of(state: PacketState, flow: int) -> int:
     if connections[number].moving < 0:
         connections[number].moving = flow
         return flow
-    if connections[number].first < 0:
-        connections[number].first = flow
-    else:
-        flows[connections[number].last].behind = flow
-    connections[number].last = flow
+    _append(connections, number, flows, flow)
     return -1
 
 
