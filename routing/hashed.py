@@ -364,7 +364,9 @@ def hash_paths(
     """
     n_switches = len(salt) - 1
     offset = np.zeros(len(src) + 1, np.int64)
-    place = np.full(len(peer), -1, np.int32)
+    place = np.empty(len(peer), np.int32)
+    for port in range(len(peer)):
+        place[port] = -1
     # Node n_switches is the adapter. What a node can choose depends on the pair alone, and is found once for each.
     part, current, following = np.zeros(len(salt)), np.empty(len(salt), np.int32), np.empty(len(salt), np.int32)
     choices, begin, width = np.empty(len(peer), np.int32), np.empty(len(salt), np.int32), np.empty(len(salt), np.int32)
@@ -417,7 +419,8 @@ def hash_paths(
                             if n > most:
                                 return offset[: at + 1], channel, shares
                             wider, larger = np.empty(2 * n, np.int32), np.empty(2 * n)
-                            wider[:n], larger[:n] = channel, shares
+                            for i in range(n):
+                                wider[i], larger[i] = channel[i], shares[i]
                             channel, shares = wider, larger
                         moved = share / (high - low)
                         n = _add(port, moved, first, n, place, channel, shares)

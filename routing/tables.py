@@ -24,6 +24,8 @@ MAX_DATA_VLS = 15
 """Virtual lanes 0 to 14 carry data; lane 15 is the subnet manager's, and a packet mapped to it is dropped."""
 
 
+Ints = NDArray[np.integer]
+
 EndpointSet = Literal["hca", "adapters", "all"]
 """``hca``: channel adapters of hosts; ``adapters``: SHARP aggregation nodes and routers too; ``all``: and port 0 of
 every switch."""
@@ -177,13 +179,9 @@ def switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def walk(
-    fabric: Fabric,
-    lft: NDArray[np.uint8],
-    switch: NDArray[np.integer],
-    dest: NDArray[np.integer],
-    lid: NDArray[np.integer],
-    visit: Callable[[NDArray[np.intp], NDArray[np.integer]], None],
-) -> NDArray[np.bool_]:
+    fabric: Fabric, lft: NDArray[np.uint8], switch: Ints, dest: Ints, lid: Ints,
+    visit: Callable[[NDArray[np.intp], Ints], None],
+) -> NDArray[np.bool_]:  # fmt: skip
     """Send (n,) packets from switches to attached end ports by LIDs with an entry; return (n,) whether each arrives.
 
     It calls ``visit(packet, port)`` hop by hop: which packets go on, and the channel of each. Lanes do not count.

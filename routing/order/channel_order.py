@@ -193,11 +193,12 @@ def _turning_tree(
     indptr: Ints, receiver: Ints, roots: NDArray[np.int64], terminals: NDArray[np.int64], hosts: NDArray[np.int64]
 ) -> list[tuple[int, int]]:
     """Return links (parent, child) of a shallow tree with few inner switches that holds the terminals, root first."""
-    scores = []
-    for root in roots.tolist():
+
+    def score(root: int) -> tuple[int, ...]:
         reach = hops_from(root, indptr, receiver)[terminals]
-        scores.append((int(reach.sum()), int(hosts[root]), int(indptr[root] - indptr[root + 1]), root))
-    distance = hops_from(min(scores)[-1], indptr, receiver)
+        return int(reach.sum()), int(hosts[root]), int(indptr[root] - indptr[root + 1]), root
+
+    distance = hops_from(min(roots.tolist(), key=score), indptr, receiver)
     members = set(terminals.tolist())
     layers: list[list[tuple[int, int]]] = []
     for depth in range(int(distance[terminals].max()), 0, -1):

@@ -18,20 +18,13 @@ Ints = NDArray[np.int32]
 class Destinations(Frozen):
     """The D end ports with a LID, grouped by the switch that each hangs on or is; groups stand in tree order."""
 
-    lid: Ints
-    """(D,) LID."""
-    switch: Ints
-    """(D,) switch."""
-    port: Ints
-    """(D,) port number on that switch, 0 for the switch itself."""
-    role: Ints
-    """(D,) role of the node; that of switches comes last."""
-    indptr: Ints
-    """(S + 1,) group i is ``indptr[i]`` to ``indptr[i + 1] - 1`` and belongs to switch ``group[i]``."""
-    group: Ints
-    """(S,) switches in tree order."""
-    index: Ints
-    """(D,) position in the order of role, then group, then port: the order in which they are rerouted."""
+    lid: Ints  # (D,) LID
+    switch: Ints  # (D,) switch
+    port: Ints  # (D,) port number on that switch, 0 for the switch itself
+    role: Ints  # (D,) role of the node; that of switches comes last
+    indptr: Ints  # (S + 1,) group i is ``indptr[i]`` to ``indptr[i + 1] - 1`` and belongs to switch ``group[i]``
+    group: Ints  # (S,) switches in tree order
+    index: Ints  # (D,) position in the order of role, then group, then port: the order in which they are rerouted
     count: Ints
     """(D,) hosts before each in the order of group, then role, the group's most common one first, then port.
     Aggregation nodes are counted by themselves, and so are switches."""

@@ -61,14 +61,10 @@ class Phase(IntEnum):
 class Zones(Frozen):
     """Zones, and what joins them."""
 
-    zone: NDArray[np.int32]
-    """(S,) zone of each switch, -1 for those that join zones."""
-    border: Ints
-    """(S,) the same for leaves that are linked to other zones or to what joins them, -1 for all others."""
-    gate: Ints
-    """(S,) the first switch in another zone, or in none, that each such leaf is linked to."""
-    width: int
-    """Most switches above such a leaf."""
+    zone: NDArray[np.int32]  # (S,) zone of each switch, -1 for those that join zones
+    border: Ints  # (S,) the same for leaves that are linked to other zones or to what joins them, -1 for all others
+    gate: Ints  # (S,) the first switch in another zone, or in none, that each such leaf is linked to
+    width: int  # most switches above such a leaf
     turns: NDArray[np.int32]
     """(2, S) zone, and the number of each switch among those of its zone and level that hold no border; -1 for others,
     and where a zone has one border leaf only."""

@@ -27,10 +27,8 @@ class Turned(NamedTuple):
     """A fabric in the order of its structure."""
 
     fabric: Fabric
-    switch: NDArray[np.int64]
-    """(S,) what each of its switches was before."""
-    number: NDArray[np.int32]
-    """(P,) the number that each of its ports had before."""
+    switch: NDArray[np.int64]  # (S,) what each of its switches was before
+    number: NDArray[np.int32]  # (P,) the number that each of its ports had before
 
     def channels(self, order: ChannelOrder) -> ChannelOrder:
         """Return an order of the channels of this fabric with the port numbers that they had before."""

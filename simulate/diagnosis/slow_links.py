@@ -190,13 +190,11 @@ class Crossings:
 
     pair: NDArray[np.int64]
     channel: NDArray[np.int64]
-    link: NDArray[np.int64]
-    """Lower port of the channel's link."""
+    link: NDArray[np.int64]  # lower port of the channel's link
     shared_gbps: NDArray[np.float64]
     """What a pair that crosses the channel gets of it: its rate over the pairs of the round that cross it, and by the
     part of the pair's bytes that does."""
-    chance: NDArray[np.float64]
-    """Probability that the pair crosses it, below 1 where switches hash."""
+    chance: NDArray[np.float64]  # probability that the pair crosses it, below 1 where switches hash
 
     def met(self, on: NDArray[np.generic], gain: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return which entries, of those of a slow link, cross it more likely than not: `gain` is the evidence."""

@@ -20,7 +20,9 @@ from topo.errors import HeddleError
 Progress = Callable[[int, float], None]
 """Called now and then with the number of flows that have ended and the simulated time in seconds."""
 
-Pairs = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int8]]
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Pairs = tuple[Int32s, Int32s, NDArray[np.int8]]
 """Source, target and service level of each of some flows."""
 
 Records = NDArray[Any]
@@ -49,12 +51,7 @@ def draw_bits(now: Records) -> int:
 
 @kernel
 def link_followers(
-    waits: Records,
-    next_flow: NDArray[np.int32],
-    places: NDArray[np.int64],
-    dep_offset: NDArray[np.int64],
-    dep: NDArray[np.int32],
-    first: int,
+    waits: Records, next_flow: Int32s, places: Int64s, dep_offset: Int64s, dep: Int32s, first: int
 ) -> None:
     """Write which flows wait for each flow, from `first` on in ``next_flow``; dependencies are as in `Flows`."""
     for flow in range(len(places)):
@@ -168,15 +165,15 @@ class FlowBook(Engine):
         self.network = network
         self._routes: dict[int, int] = {}
         """By `_key`: the route of a pair and level, once `_unlisted` has been emptied."""
-        self._unlisted: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+        self._unlisted: list[tuple[Int64s, Int32s]] = []
         """Keys and routes that are not in `_routes` yet: a batch never looks there."""
         self._n_routes = self._n_followers = self._n_begun = self._n_connections = 0
-        self._number: NDArray[np.int64] = np.zeros(places, np.int64)
+        self._number: Int64s = np.zeros(places, np.int64)
         """Number of the flow in each place."""
-        self._unused: NDArray[np.int64] = np.arange(places - 1, -1, -1)
+        self._unused: Int64s = np.arange(places - 1, -1, -1)
         self._n_unused = places
         """The first so many places of `_unused` are unused: a stack."""
-        self._spare: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._spare: Int64s = np.zeros(0, np.int64)
         """Connections below `_n_connections` whose flows have all ended."""
         self._sent: NDArray[np.float64] = np.zeros(len(network.capacity_bytes_s))
 
@@ -190,7 +187,7 @@ class FlowBook(Engine):
     def _add_paths(self, table: RouteTable, pairs: Pairs) -> None:
         """Add the routes of pairs, the first of which is number `_n_routes`."""
 
-    def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
+    def _enter(self, flows: Flows, route: Int32s, places: Int64s, time_s: float) -> None:
         """Put flows on these routes into their places, and schedule those that wait for no other."""
 
     def _enter_one(self, place: np.int64, route: int, size_bytes: float, time_s: float) -> None:
@@ -223,7 +220,7 @@ class FlowBook(Engine):
             raise HeddleError(f"flows would begin at {time_s} s; it is {self.now_s} s already")
         return time_s
 
-    def _take(self, n: int) -> NDArray[np.int64]:
+    def _take(self, n: int) -> Int64s:
         """Return places for flows, numbered in order."""
         if self._n_unused < n:
             old = len(self._number)
@@ -243,7 +240,7 @@ class FlowBook(Engine):
         self._unused[self._n_unused : self._n_unused + len(places)] = places
         self._n_unused += len(places)
 
-    def _connect(self, connection: NDArray[np.int32]) -> NDArray[np.int64] | None:
+    def _connect(self, connection: Int32s) -> Int64s | None:
         """Return the engine's connection of each flow, -1 for none; None where no flow has one."""
         left = np.bincount(connection[connection >= 0])
         if not len(left):
@@ -256,7 +253,7 @@ class FlowBook(Engine):
         self._state.connections["left"][taken] = left
         return np.append(taken, -1)[connection]
 
-    def _link(self, flows: Flows, places: NDArray[np.int64]) -> NDArray[np.intp]:
+    def _link(self, flows: Flows, places: Int64s) -> NDArray[np.intp]:
         """Write down which flows wait for which; return those, by number, that wait for none."""
         first = self._n_followers
         self._n_followers += len(flows.dep)
@@ -265,7 +262,7 @@ class FlowBook(Engine):
             link_followers(self._state.waits, self._state.next_flow, places, flows.dep_offset, flows.dep, first)
         return np.flatnonzero(flows.dep_offset[1:] == flows.dep_offset[:-1])
 
-    def _close(self, connection: NDArray[np.int32]) -> None:
+    def _close(self, connection: Int32s) -> None:
         """Count flows of connections, -1 for none, that have ended."""
         number = connection[connection >= 0]
         if number.size:
@@ -285,7 +282,7 @@ class FlowBook(Engine):
         self._unlisted.clear()
         return self._routes
 
-    def _routes_of(self, flows: Flows) -> NDArray[np.int32]:
+    def _routes_of(self, flows: Flows) -> Int32s:
         """Return the route of each flow; routes are added where they are new."""
         known = self._known()
         if not known:
@@ -297,7 +294,7 @@ class FlowBook(Engine):
             route[new] = self._add_routes((flows.src[new], flows.dst[new], flows.sl[new]))
         return route
 
-    def _add_routes(self, pairs: Pairs) -> NDArray[np.int32]:
+    def _add_routes(self, pairs: Pairs) -> Int32s:
         """Add the routes of pairs that are new; return the route of each."""
         table, (src, dst, sl) = self.network.routes(*pairs), pairs
         route = table.route + np.int32(self._n_routes)

@@ -19,8 +19,7 @@ class Segment(NamedTuple):
     """A part of a critical path."""
 
     flow: int
-    resource: int
-    """What held the flow back; -1 when it did not move."""
+    resource: int  # what held the flow back; -1 when it did not move
     what: str
     begin_s: float
     end_s: float

@@ -38,10 +38,8 @@ class NetworkEnvironment(simpy.Environment):
 
     Parameters
     ----------
-    make
-        Makes the engine of the network.
-    n_bins
-        Bins of the timeline of loads, an even number; 0 for none.
+    make, n_bins
+        What makes the engine of the network, and its bins of the timeline (`simulate.engines.Engine`).
     keep
         Whether to remember every flow for `outcome`; long runs do without.
     """

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import FIRST_BIN_S, Finished, FlowBook, Pairs, Progress
+from simulate.engines.base import Finished, FlowBook, Pairs, Progress
 from simulate.engines.fluid import events
 from simulate.engines.fluid.state import Room, State, aligned_copy, allocate, moved
 from simulate.engines.outcome import Outcome, Timeline
@@ -86,7 +86,6 @@ class Fluid(FlowBook):
             has_uses=self.network.has_uses,
             aggregate_from=self._aggregate_from,
             n_bins=self._n_bins,
-            bin_s=FIRST_BIN_S,
         )
 
     @property

@@ -12,11 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import Records
+from simulate.engines.base import Int32s, Records
 from simulate.engines.compile import inlined, scanning
-from simulate.engines.fluid.state import BLOCK, State
-
-Floats = NDArray[np.float64]
+from simulate.engines.fluid.state import BLOCK, Floats, State
 
 
 @inlined
@@ -38,7 +36,7 @@ def set_end(state: State, slot: int, time: float) -> None:
 
 
 @inlined
-def _renew(minima: Floats, parts: Floats, stale: NDArray[np.int32], n_stale: int, width: int) -> None:
+def _renew(minima: Floats, parts: Floats, stale: Int32s, n_stale: int, width: int) -> None:
     """Compute the minima above stale blocks again, one level up; each minimum spans `width` blocks."""
     for at in range(n_stale):
         whole = stale[at] // width
@@ -53,7 +51,7 @@ def _renew(minima: Floats, parts: Floats, stale: NDArray[np.int32], n_stale: int
 @scanning
 def next_end(
     now: Records, ends: Floats, blocks: Floats, tops: Floats, roots: Floats,
-    stale: NDArray[np.int32], is_stale: NDArray[np.bool_],
+    stale: Int32s, is_stale: NDArray[np.bool_],
 ) -> float:  # fmt: skip
     """Return the time at which the first flow of all ends, infinite when none moves."""
     for at in range(now[0].stale):

@@ -60,7 +60,8 @@ def _push(heap: Records, size: int, key: float, link: int) -> int:
         parent = (at - 1) >> 1
         if heap[parent].key <= key:
             break
-        heap[at] = heap[parent]
+        heap[at].key = heap[parent].key
+        heap[at].link = heap[parent].link
         at = parent
     heap[at].key = key
     heap[at].link = link
@@ -81,7 +82,8 @@ def _pop(heap: Records, size: int) -> int:
             child += 1
         if heap[child].key >= key:
             break
-        heap[at] = heap[child]
+        heap[at].key = heap[child].key
+        heap[at].link = heap[child].link
         at = child
     heap[at].key = key
     heap[at].link = link

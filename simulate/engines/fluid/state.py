@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import UNUSED, WAIT, Records
+from simulate.engines.base import FIRST_BIN_S, UNUSED, WAIT, Int32s, Records
+
+Floats = NDArray[np.float64]
 
 BLOCK = 32
 """Ends of classes are kept as a tree of minima with this many children a node."""
@@ -148,14 +150,13 @@ class State(NamedTuple):
     """Everything. R resources, L lanes, Q routes, G aggregates, K slots with those of aggregates, F flows."""
 
     now: Records  # (1,) `NOW`
-    capacity: NDArray[np.float64]  # (R,) bytes a second of each resource
+    capacity: Floats  # (R,) bytes a second of each resource
     links: Records  # (R * L,) `RESOURCE`
     members: Records
     """`MEMBER`, in the rooms of the resources. A room begins small; when it is full, one twice its size is taken."""
     routes: Records  # (Q,) `ROUTE`
-    route_link: NDArray[np.int32]  # resources of the routes
-    route_use: NDArray[np.float64]
-    """Beside it: bytes of capacity that one byte of the flow takes; empty when 1 everywhere."""
+    route_link: Int32s  # resources of the routes
+    route_use: Floats  # beside it: bytes of capacity that one byte of the flow takes; empty when 1 everywhere
     rates: Records  # (K,) `RATE`
     classes: Records  # (K,) `CLASS`
     hops: Records  # (K - G << shift,) `HOP`
@@ -164,43 +165,42 @@ class State(NamedTuple):
     siblings: Records  # (K - G << shift,) `SIBLING`
     class_heap: Records  # (K,) `CLASS_HEAP`
 
-    flow_route: NDArray[np.int32]  # (F,) route of each flow
-    size: NDArray[np.float64]  # (F,) bytes
-    earliest: NDArray[np.float64]  # (F,) seconds before which a flow cannot begin
-    delay: NDArray[np.float64]  # (F,) seconds between being ready and beginning
+    flow_route: Int32s  # (F,) route of each flow
+    size: Floats  # (F,) bytes
+    earliest: Floats  # (F,) seconds before which a flow cannot begin
+    delay: Floats  # (F,) seconds between being ready and beginning
     waits: Records  # (F,) `simulate.engines.base.WAIT`
-    next_flow: NDArray[np.int32]  # flows that wait, in the runs that `waits` names
-    begin: NDArray[np.float64]  # (F,) seconds at which it began, NaN before
-    end: NDArray[np.float64]  # (F,) seconds at which it ended, NaN before
-    limit: NDArray[np.int32]  # (F,) bottleneck when it ended, -1 for flows that cross nothing
+    next_flow: Int32s  # flows that wait, in the runs that `waits` names
+    begin: Floats  # (F,) seconds at which it began, NaN before
+    end: Floats  # (F,) seconds at which it ended, NaN before
+    limit: Int32s  # (F,) bottleneck when it ended, -1 for flows that cross nothing
     moves: Records  # (F,) `MOVE`
-    connection: NDArray[np.int32]  # (F,) connection of each flow, -1 for none
+    connection: Int32s  # (F,) connection of each flow, -1 for none
     connections: Records  # (C,) `simulate.engines.base.CONNECTION`
 
-    ends: NDArray[np.float64]  # (K,) seconds at which the first flow of the class ends, infinite for unused slots
-    blocks: NDArray[np.float64]  # minimum of each `BLOCK` of `ends`
-    tops: NDArray[np.float64]  # minimum of each `BLOCK` of `blocks`
-    roots: NDArray[np.float64]
+    ends: Floats  # (K,) seconds at which the first flow of the class ends, infinite for unused slots
+    blocks: Floats  # minimum of each `BLOCK` of `ends`
+    tops: Floats  # minimum of each `BLOCK` of `blocks`
+    roots: Floats
     """Minimum of each `BLOCK` of `tops`: few, whatever the number of slots, so that an event looks at all of them."""
-    stale: NDArray[np.int32]  # blocks to compute again
+    stale: Int32s  # blocks to compute again
     is_stale: NDArray[np.bool_]  # beside `blocks`: whether it is in `stale`
-    queue: NDArray[np.int32]  # (F,) flows that were scheduled in the order of their times, as a ring
-    timer: NDArray[np.int32]  # (F,) heap of flows that were scheduled out of order
+    queue: Int32s  # (F,) flows that were scheduled in the order of their times, as a ring
+    timer: Int32s  # (F,) heap of flows that were scheduled out of order
 
-    levels: NDArray[np.float64]  # (R * L,) rate of the units that a weighed link holds back
+    levels: Floats  # (R * L,) rate of the units that a weighed link holds back
     heap: Records  # `ENTRY`: heap of a solve
-    freed: NDArray[np.int32]  # (K,) classes in a solve
-    seeds: NDArray[np.int32]  # (2 * R * L + (K << shift),) links whose flows or capacity have changed
-    gathering: NDArray[np.int32]  # (G,) links that hold enough classes back, after a solve
-    touched: NDArray[np.int32]
-    """(K,) classes that won or lost flows, or changed their rate, at this instant; aggregates too."""
-    spare: NDArray[np.int32]  # (K,) stack of unused slots
-    ready: NDArray[np.int32]  # (F,) stack of flows to begin at this instant
-    turns: NDArray[np.int32]  # (C,) stack of connections that may let their next flow move
-    done: NDArray[np.int32]  # (F,) flows in the order in which they ended
-    wants: NDArray[np.float64]  # (L,) bytes a second that each lane wants of a resource
-    lane_weight: NDArray[np.float64]  # (L,) arbitration weight of each lane
-    bins: NDArray[np.float64]
+    freed: Int32s  # (K,) classes in a solve
+    seeds: Int32s  # (2 * R * L + (K << shift),) links whose flows or capacity have changed
+    gathering: Int32s  # (G,) links that hold enough classes back, after a solve
+    touched: Int32s  # (K,) classes that won or lost flows, or changed their rate, at this instant; aggregates too
+    spare: Int32s  # (K,) stack of unused slots
+    ready: Int32s  # (F,) stack of flows to begin at this instant
+    turns: Int32s  # (C,) stack of connections that may let their next flow move
+    done: Int32s  # (F,) flows in the order in which they ended
+    wants: Floats  # (L,) bytes a second that each lane wants of a resource
+    lane_weight: Floats  # (L,) arbitration weight of each lane
+    bins: Floats
     """(R * L, B) bytes that crossed each resource on each lane in each bin of time. The width of a bin doubles, and
     neighbours are joined, when time goes beyond the last."""
 
@@ -244,16 +244,9 @@ def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def allocate(
-    capacity: NDArray[np.float64],
-    lane_weight: NDArray[np.float64],
-    room: Room,
-    *,
-    n_channels: int,
-    aggregate_from: int,
-    n_bins: int,
-    bin_s: float,
-    has_uses: bool = False,
-) -> State:
+    capacity: Floats, lane_weight: Floats, room: Room, *,
+    n_channels: int, aggregate_from: int, n_bins: int, has_uses: bool = False,
+) -> State:  # fmt: skip
     """Return the state of a network on which nothing moves yet.
 
     Lanes share the first `n_channels` of its resources; `aggregate_from` is as in `NOW`, 0 for no aggregates, and
@@ -267,7 +260,7 @@ def allocate(
     k = -(-(n_aggregates + n_slots) // (BLOCK * BLOCK)) * BLOCK * BLOCK
     n_hops = (k - n_aggregates) << shift
     now = np.zeros(1, NOW)
-    now["bin_s"], now["shift"], now["spare"] = bin_s, shift, k - n_aggregates
+    now["bin_s"], now["shift"], now["spare"] = FIRST_BIN_S, shift, k - n_aggregates
     now["aggregates"], now["aggregate_from"], now["spare_share"] = n_aggregates, aggregate_from, -1
     aggregates = np.zeros(n_aggregates, AGGREGATE)
     for name in ("near", "far", "own"):
@@ -329,7 +322,7 @@ def moved(old: State, new: State) -> State:
     old_now, n_classes, n_slots = old.now[0], len(old.spare), len(new.spare)
     shift, wider, spare = int(old_now["shift"]), int(new.now["shift"][0]), int(old_now["spare"])
 
-    def renumbered(hop: NDArray[np.int32]) -> NDArray[np.int32]:  # -1 is none
+    def renumbered(hop: Int32s) -> Int32s:  # -1 is none
         return np.where(hop < 0, hop, hop >> shift << wider | hop & (1 << shift) - 1)
 
     for name in set(State._fields) - set(MOVED):

@@ -435,7 +435,11 @@ class Packets(FlowBook):
         ]
         for place in places.tolist():
             self._count(place)
-        self._leave(places)
+        self._close(state.flows["connection"][places])
+        over = np.append(self._resting, places)
+        resting = state.flows["unacknowledged"][over] > 0
+        self._resting = over[resting]
+        self._give_back(over[~resting][::-1])
         return ended
 
     def play(self, flows: Flows, progress: Progress | None = None) -> Outcome:
@@ -575,15 +579,6 @@ class Packets(FlowBook):
             last += 1
         use = self._state.route_use[first:last] if len(self._state.route_use) else 1.0
         self._sent[links[first:last] // len(self.network.lane_weight)] += self._size[place] * use
-
-    def _leave(self, places: NDArray[np.integer]) -> None:
-        """Free the places and connections of flows that have ended."""
-        flows = self._state.flows
-        self._close(flows["connection"][places])
-        over = np.append(self._resting, places)
-        resting = flows["unacknowledged"][over] > 0
-        self._resting = over[resting]
-        self._give_back(over[~resting][::-1])
 
     def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
         self._write(places, route, flows.size_bytes, time_s + flows.start_s, flows.delay_s)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import CONNECTION, WAIT, Records
+from simulate.engines.base import CONNECTION, WAIT, Int32s, Int64s, Records
 from simulate.engines.packets.control import FLOW_FIELDS, ControlRules
 
 RESOLUTION = 1024
@@ -224,35 +224,33 @@ class PacketState(NamedTuple):
     flows: Records
     waits: Records  # (F,) `simulate.engines.base.WAIT`
     connections: Records  # `simulate.engines.base.CONNECTION`
-    wheel: NDArray[np.int32]  # by tick, modulo its length: the last of a ring of events, -1 for none
-    after: NDArray[np.int32]  # by event: the next in its ring
+    wheel: Int32s  # by tick, modulo its length: the last of a ring of events, -1 for none
+    after: Int32s  # by event: the next in its ring
     heap: Records  # events beyond the wheel, and flows, as a binary heap of `EVENT`
-    returns: NDArray[np.int64]  # (C * L, a power of two) ticks at which credits come back, a ring for each link
-    arbitrating: NDArray[np.int32]  # channels that choose at the end of the tick
-    done: NDArray[np.int32]  # places of flows that have ended
-    next_flow: NDArray[np.int32]  # flows that wait, in the runs that `waits` names
+    returns: Int64s  # (C * L, a power of two) ticks at which credits come back, a ring for each link
+    arbitrating: Int32s  # channels that choose at the end of the tick
+    done: Int32s  # places of flows that have ended
+    next_flow: Int32s  # flows that wait, in the runs that `waits` names
     link_steps: Records
     flow_steps: Records
-    queue_seen: NDArray[np.int64]  # (Q,) the last walk that came to a queue
-    active: NDArray[np.int32]  # places of flows under way
-    walked: NDArray[np.int32]  # links on their routes, each once
-    row: NDArray[np.int64]  # what stands where, as `simulate.engines.packets.fast_forward` writes it
-    kept: NDArray[np.int64]  # an older row
-    kept_histogram: NDArray[np.int64]  # that of then; once a period is known, of a period
-    histogram: NDArray[np.int64]  # packets that have arrived, by the logarithm of their latency
-    route_link: NDArray[np.int32]  # links of all routes, -1 behind each route
-    route_queue: NDArray[np.int32]  # beside it: the queue in which a packet waits for that link
+    queue_seen: Int64s  # (Q,) the last walk that came to a queue
+    active: Int32s  # places of flows under way
+    walked: Int32s  # links on their routes, each once
+    row: Int64s  # what stands where, as `simulate.engines.packets.fast_forward` writes it
+    kept: Int64s  # an older row
+    kept_histogram: Int64s  # that of then; once a period is known, of a period
+    histogram: Int64s  # packets that have arrived, by the logarithm of their latency
+    route_link: Int32s  # links of all routes, -1 behind each route
+    route_queue: Int32s  # beside it: the queue in which a packet waits for that link
     route_use: NDArray[np.float64]  # beside it: how many times a packet counts on it; empty when once everywhere
-    low: NDArray[np.int32]  # (n, 2) lane and bytes of each entry of the low-priority table
-    high: NDArray[np.int32]  # (n, 2) likewise of the high-priority table
-    row_of: NDArray[np.int32]  # (S,) number of a switch among the targets of adaptive routing, -1 for none
-    group_of: NDArray[np.int32]  # (T, S) group of the ports that lead from switch s to target t, -1 for none
-    group_offset: NDArray[np.int32]  # (G + 1,) where a group begins in `group_port`
-    group_port: NDArray[np.int32]
-    load: NDArray[np.int32]
-    """(C * L,) packets that chose a link and have not left the buffer behind it, where routing is adaptive."""
-    queue_of: NDArray[np.int32]
+    low: Int32s  # (n, 2) lane and bytes of each entry of the low-priority table
+    high: Int32s  # (n, 2) likewise of the high-priority table
+    row_of: Int32s  # (S,) number of a switch among the targets of adaptive routing, -1 for none
+    group_of: Int32s  # (T, S) group of the ports that lead from switch s to target t, -1 for none
+    group_offset: Int32s  # (G + 1,) where a group begins in `group_port`
+    group_port: Int32s
+    load: Int32s  # (C * L,) packets that chose a link and have not left the buffer behind it, where routing is adaptive
+    queue_of: Int32s
     """(C * L,) with virtual output queues, the first queue of each buffer; one a port of the switch follows."""
-    port_number: NDArray[np.int32]  # (C,) number of each port on its switch, from 0
-    flowlets: NDArray[np.int64]
-    """(a power of two, 3) a flow at a switch as ``flow * S + switch``, the link that it took, and when."""
+    port_number: Int32s  # (C,) number of each port on its switch, from 0
+    flowlets: Int64s  # (a power of two, 3) a flow at a switch as ``flow * S + switch``, the link that it took, and when

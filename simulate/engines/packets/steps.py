@@ -32,7 +32,8 @@ def push(now: Records, heap: Records, due: int, code: int) -> None:
         above = (at - 1) >> 1
         if heap[above].due < due or (heap[above].due == due and heap[above].code < code):
             break
-        heap[at] = heap[above]
+        heap[at].due = heap[above].due
+        heap[at].code = heap[above].code
         at = above
     heap[at].due = due
     heap[at].code = code
@@ -55,7 +56,8 @@ def _pop(now: Records, heap: Records) -> int:
             child += 1
         if last_due < heap[child].due or (last_due == heap[child].due and last_code < heap[child].code):
             break
-        heap[at] = heap[child]
+        heap[at].due = heap[child].due
+        heap[at].code = heap[child].code
         at = child
     heap[at].due = last_due
     heap[at].code = last_code
