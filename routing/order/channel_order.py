@@ -4,8 +4,6 @@ A path is *legal* when the ranks of its channels rise. Packets then only wait fo
 legal paths has a cycle of dependencies (Dally and Seitz, IEEE Trans. Computers C-36(5), 1987), whatever an engine
 chooses among them, and one virtual lane is enough.
 
-How channels are ranked
------------------------
 Switches are sorted by level. A channel to a later switch goes *up*, one to an earlier switch goes *down*; up channels
 rank by their sender, and all down channels above all up channels, in the opposite order. That is up*/down* routing
 (Autonet, Schroeder et al. 1991): any path that climbs and then descends is legal, so every shortest path between

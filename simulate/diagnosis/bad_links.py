@@ -1,14 +1,11 @@
 """Links with errors: counters of errors, and links below their rate, with what each does to traffic on the tables.
 
 They are in the order of what they cost jobs. A link at a part of its rate slows all that crosses it, all the time; one
-that goes down stops it for seconds (a link that went down and is there no more has lost all of its rate); an error
-costs a transport one timeout.
-
-Symbols and packets are counted as bad where they arrive, so that a counter accuses the cable and both of its ends. A
-port that sees more than its share of errors makes packets be sent again, and each loss stops a transport for its
-timeout, which is far longer than a message takes: all pairs that cross the link are slowed, however few packets it
-spoils. A bit error rate is told by the receiver too, and comes behind them: it is what errors are counted of. Last come
-modules whose light is outside of their own limits, and whose links still carry all.
+that goes down stops it for seconds (a link that went down and is there no more has lost all of its rate). An error
+stops a transport for its timeout, which is far longer than a message takes. Symbols and packets are counted as bad
+where they arrive, so that a counter accuses the cable and both of its ends. A bit error rate comes behind them: it is
+what errors are counted of. Last come modules whose light is outside of their own limits, and whose links still carry
+all.
 """
 
 from __future__ import annotations

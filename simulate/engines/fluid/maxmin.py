@@ -14,15 +14,13 @@ One of the others that is faster than the level becomes an own unit. Three flows
 
 A new level changes the load of all other links on the way of the own units. Such a link is looked at next when it has
 own units too, or is full now. When none is left to look at, each link is full of units that it holds back or has room
-to spare, so the rates are fair, and there are no others that are.
+to spare, so the rates are fair, and there are no others that are. Unsaturated links are skipped until an aggregate
+comes to its *rate cap*, its least reserve rate.
 
 This ends, in whatever order links are looked at (Charny, Clark and Jain, "Congestion control with explicit rate
-indication", 1995, where each switch looks at its own links): no level is below the least of capacity / weight over all
-links, so the link that has it gets it for good when it is looked at, and then the same holds of the other links with
-what is left of them. The lowest level comes first, since a link bears on those of higher level alone; so few are looked
-at twice.
-
-Unsaturated links are skipped until an aggregate comes to its *rate cap*, its least reserve rate.
+indication", 1995): no level is below the least of capacity / weight over all links, so the link that has it gets it for
+good when it is looked at, and then the same holds of the other links with what is left of them. The lowest level comes
+first, since a link bears on those of higher level alone; so few are looked at twice.
 """
 
 from __future__ import annotations
