@@ -85,13 +85,13 @@ class Engine(Protocol):
     """Plays flows over one network, in simulated time that never goes back.
 
     An engine owes the following. Flows follow the network's forwarding tables on the virtual lane of their service
-    level, and no resource carries more than its capacity. Flow f begins at ``max(start, end of all flows that it waits
-    for) + delay``, ends when its last byte has arrived, and one between an end port and itself ends as it begins. One
-    that asks its receiver first begins two latencies of its route later. The flows of a connection move one after
-    another, each when its latency has passed and no flow of the connection moves; of those begun by one call whose
-    latencies pass at one instant, the one with the lowest number is first. All that happens is decided by what was
-    begun, in which order: the same calls give the same times, to the last bit. A flow has a number from 0, in the order
-    in which flows were begun.
+    level, and no resource carries more than its capacity. Flow f begins at
+    ``max(start, end of all flows that it waits for) + delay``, ends when its last byte has arrived, and one between an
+    end port and itself ends as it begins. One that asks its receiver first begins two latencies of its route later. The
+    flows of a connection move one after another, each when its latency has passed and no flow of the connection moves;
+    of those begun by one call whose latencies pass at one instant, the one with the lowest number is first. All that
+    happens is decided by what was begun, in which order: the same calls give the same times, to the last bit. A flow
+    has a number from 0, in the order in which flows were begun.
     """
 
     network: Network
