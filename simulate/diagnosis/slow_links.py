@@ -27,6 +27,7 @@ from routing.names import end_label
 from routing.routed import Routed
 from routing.studies.loss import pairs_over
 from simulate.diagnosis.measured import Measured
+from simulate.engines.base import Floats
 from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBPS, Network
@@ -35,8 +36,6 @@ from topo.fabric import Fabric, Frozen
 from topo.figures import percent
 from topo.graphs import rows_of
 from topo.table import Shown, Table
-
-Floats = NDArray[np.float64]
 
 PARTS = np.geomspace(0.02, 0.95, 60)
 """Shares of its rate at which a link may run."""

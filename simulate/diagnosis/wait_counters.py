@@ -27,7 +27,8 @@ from scipy import sparse
 from routing.routed import Routed
 from simulate.diagnosis.counters import Counters
 from simulate.diagnosis.measured import Measured
-from simulate.diagnosis.slow_links import Diagnosis, Floats, Suspect, pairs_between, walk_pairs
+from simulate.diagnosis.slow_links import Diagnosis, Suspect, pairs_between, walk_pairs
+from simulate.engines.base import Floats
 from simulate.traffic.network import Network
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric

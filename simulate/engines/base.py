@@ -22,6 +22,7 @@ Progress = Callable[[int, float], None]
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Pairs = tuple[Int32s, Int32s, NDArray[np.int8]]
 """Source, target and service level of each of some flows."""
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import Int32s, Records
+from simulate.engines.base import Floats, Int32s, Records
 from simulate.engines.compile import inlined, scanning
-from simulate.engines.fluid.state import BLOCK, Floats, State
+from simulate.engines.fluid.state import BLOCK, State
 
 
 @inlined

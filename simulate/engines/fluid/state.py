@@ -17,9 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import FIRST_BIN_S, UNUSED, WAIT, Int32s, Records
-
-Floats = NDArray[np.float64]
+from simulate.engines.base import FIRST_BIN_S, UNUSED, WAIT, Floats, Int32s, Records
 
 BLOCK = 32
 """Ends of classes are kept as a tree of minima with this many children a node."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from routing.hashed import ALL_SHORTEST, Hashed, PortGroups
 from routing.routed import Routed
 from routing.studies.adaptive.nvidia_sm import manager_groups
-from simulate.engines.base import FIRST_BIN_S, UNUSED, WAIT, Finished, FlowBook, Pairs, Progress
+from simulate.engines.base import FIRST_BIN_S, UNUSED, WAIT, Finished, Floats, FlowBook, Pairs, Progress
 from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.engines.packets import steps as kernel
@@ -34,9 +34,9 @@ from simulate.engines.packets.state import (
     HISTOGRAM,
     LINK,
     LINK_STEP,
+    OF_FLOWS,
     PACKET,
     PACKET_ROUTE,
-    PER_FLOW,
     RESOLUTION,
     UNLIMITED,
     PacketState,
@@ -76,7 +76,6 @@ MTU = 4096
 
 Inputs = Literal["fifo", "voq"]
 Ints = NDArray[np.integer]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -722,7 +721,7 @@ class Packets(FlowBook):
         n = max(flows, 3 * old, 256)
         self._size = np.append(self._size, np.zeros(n - old))
         self._route = np.append(self._route, np.zeros(n - old, np.int32))
-        self._reserve(requesters=self._rules.n_queues + n, **dict.fromkeys(PER_FLOW, n))
+        self._reserve(requesters=self._rules.n_queues + n, **dict.fromkeys(OF_FLOWS, n))
         self._grow_heap()
         return n
 

@@ -175,8 +175,8 @@ EVENT = np.dtype([("due", "i8"), ("code", "i8")])
 AT_REST = np.array((-1, -1, 0), REQUESTER)
 """One who requests nothing."""
 
-PER_FLOW = {"flows": FLOW, "waits": WAIT, "flow_steps": FLOW_STEP, "done": np.int32, "active": np.int32}
-EMPTY = PER_FLOW | {"packets": PACKET, "connections": CONNECTION, "next_flow": np.int32}
+OF_FLOWS = {"flows": FLOW, "waits": WAIT, "flow_steps": FLOW_STEP, "done": np.int32, "active": np.int32}
+EMPTY = OF_FLOWS | {"packets": PACKET, "connections": CONNECTION, "next_flow": np.int32}
 EMPTY |= {"route_link": np.int32, "route_queue": np.int32, "route_use": np.float64}
 """Type of the arrays of a state that are empty at first; of those with a place for each flow alone."""
 
