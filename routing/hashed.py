@@ -49,21 +49,17 @@ ONE_LANE = LanePlan((0,) * 16, ((0, 1),))
 class Paths(NamedTuple):
     """Paths of n pairs of end ports."""
 
-    offset: NDArray[np.int64]
-    """(n + 1,) pair i uses ``channel[offset[i]:offset[i + 1]]``, each channel once."""
+    offset: NDArray[np.int64]  # (n + 1,) pair i uses ``channel[offset[i]:offset[i + 1]]``, each channel once
     channel: Int32s
-    share: NDArray[np.float64]
-    """Beside it: the part of the pair's bytes that goes over the channel."""
+    share: NDArray[np.float64]  # beside it: the part of the pair's bytes that goes over the channel
 
 
 class Bonds(NamedTuple):
     """Which ports serve an end port: its own, or all those of its bond."""
 
-    offset: Int32s
-    """(E + 1,) end port e has ``port[offset[e]:offset[e + 1]]``, none where it has no cable."""
+    offset: Int32s  # (E + 1,) end port e has ``port[offset[e]:offset[e + 1]]``, none where it has no cable
     port: Int32s
-    row: Int32s
-    """Beside it: the row of the port's switch in `Hashed.hops`."""
+    row: Int32s  # beside it: the row of the port's switch in `Hashed.hops`
 
 
 class PortGroups(NamedTuple):
@@ -73,8 +69,7 @@ class PortGroups(NamedTuple):
     """(E,) row of each end port in ``group``, -1 where nothing leads to it; empty for all shortest next hops."""
     group: Int32s
     """(T, S) group of a switch towards a row, -1 where no port leads there; numbered from switch to switch."""
-    offset: Int32s
-    """(G + 1,) group g is ``port[offset[g]:offset[g + 1]]``."""
+    offset: Int32s  # (G + 1,) group g is ``port[offset[g]:offset[g + 1]]``
     port: Int32s
 
 
@@ -151,12 +146,11 @@ class Hashed(Shown):
         by_group = np.argsort(group, kind="stable")
         by_group = by_group[fabric.end_switch[ends[by_group]] >= 0]
         low, high = (np.searchsorted(group[by_group], group, side) for side in ("left", "right"))
-        count = np.append(np.zeros(fabric.n_switches, np.int64), high - low)
-        offset = np.append(0, np.cumsum(count))
-        place = np.arange(offset[-1]) - np.repeat(offset[:-1], count)
-        member = ends[by_group[np.repeat(np.append(np.zeros(fabric.n_switches, np.int64), low), count) + place]]
+        offset = np.append(np.zeros(fabric.n_switches + 1, np.int32), np.cumsum(high - low, dtype=np.int32))
+        place = np.arange(offset[-1]) - np.repeat(offset[fabric.n_switches : -1] - low, high - low)
+        member = ends[by_group[place]]
         row = np.searchsorted(self._homes, fabric.end_switch[member]).astype(np.int32)
-        return Bonds(frozen(offset.astype(np.int32)), frozen(fabric.port_of(member)), frozen(row))
+        return Bonds(frozen(offset), frozen(fabric.port_of(member)), frozen(row))
 
     def _brief(self) -> str:
         return f"{self.fabric.name}: {self.maker}, hash seed {self.seed}"
@@ -205,13 +199,7 @@ class Hashed(Shown):
         return tuple(replace(self, queue_pairs=1, first_pair=pair) for pair in range(max(1, self.queue_pairs)))
 
     def next_hops(self) -> PortGroups:
-        """Return all shortest next hops as groups of ports.
-
-        Raises
-        ------
-        HeddleError
-            When they are more than the budget ``path-links``.
-        """
+        """Return all shortest next hops as groups of ports; a HeddleError if they exceed the budget ``path-links``."""
         fabric, n, inner = self.fabric, self.fabric.n_switches, np.arange(self.fabric.first_adapter_port)
         here, there = fabric.port_node[inner], fabric.peer_node[inner]
         linked = (fabric.peer[inner] >= 0) & (there < n)
@@ -240,11 +228,8 @@ class Hashed(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the paths as plain values, ready for JSON."""
-        return {
-            "name": self.fabric.name,
-            "engine": self.engine,
-            **{name: getattr(self, name) for name in ("queue_pairs", "seed", "one_hash", "bond")},
-        }
+        said = {name: getattr(self, name) for name in ("engine", "queue_pairs", "seed", "one_hash", "bond")}
+        return {"name": self.fabric.name, **said}
 
     @property
     def table(self) -> Table:
@@ -253,23 +238,11 @@ class Hashed(Shown):
         return Table.of_rows("hashed paths", ("of", "value"), figures)
 
     def paths(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> Paths:
-        """Return the channels from end ports to others, those of adapters included.
+        """Return the channels from (n,) end ports to others, those of adapters included.
 
-        Parameters
-        ----------
-        src, dst : (n,) int
-            End ports. Two pairs with the same ends take the same paths.
-
-        Returns
-        -------
-        Paths
-            They stop before the first pair that no path connects: there are fewer offsets then. A port to itself has
-            no channel.
-
-        Raises
-        ------
-        HeddleError
-            When paths have more channels in all than the budget ``path-links``.
+        Two pairs with the same ends take the same paths, and a port to itself has none. They stop before the first pair
+        that no path connects: there are fewer offsets then. It is a HeddleError when they have more channels in all
+        than the budget ``path-links``.
         """
         fabric, rng = self.fabric, np.random.default_rng(self.seed)
         key = int(rng.integers(2**32))
@@ -300,21 +273,10 @@ def _check_bonds(fabric: Fabric, bond: int) -> None:
 
 
 def number_sets(marked: NDArray[np.bool_], begin: NDArray[np.integer]) -> tuple[Int32s, Int32s, NDArray[np.int64]]:
-    """Number the sets that rows mark among the columns of each switch, equal ones alike, from switch to switch.
+    """Number the sets that (T, C) rows mark among the columns of each switch, equal ones alike, switch by switch.
 
-    Parameters
-    ----------
-    marked : (T, C) bool
-    begin : (S + 1,) int
-        Switch s has the columns ``begin[s]:begin[s + 1]``.
-
-    Returns
-    -------
-    number : (T, S) int32
-        -1 for a set without a column.
-    offset : (G + 1,) int32
-        Set g has ``column[offset[g]:offset[g + 1]]``.
-    column : int64
+    Switch s has the columns ``begin[s]:begin[s + 1]``. Returns (T, S) the number of each set, -1 for one without a
+    column, and ``offset`` and ``column``: set g has ``column[offset[g]:offset[g + 1]]``.
     """
     number = np.full((len(marked), len(begin) - 1), -1, np.int32)
     size, column, count = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], 0
@@ -396,29 +358,9 @@ def hash_paths(
     All parts of a flow go on by one link at a time. Shortest paths of a pair have one length, so that parts which meet
     again have come equally far, and each switch is left once. Over groups a part may come later, and goes on then.
 
-    Parameters
-    ----------
-    port_offset, peer, peer_node
-        As in `topo.fabric.Fabric`.
-    hops, groups, bonds
-        As in `Hashed`.
-    src, dst : (n,) int32
-        End ports.
-    queue_pairs : int
-        Paths of each pair; `SPRAY` for all of them.
-    first_pair : int
-        Number of the first of them.
-    key : int
-        32 bits that decide the hash of a flow.
-    salt : (S + 1,) int64
-        32 bits that decide what each switch, and last an adapter, makes of it.
-    most : int
-        Entries after which it stops.
-
-    Returns
-    -------
-    tuple
-        As `Paths`; with more than `most` entries where it has stopped for that.
+    The first arguments are those of `Fabric` and `Hashed`. ``key`` has 32 bits that decide the hash of a flow, and
+    ``salt``, (S + 1,), what each switch, and last an adapter, makes of it. Returns `Paths`; with more than ``most``
+    entries it has stopped for that.
     """
     n_switches = len(salt) - 1
     offset = np.zeros(len(src) + 1, np.int64)

@@ -59,11 +59,9 @@ def find_end(routed: Routed, end: int | str) -> int:
     'gpu07 mlx5_0:1'
     """
     fabric = Routed.given(routed).fabric
-    return (
-        EndNames.of(routed).find(end)
-        if isinstance(end, str)
-        else _check_index(end, fabric.n_end_ports, "end port", fabric)
-    )
+    if isinstance(end, str):
+        return EndNames.of(routed).find(end)
+    return _check_index(end, fabric.n_end_ports, "end port", fabric)
 
 
 def find_ends(
@@ -71,10 +69,7 @@ def find_ends(
 ) -> NDArray[np.int32]:
     """Return (n,) int32 the end ports of a set, or end ports that are given one by one, as `find_end` takes each.
 
-    Raises
-    ------
-    HeddleError
-        When there is no such set, or no such end port.
+    It raises HeddleError when there is no such set, or no such end port.
 
     Examples
     --------
@@ -186,16 +181,8 @@ def find_switch(fabric: Fabric, switch: int | str) -> int:
 def find_link(fabric: Fabric, link: int | str) -> int:
     """Return the port that a link is given by.
 
-    Parameters
-    ----------
-    fabric : Fabric
-    link : int or str
-        Index of the port; or ``leaf01:21``, ``leaf01:21 -> spine01:1``, or a GUID before the colon.
-
-    Raises
-    ------
-    HeddleError
-        When there is no such port, no cable in it, or one that leads elsewhere.
+    It is the index of the port; or ``leaf01:21``, ``leaf01:21 -> spine01:1``, or a GUID before the colon. It is a
+    HeddleError when there is no such port, no cable in it, or one that leads elsewhere.
 
     Examples
     --------
@@ -240,16 +227,8 @@ def _no_cable(fabric: Fabric, port: int) -> HeddleError:
 def find_part(fabric: Fabric, part: int | str) -> tuple[NDArray[np.int32], str]:
     """Return the ports that hold the cables of a switch, of a host or its adapter, or one port of a link; and its name.
 
-    Parameters
-    ----------
-    fabric : Fabric
-    part : int or str
-        Name or GUID of a switch, a host or an adapter; or a link as `find_link` takes it.
-
-    Raises
-    ------
-    HeddleError
-        When there is no such part.
+    The part is given by the name or GUID of a switch, a host or an adapter; or as `find_link` takes a link. It is a
+    HeddleError when there is none.
 
     Examples
     --------

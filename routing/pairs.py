@@ -30,46 +30,33 @@ class PathTables(NamedTuple):
 
     port_offset: Int32s
     peer_node: Int32s
-    lft: NDArray[np.uint8]
-    """(S, T) forwarding tables."""
-    path_sl: NDArray[np.uint8]
-    """(S, T) service levels; (1, T) when all switches share them."""
-    sl2vl: NDArray[np.uint8]
-    """(16,) virtual lane of each service level."""
+    lft: NDArray[np.uint8]  # (S, T) forwarding tables
+    path_sl: NDArray[np.uint8]  # (S, T) service levels; (1, T) when all switches share them
+    sl2vl: NDArray[np.uint8]  # (16,) virtual lane of each service level
 
 
 class PairDests(NamedTuple):
     """D destinations; those of one switch should stand together."""
 
-    lid: Int32s
-    """Below T."""
+    lid: Int32s  # below T
     switch: Int32s
-    port: Int32s
-    """The channel that must hand packets over; -1: port 0 of the switch."""
-    role: Int32s
-    """Index of the role."""
+    port: Int32s  # the channel that must hand packets over; -1: port 0 of the switch
+    role: Int32s  # index of the role
 
 
 class PairWalk(NamedTuple):
     """Sums over all pairs."""
 
-    load: NDArray[np.int64]
-    """(roles, P) delivered pairs over each channel that a switch sends on."""
-    to_one: NDArray[np.int64]
-    """(roles, P) most of those pairs that have the same destination."""
-    delivered: NDArray[np.int64]
-    """(roles, S) destinations that each switch with sources reaches."""
-    own: NDArray[np.bool_]
-    """(D,) whether ``delivered`` counts a destination for the switch that it hangs on."""
+    load: NDArray[np.int64]  # (roles, P) delivered pairs over each channel that a switch sends on
+    to_one: NDArray[np.int64]  # (roles, P) most of those pairs that have the same destination
+    delivered: NDArray[np.int64]  # (roles, S) destinations that each switch with sources reaches
+    own: NDArray[np.bool_]  # (D,) whether ``delivered`` counts a destination for the switch that it hangs on
     depends: NDArray[np.uint64]
     """(lanes, P, words) bit p of a channel between switches: some pair goes on to a channel between switches on output
     port p of the next switch; bit 0: some pair uses the channel."""
-    histogram: NDArray[np.int64]
-    """(S + 1,) delivered pairs by number of switches on the path."""
-    fault_dest: Int32s
-    """(S, N_FAULTS) first destination (index) that each kind of fault at a switch costs; -1 none."""
-    fault_source: Int32s
-    """(S, N_FAULTS) the switch of a source that it costs."""
+    histogram: NDArray[np.int64]  # (S + 1,) delivered pairs by number of switches on the path
+    fault_dest: Int32s  # (S, N_FAULTS) first destination (index) that each kind of fault at a switch costs; -1 none
+    fault_source: Int32s  # (S, N_FAULTS) the switch of a source that it costs
     totals: NDArray[np.int64]
     """(3,) pairs not delivered; most switches beyond the shortest path; virtual lanes used, as bits."""
 
@@ -78,63 +65,35 @@ def empty_walk(fabric: Fabric, n_roles: int, n_lanes: int, n_dests: int) -> Pair
     """Return sums over no pairs."""
     n_switches, n_ports = fabric.n_switches, fabric.n_ports
     n_words = 1 + (fabric.most_ports >> 6)
-    no_faults = np.full((2, n_switches, N_FAULTS), -1, np.int32)
-    return PairWalk(
-        np.zeros((n_roles, n_ports), np.int64),
-        np.zeros((n_roles, n_ports), np.int64),
-        np.zeros((n_roles, n_switches), np.int64),
-        np.zeros(n_dests, np.bool_),
-        np.zeros((n_lanes, n_ports, n_words), np.uint64),
-        np.zeros(n_switches + 1, np.int64),
-        no_faults[0],
-        no_faults[1],
-        np.zeros(3, np.int64),
-    )
+    load, to_one = np.zeros((2, n_roles, n_ports), np.int64)
+    delivered, own = np.zeros((n_roles, n_switches), np.int64), np.zeros(n_dests, np.bool_)
+    depends, histogram = np.zeros((n_lanes, n_ports, n_words), np.uint64), np.zeros(n_switches + 1, np.int64)
+    fault_dest, fault_source = np.full((2, n_switches, N_FAULTS), -1, np.int32)
+    totals = np.zeros(3, np.int64)
+    return PairWalk(load, to_one, delivered, own, depends, histogram, fault_dest, fault_source, totals)
 
 
 class _Forest(NamedTuple):
     """Paths to one destination; (S,) each but for ``sources``."""
 
-    seen: Int32s
-    """The last destination for which a switch was followed."""
-    sources: Int32s
-    """(n,) switches with sources."""
-    hops: Int32s
-    """Switches to the destination, itself included; `_LOST` or `_ON_WALK`."""
+    seen: Int32s  # the last destination for which a switch was followed
+    sources: Int32s  # (n,) switches with sources
+    hops: Int32s  # switches to the destination, itself included; `_LOST` or `_ON_WALK`
     flow: Int32s
-    lanes: Int32s
-    """Lanes on which the flow is, as bits."""
-    out: Int32s
-    """Channel taken, -1 for port 0."""
+    lanes: Int32s  # lanes on which the flow is, as bits
+    out: Int32s  # channel taken, -1 for port 0
     stack: Int32s
-    far: Int32s
-    """Switches with a path, each after the one that it sends to."""
+    far: Int32s  # switches with a path, each after the one that it sends to
 
 
 @kernel
 def walk_pairs(
-    tables: PathTables,
-    dests: PairDests,
-    attached: Int32s,
-    indptr: Int32s,
-    neighbour: Int32s,
-    walk: PairWalk,
+    tables: PathTables, dests: PairDests, attached: Int32s, indptr: Int32s, neighbour: Int32s, walk: PairWalk
 ) -> None:
-    """Follow all pairs to the given destinations.
+    """Follow all pairs to the given destinations, and add them to a walk, `empty_walk` at first.
 
-    Parameters
-    ----------
-    tables, dests
-    attached : (S,) int32
-        Sources at each switch; every destination is a source too, and never sends to itself.
-    indptr, neighbour
-        Adjacency of switches, as CSR.
-    walk : PairWalk, in and out
-        `empty_walk` at first; sums are added to it.
-
-    Notes
-    -----
-    O(D x switches on the paths); no pair costs anything of its own.
+    ``attached`` is (S,) the sources at each switch, of which every destination is one, and never sends to itself;
+    ``indptr`` and ``neighbour`` are the graph of switches as CSR. O(D x switches on the paths).
     """
     forest, distance = _empty_forest(attached), np.zeros(len(attached), np.int32)
     last_dest_switch = -1
@@ -162,14 +121,7 @@ def _empty_forest(attached: Int32s) -> _Forest:
 
 
 @inner
-def _find_paths(
-    tables: PathTables,
-    dests: PairDests,
-    d: int,
-    attached: Int32s,
-    forest: _Forest,
-    walk: PairWalk,
-) -> int:
+def _find_paths(tables: PathTables, dests: PairDests, d: int, attached: Int32s, forest: _Forest, walk: PairWalk) -> int:
     """Find the paths of all sources to one destination; return how many switches have one."""
     # No index is negative: as unsigned ones they need no test whether they count from the end.
     lft, port_offset, peer_node = tables.lft, tables.port_offset.view(np.uint32), tables.peer_node
@@ -240,13 +192,7 @@ def _find_paths(
 
 @inner
 def _count_pairs(
-    tables: PathTables,
-    dests: PairDests,
-    d: int,
-    attached: Int32s,
-    distance: Int32s,
-    forest: _Forest,
-    walk: PairWalk,
+    tables: PathTables, dests: PairDests, d: int, attached: Int32s, distance: Int32s, forest: _Forest, walk: PairWalk
 ) -> None:
     """Count the pairs of one destination, and let their flows begin at the switches of the sources."""
     path_sl, sl2vl = tables.path_sl, tables.sl2vl
@@ -315,14 +261,8 @@ def follow_lost(
 ) -> None:
     """Add the dependencies of packets that do not arrive: they hold channels too, until a switch drops them.
 
-    Parameters
-    ----------
-    tables, dests, attached
-        As in `walk_pairs`; a destination that hangs on no switch has the switch -1 and the port -2.
-    unused : PairWalk
-        `empty_walk`: the faults that are found again.
-    depends : (lanes, P, words) uint64, in and out
-        As in `PairWalk`.
+    As `walk_pairs`, but a destination that hangs on no switch has the switch -1 and the port -2; ``unused`` takes the
+    faults that are found again, ``depends`` is as in `PairWalk`.
     """
     forest = _empty_forest(attached)
     for d in range(len(dests.lid)):

@@ -24,6 +24,8 @@ MAX_DATA_VLS = 15
 """Virtual lanes 0 to 14 carry data; lane 15 is the subnet manager's, and a packet mapped to it is dropped."""
 
 
+Ints = NDArray[np.integer]
+
 EndpointSet = Literal["hca", "adapters", "all"]
 """``hca``: channel adapters of hosts; ``adapters``: SHARP aggregation nodes and routers too; ``all``: and port 0 of
 every switch."""
@@ -80,21 +82,11 @@ class RoutingTables(Frozen, Brief):
 def assign_lids(fabric: Fabric, lmc: int = 0) -> NDArray[np.uint16]:
     """Return (E,) the lowest LIDs: those that plugged-in end ports were discovered with; for others the next free ones.
 
-    Where some are discovered, the others get what is free above them, as far as it reaches: what is free below may
-    belong to machines that are switched off. End ports that are not plugged in have 0. A larger LMC than that of the
-    discovered fabric leaves no room between its LIDs: switches and adapters then all get new ones.
-
-    Parameters
-    ----------
-    fabric : Fabric
-    lmc : int
-        LID mask control: each port of an adapter gets 2^lmc LIDs, the lowest of which is a multiple of that.
-
-    Raises
-    ------
-    RoutingError
-        When a subnet has not so many unicast LIDs, the discovered ones do not go with the LMC, or a switch has more
-        ports than a table can name.
+    Each port of an adapter gets 2^lmc LIDs, the lowest of which is a multiple of that. Where some are discovered, the
+    others get what is free above them, as far as it reaches: what is free below may belong to machines that are
+    switched off. End ports that are not plugged in have 0. A larger LMC than that of the discovered fabric leaves no
+    room between its LIDs: switches and adapters then all get new ones. It is a RoutingError when a subnet has not so
+    many unicast LIDs, the discovered ones do not go with the LMC, or a switch has more ports than a table can name.
 
     Examples
     --------
@@ -143,12 +135,7 @@ def lid_owners(tables: RoutingTables) -> NDArray[np.int32]:
 
 
 def select_endpoints(fabric: Fabric, tables: RoutingTables, endpoints: EndpointSet = "hca") -> NDArray[np.int32]:
-    """Return (n,) int32: the end ports of a set that have a LID, in fabric order.
-
-    Raises
-    ------
-    RoutingError
-        When there is no such set.
+    """Return (n,) int32: the end ports of a set that have a LID, in fabric order; a RoutingError for no such set.
 
     Examples
     --------
@@ -157,15 +144,10 @@ def select_endpoints(fabric: Fabric, tables: RoutingTables, endpoints: EndpointS
     >>> len(select_endpoints(fabric, routing.route(fabric).tables, "all"))
     26
     """
-    kind = fabric.kind[fabric.end_node]
-    if endpoints == "hca":
-        chosen = kind == Kind.HCA
-    elif endpoints == "adapters":
-        chosen = kind != Kind.SWITCH
-    elif endpoints == "all":
-        chosen = np.ones(len(kind), bool)
-    else:
+    if endpoints not in get_args(EndpointSet):
         raise RoutingError(f"found endpoints {endpoints!r}; expected one of {', '.join(get_args(EndpointSet))}")
+    kind = fabric.kind[fabric.end_node]
+    chosen = {"hca": kind == Kind.HCA, "adapters": kind != Kind.SWITCH, "all": kind >= 0}[endpoints]
     return frozen(np.flatnonzero(chosen & (tables.lid != 0)).astype(np.int32))
 
 
@@ -197,36 +179,18 @@ def switch_graph(fabric: Fabric) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def walk(
-    fabric: Fabric,
-    lft: NDArray[np.uint8],
-    switch: NDArray[np.integer],
-    dest: NDArray[np.integer],
-    lid: NDArray[np.integer],
-    visit: Callable[[NDArray[np.intp], NDArray[np.integer]], None],
-) -> NDArray[np.bool_]:
-    """Send packets from switches to end ports, all at a time, whatever their lanes.
+    fabric: Fabric, lft: NDArray[np.uint8], switch: Ints, dest: Ints, lid: Ints,
+    visit: Callable[[NDArray[np.intp], Ints], None],
+) -> NDArray[np.bool_]:  # fmt: skip
+    """Send (n,) packets from switches to attached end ports by LIDs with an entry; return (n,) whether each arrives.
 
-    Parameters
-    ----------
-    fabric : Fabric
-    lft : (S, T) uint8
-        Forwarding tables of its switches.
-    switch, dest, lid : (n,) int
-        Switch of the source, end port that is attached, and a LID of it that has an entry in the tables.
-    visit : callable
-        Called hop by hop as ``visit(packet, port)``: which packets go on, and the channel of each.
+    It calls ``visit(packet, port)`` hop by hop: which packets go on, and the channel of each. Lanes do not count.
 
-    Returns
-    -------
-    (n,) bool
-        Whether each arrives.
-
-    Notes
-    -----
-    The plain walker of tables, a hop of all packets at a time; use it unless time or memory forbids. Kernels that walk
-    on their own do so for a reason: `routing.pairs` adds whole trees of sources, `routing.quality.phases` walks the
-    same pairs in hundreds of phases, `routing.lanes.fit`, `routing.repairs.trees` and `routing.engines.disjoint` walk
-    tables that they are changing, and `simulate.traffic.walks` keeps the channels of millions of paths.
+    This is the plain walker of (S, T) tables, a hop of all packets at a time; use it unless time or memory forbids.
+    Kernels that walk on their own do so for a reason: `routing.pairs` adds whole trees of sources,
+    `routing.quality.phases` walks the same pairs in hundreds of phases, `routing.lanes.fit`, `routing.repairs.trees`
+    and `routing.engines.disjoint` walk tables that they are changing, and `simulate.traffic.walks` keeps the channels
+    of millions of paths.
     """
     dest_switch, last = fabric.end_switch[dest], delivery_channels(fabric, dest)
     radix = np.diff(fabric.port_offset)

@@ -12,7 +12,7 @@ from routing import pairs
 from routing.lanes.policy import levels_of_pairs
 from routing.names import end_label, find_end
 from routing.routed import Routed
-from routing.tables import MAX_DATA_VLS, NO_PATH, RoutingTables
+from routing.tables import MAX_DATA_VLS, NO_PATH, delivery_channels
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
 from topo.table import Column, Shown, Table
@@ -21,20 +21,13 @@ from topo.table import Column, Shown, Table
 class Fault(IntEnum):
     """Why a path does not arrive."""
 
-    NO_ENTRY = pairs.NO_ENTRY
-    """The switch has no entry for the LID."""
-    NO_SUCH_PORT = pairs.NO_SUCH_PORT
-    """The entry names a port beyond the last of the switch."""
-    UNPLUGGED = pairs.UNPLUGGED
-    """The entry names a port that holds no cable, or a dead one."""
-    LOOP = pairs.LOOP
-    """The path comes back to a switch that it has passed."""
-    WRONG_END = pairs.WRONG_END
-    """The packet is handed to another end port."""
-    NO_LANE = pairs.NO_LANE
-    """The service level of the path has no data lane."""
-    DETACHED = pairs.DETACHED
-    """One of the two end ports hangs on no switch."""
+    NO_ENTRY = pairs.NO_ENTRY  # the switch has no entry for the LID
+    NO_SUCH_PORT = pairs.NO_SUCH_PORT  # the entry names a port beyond the last of the switch
+    UNPLUGGED = pairs.UNPLUGGED  # the entry names a port that holds no cable, or a dead one
+    LOOP = pairs.LOOP  # the path comes back to a switch that it has passed
+    WRONG_END = pairs.WRONG_END  # the packet is handed to another end port
+    NO_LANE = pairs.NO_LANE  # the service level of the path has no data lane
+    DETACHED = pairs.DETACHED  # one of the two end ports hangs on no switch
 
 
 @dataclass(frozen=True)
@@ -129,17 +122,17 @@ class Trace(Shown):
             names = [fabric.label(switch) for switch in self.loop]
             return f"{ends}: forwarding loop {' -> '.join([*names, names[0]])}"
         switch = fabric.label(self.switches[-1])
-        if self.fault is Fault.NO_LANE:
-            return f"{ends}: the service level of the path from {switch} has no data lane"
-        if self.fault is Fault.NO_ENTRY:
-            return f"{ends}: {switch} has no entry"
-        if self.fault is Fault.NO_SUCH_PORT:
-            last = int(fabric.port_offset[self.switches[-1] + 1] - fabric.port_offset[self.switches[-1]])
-            return f"{ends}: {switch} has ports 1 to {last}, and its entry says {self.port}"
-        if self.fault is Fault.UNPLUGGED:
-            return f"{ends}: the entry of {switch} says port {self.port}, where nothing is plugged in"
-        wrong = switch if self.port == 0 else fabric.port_label(int(fabric.peer[self.channels[-1]]))
-        return f"{ends}: port {self.port} of {switch} hands it to {wrong}"
+        if self.fault is Fault.WRONG_END:
+            wrong = switch if self.port == 0 else fabric.port_label(int(fabric.peer[self.channels[-1]]))
+            return f"{ends}: port {self.port} of {switch} hands it to {wrong}"
+        last = int(np.diff(fabric.port_offset)[self.switches[-1]])
+        why = {
+            Fault.NO_LANE: f"the service level of the path from {switch} has no data lane",
+            Fault.NO_ENTRY: f"{switch} has no entry",
+            Fault.NO_SUCH_PORT: f"{switch} has ports 1 to {last}, and its entry says {self.port}",
+            Fault.UNPLUGGED: f"the entry of {switch} says port {self.port}, where nothing is plugged in",
+        }
+        return f"{ends}: {why[self.fault]}"
 
 
 def trace(routed: Routed, source: int | str, destination: int | str, lid: int = 0) -> Trace:
@@ -176,57 +169,42 @@ def trace(routed: Routed, source: int | str, destination: int | str, lid: int = 
         raise HeddleError(f"found LID {lid} for {end_label(fabric, destination)}, whose LIDs are: {lids}")
     channels: list[int] = []
     switches: list[int] = []
-
-    lid = lid or int(tables.lid[destination])
+    lid = lid or int(known[0])
 
     def end(fault: Fault | None, port: int = -1) -> Trace:
         level, lane = _service(routed, source, destination, lid)
         return Trace(fabric, source, destination, lid, level, lane, tuple(channels), tuple(switches), fault, port)
 
-    node = int(fabric.end_switch[source])
-    dest_switch = int(fabric.end_switch[destination])
+    node, dest_switch = (int(fabric.end_switch[one]) for one in (source, destination))
     if node < 0 or dest_switch < 0:
         return end(Fault.DETACHED)
-    last = -1
-    if destination >= fabric.n_switches:
-        last = int(fabric.peer[fabric.first_adapter_port + destination - fabric.n_switches])
+    last = int(delivery_channels(fabric, np.array([destination]))[0])
     if source >= fabric.n_switches:
         channels.append(fabric.first_adapter_port + source - fabric.n_switches)
-    passed: set[int] = set()
-    while True:
+    while node < fabric.n_switches:
         switches.append(node)
-        if node in passed:
+        if node in switches[:-1]:
             return end(Fault.LOOP)
-        passed.add(node)
         number = int(tables.lft[node, lid]) if lid < tables.lft.shape[1] else NO_PATH
         if number == NO_PATH:
             return end(Fault.NO_ENTRY)
         if number == 0:
-            arrived = node == dest_switch and last < 0
             break
         if number > fabric.port_offset[node + 1] - fabric.port_offset[node]:
             return end(Fault.NO_SUCH_PORT, number)
-        port = fabric.port_id(node, number)
-        following = int(fabric.peer_node[port])
-        if following < 0:
+        channels.append(fabric.port_id(node, number))
+        node = int(fabric.peer_node[channels[-1]])
+        if node < 0:
+            channels.pop()
             return end(Fault.UNPLUGGED, number)
-        channels.append(port)
-        if following >= fabric.n_switches:
-            arrived = port == last
-            break
-        node = following
-    if not arrived:
+    arrives = channels[-1] == last if number else node == dest_switch and last < 0
+    if not arrives:
         return end(Fault.WRONG_END, number)
-    if virtual_lane(tables, switches[0], lid) >= MAX_DATA_VLS:
+    level = 0 if tables.path_sl is None else int(tables.path_sl[switches[0], lid])
+    if level >= len(tables.sl2vl) or tables.sl2vl[level] >= MAX_DATA_VLS:
         switches[1:] = []
         return end(Fault.NO_LANE, number)
     return end(None, number)
-
-
-def virtual_lane(tables: RoutingTables, switch: int, lid: int) -> int:
-    """Virtual lane of a path from the hosts of a switch to a LID; 15 where it has none."""
-    level = 0 if tables.path_sl is None else int(tables.path_sl[switch, lid])
-    return tables.sl2vl[level] if level < len(tables.sl2vl) else MAX_DATA_VLS
 
 
 def _service(routed: Routed, source: int, destination: int, lid: int) -> tuple[int, int | None]:

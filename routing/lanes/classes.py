@@ -48,24 +48,19 @@ def lanes_of_classes(traffic: Sequence[TrafficClass]) -> LanePlan:
     class: a lane that no entry of the arbitration names would never be served, and management of paths, IPoIB and
     whatever was not configured use level 0.
 
-    Raises
-    ------
-    DesignError
-        When two classes share a name or a service level, a lane is beyond those that switches have, or the weights of
-        a lane exceed what an entry can hold.
+    It is a DesignError when two classes share a name or a service level, a lane is beyond those that switches have, or
+    the weights of a lane exceed what an entry can hold.
     """
-    for what in ("name", "sl"):
-        value, times = Counter(getattr(item, what) for item in traffic).most_common(1)[0] if traffic else (0, 1)
-        if times > 1:
-            raise DesignError(f"{times} traffic classes have the {what} {value}; each must have its own")
-    for item in traffic:
-        if item.vl >= DATA_LANES:
-            raise DesignError(
-                f"traffic class {item.name} has SL {item.sl} and VL {item.vl}; switches have the data lanes 0 to "
-                f"{DATA_LANES - 1}"
-            )
     if not traffic:
         return LanePlan((0,) * 16, ((0, PACKET_WEIGHT),))
+    for what in ("name", "sl"):
+        value, times = Counter(getattr(item, what) for item in traffic).most_common(1)[0]
+        if times > 1:
+            raise DesignError(f"{times} traffic classes have the {what} {value}; each must have its own")
+    has = f"switches have the data lanes 0 to {DATA_LANES - 1}"
+    for item in traffic:
+        if item.vl >= DATA_LANES:
+            raise DesignError(f"traffic class {item.name} has SL {item.sl} and VL {item.vl}; {has}")
     lane = {item.sl: item.vl for item in traffic}
     other = lane.get(0, traffic[0].vl)
     weights: Counter[int] = Counter()
@@ -85,13 +80,7 @@ def lanes_of_levels(sl2vl: Sequence[int]) -> LanePlan:
 
 
 def check_lanes(plan: LanePlan) -> LanePlan:
-    """Return the lanes, if switches have them.
-
-    Raises
-    ------
-    DesignError
-        When they are more than switches have.
-    """
+    """Return the lanes; raise DesignError when they are more than switches have."""
     if plan.lanes > DATA_LANES:
         raise DesignError(f"the tables use lane {plan.lanes - 1}; switches have the data lanes 0 to {DATA_LANES - 1}")
     return plan

@@ -31,78 +31,44 @@ a random graph, take 2,100,000,000 for 13 lanes."""
 class LanePaths(NamedTuple):
     """All paths: from each of n switches to each of D destinations."""
 
-    offset: Int32s
-    """`port_offset` of the fabric."""
-    node: Int32s
-    """`port_node` of the fabric."""
-    peer: Int32s
-    """`peer` of the fabric."""
-    lft: NDArray[np.uint8]
-    """(S, T) forwarding tables."""
-    by_lid: NDArray[np.uint8]
-    """(T, S) the same, such that the entries for one LID stand together."""
-    lane: NDArray[np.uint8]
-    """(T, S) lane of the paths to a LID from the hosts of a switch; changed in place."""
-    sends: NDArray[np.bool_]
-    """(S,) whether a switch has end ports that send."""
-    dest_switch: Int32s
-    """(D,) switch of each destination."""
-    lid: Int32s
-    """(D,) its LID."""
+    offset: Int32s  # `port_offset` of the fabric
+    node: Int32s  # `port_node` of the fabric
+    peer: Int32s  # `peer` of the fabric
+    lft: NDArray[np.uint8]  # (S, T) forwarding tables
+    by_lid: NDArray[np.uint8]  # (T, S) the same, such that the entries for one LID stand together
+    lane: NDArray[np.uint8]  # (T, S) lane of the paths to a LID from the hosts of a switch; changed in place
+    sends: NDArray[np.bool_]  # (S,) whether a switch has end ports that send
+    dest_switch: Int32s  # (D,) switch of each destination
+    lid: Int32s  # (D,) its LID
 
 
 class Search(NamedTuple):
     """Dependencies of one lane, and where a depth-first search among them stands."""
 
-    edge: Counts
-    """(P, W) paths over each dependency, by channel and output port of the next switch."""
-    state: NDArray[np.uint8]
-    """(P,) 0 new, 1 on the stack, 2 done: cannot be on a loop, since dependencies only go away."""
-    stack: Int32s
-    """(P + 1,)"""
-    at: Int32s
-    """(P + 1,) next output port to look at, by place on the stack."""
+    edge: Counts  # (P, W) paths over each dependency, by channel and output port of the next switch
+    state: NDArray[np.uint8]  # (P,) 0 new, 1 on the stack, 2 done: cannot be on a loop, since dependencies only go away
+    stack: Int32s  # (P + 1,)
+    at: Int32s  # (P + 1,) next output port to look at, by place on the stack
     tally: Counts
     """(4,) the channel to start from, paths moved, steps taken, and the last place on the stack (-1: it is empty)."""
 
 
 def break_loops(fabric: Fabric, tables: RoutingTables, lanes: int, most_steps: int = MOST_STEPS) -> RoutingTables:
-    """Return the tables with the service level of each path, such that no lane has a credit loop.
+    """Return tables without forwarding loops with a service level of each path, such that no lane has a credit loop.
 
-    All adapters count as endpoints. Service level n travels on lane n.
-
-    Parameters
-    ----------
-    fabric, tables
-        Tables without forwarding loops.
-    lanes : int
-        Lanes that there are.
-    most_steps : int
-        Steps after which the search is given up.
-
-    Raises
-    ------
-    RoutingError
-        When more lanes are needed; the message says how many, up to those that switches have, or that the search was
-        given up.
+    All adapters count as endpoints. Service level n travels on lane n. It is a RoutingError when more lanes are needed
+    than there are; the message says how many, up to those that switches have, or that the search was given up.
     """
     ends = np.flatnonzero((fabric.kind[fabric.end_node] != Kind.SWITCH) & (fabric.end_switch >= 0) & (tables.lid != 0))
     dests, lids = tables.lids_of(ends)
-    level = np.zeros(tables.lft.shape[::-1], np.uint8)
+    level, homes = np.zeros(tables.lft.shape[::-1], np.uint8), frozen(fabric.end_switch[dests])
+    sends = frozen(np.bincount(homes, minlength=fabric.n_switches) > 0)
     paths = LanePaths(
-        fabric.port_offset,
-        fabric.port_node,
-        fabric.peer,
-        tables.lft,
-        frozen(tables.lft.T),
-        level,
-        frozen(np.bincount(fabric.end_switch[dests], minlength=fabric.n_switches) > 0),
-        frozen(fabric.end_switch[dests]),
+        fabric.port_offset, fabric.port_node, fabric.peer, tables.lft, frozen(tables.lft.T), level, sends, homes,
         frozen(lids),
-    )
-    widest = fabric.most_ports
+    )  # fmt: skip
     search = Search(
-        edge=np.zeros((fabric.n_ports, widest + 1), np.int64),
+        edge=np.zeros((fabric.n_ports, fabric.most_ports + 1), np.int64),
         state=np.zeros(fabric.n_ports, np.uint8),
         stack=np.empty(fabric.n_ports + 1, np.int32),
         at=np.empty(fabric.n_ports + 1, np.int32),
@@ -252,15 +218,10 @@ def _loop(paths: LanePaths, search: Search) -> int:
 
 @kernel
 def move_paths(paths: LanePaths, search: Search, now: int, effort: int) -> bool:
-    """Move paths on loops of a lane to the next one, until there is no loop or so many steps are taken.
+    """Move paths on loops of a lane to the next, until none is left or so many steps are taken; return whether none is.
 
     In each loop the dependency with the fewest paths is dissolved (the heuristic of DFSSSP: to need the fewest lanes
     is NP-complete).
-
-    Returns
-    -------
-    bool
-        Whether the lane is free of loops.
     """
     enough = search.tally[2] + effort
     behind = np.empty(len(paths.lft), np.int32)

@@ -115,27 +115,22 @@ def apply_policy(fabric: Fabric, tables: RoutingTables, policy: QosPolicy) -> Ro
     0
     """
     adapters = np.arange(fabric.n_switches, fabric.n_end_ports, dtype=np.int32)
-    groups = {group.name: group for group in policy.groups}
-    end_of = dict(zip(fabric.end_guid[adapters].tolist(), adapters.tolist(), strict=True))
-    rules_of: dict[int, list[int]] = {}
-    for number, rule in enumerate(policy.rules):
-        guids = [guid for name in rule.source for guid in groups[name].port_guids if guid in end_of]
-        for end in dict.fromkeys(end_of[guid] for guid in guids) if rule.source else adapters.tolist():
-            rules_of.setdefault(end, []).append(number)
-    n_lids = tables.lft.shape[1]
+    guids_of = {group.name: np.array(group.port_guids, np.uint64) for group in policy.groups}
+    rules_of: dict[int, list[MatchRule]] = {end: [] for end in adapters[fabric.end_switch[adapters] >= 0].tolist()}
+    for rule in policy.rules:
+        guids, onward = [guids_of[name] for name in rule.source], replace(rule, source=())
+        named = np.isin(fabric.end_guid[adapters], np.concatenate(guids)) if guids else np.ones(len(adapters), bool)
+        for end in adapters[named & (fabric.end_switch[adapters] >= 0)].tolist():
+            rules_of[end].append(onward)
     path_sl = np.zeros(tables.lft.shape, np.uint8)
     listed, lids = tables.entries_of(adapters)
-    rows: dict[tuple[int, ...], NDArray[np.uint8]] = {}  # hosts to which the same rules apply have the same levels
+    rows: dict[tuple[MatchRule, ...], NDArray[np.uint8]] = {}  # hosts with the same rules have the same levels
     decided: dict[int, int] = {}
-    for end in adapters[fabric.end_switch[adapters] >= 0].tolist():
-        switch, key = int(fabric.end_switch[end]), tuple(rules_of.get(end, ()))
+    for end, rules in rules_of.items():
+        switch, key = int(fabric.end_switch[end]), tuple(rules)
         if key not in rows:
-            rules = tuple(replace(policy.rules[number], source=()) for number in key)
-            used = tuple(groups[name] for name in {name: 0 for rule in rules for name in rule.destination})
-            rows[key] = np.zeros(n_lids, np.uint8)
-            rows[key][lids] = levels_of_pairs(
-                fabric, QosPolicy(policy.levels, used, rules), np.full_like(listed, end), listed
-            )
+            rows[key] = np.zeros(tables.lft.shape[1], np.uint8)
+            rows[key][lids] = levels_of_pairs(fabric, replace(policy, rules=key), np.full_like(listed, end), listed)
         first = decided.setdefault(switch, end)
         if first == end:
             path_sl[switch] = rows[key]

@@ -4,8 +4,6 @@ A path is *legal* when the ranks of its channels rise. Packets then only wait fo
 legal paths has a cycle of dependencies (Dally and Seitz, IEEE Trans. Computers C-36(5), 1987), whatever an engine
 chooses among them, and one virtual lane is enough.
 
-How channels are ranked
------------------------
 Switches are sorted by level. A channel to a later switch goes *up*, one to an earlier switch goes *down*; up channels
 rank by their sender, and all down channels above all up channels, in the opposite order. That is up*/down* routing
 (Autonet, Schroeder et al. 1991): any path that climbs and then descends is legal, so every shortest path between
@@ -61,25 +59,15 @@ def switch_levels(fabric: Fabric) -> NDArray[np.int64]:
 
 
 def order_channels(fabric: Fabric, level: NDArray[np.int64], *, join_peaks: bool = True) -> ChannelOrder:
-    """Rank the channels of a fabric.
+    """Rank the channels of any fabric, by the (S,) levels of its switches.
 
-    Parameters
-    ----------
-    fabric : Fabric
-        Any: trees, meshes, several components.
-    level : (S,) int
-        Level of each switch.
-    join_peaks : bool
-        Whether turning trees join what has nothing above; if not, some switches cannot reach each other.
+    Turning trees join what has nothing above, if ``join_peaks``; if not, some switches cannot reach each other.
     """
     n = fabric.n_switches
     ports = fabric.inner
     sender, receiver = fabric.port_node[ports], fabric.peer_node[ports]
-    ports = ports[
-        np.lexsort(
-            (np.minimum(ports, fabric.peer[ports]), receiver, _planes(level, sender, receiver)[receiver], sender)
-        )
-    ]
+    plane = _planes(level, sender, receiver)[receiver]
+    ports = ports[np.lexsort((np.minimum(ports, fabric.peer[ports]), receiver, plane, sender))]
     sender, receiver = frozen(fabric.port_node[ports]), frozen(fabric.peer_node[ports])
     indptr = frozen(np.searchsorted(sender, np.arange(n + 1)).astype(np.int32))
     height = np.empty(n, np.int64)  # position by level
@@ -95,24 +83,19 @@ def order_channels(fabric: Fabric, level: NDArray[np.int64], *, join_peaks: bool
         outward = indptr[parent] + np.flatnonzero(receiver[indptr[parent] : indptr[parent + 1]] == child)
         rank[outward] = 2 * n + position
         rank[reverse[outward]] = 2 * n - 1 - position
-    by_rank_desc, tie_indptr = _by_rank(rank, sender)
-    return ChannelOrder(
-        indptr=indptr,
-        sender=sender,
-        receiver=receiver,
-        reverse=frozen(reverse),
-        number=frozen(fabric.port_number[ports]),
-        rate_gbps=frozen(fabric.rate_gbps[ports]),
-        rank=frozen(rank),
-        by_rank_desc=by_rank_desc,
-        tie_indptr=tie_indptr,
-    )
+    number, rate_gbps = frozen(fabric.port_number[ports]), frozen(fabric.rate_gbps[ports])
+    none = frozen(np.zeros(0, np.int32))
+    order = ChannelOrder(indptr, sender, receiver, frozen(reverse), number, rate_gbps, none, none, none)
+    return with_ranks(order, rank)
 
 
 def with_ranks(order: ChannelOrder, rank: Ints) -> ChannelOrder:
     """Return an order of the same channels with other ranks."""
-    by_rank_desc, tie_indptr = _by_rank(rank, order.sender)
-    return order._replace(rank=frozen(rank), by_rank_desc=by_rank_desc, tie_indptr=tie_indptr)
+    sender = order.sender
+    channels = np.lexsort((np.arange(len(rank)), sender, -rank)).astype(np.int32)
+    ties = np.flatnonzero((np.diff(rank[channels], prepend=-1) != 0) | (np.diff(sender[channels], prepend=-1) != 0))
+    tie_indptr = frozen(np.append(ties, len(channels)).astype(np.int32))
+    return order._replace(rank=frozen(rank), by_rank_desc=frozen(channels), tie_indptr=tie_indptr)
 
 
 def rising_order(fabric: Fabric, depends: NDArray[np.uint64]) -> ChannelOrder:
@@ -156,13 +139,6 @@ def write_ports(
     """Write the ports of channels that differ, (T, S) as `taken_channels` returns them, to (S, T) tables."""
     lid, switch = np.nonzero(after != before)
     lft[switch, lid] = order.number[order.indptr[switch] + after[lid, switch]]
-
-
-def _by_rank(rank: Ints, sender: Ints) -> tuple[Ints, Ints]:
-    """Return the channels from the highest rank to the lowest, and where those of one sender and rank begin."""
-    channels = np.lexsort((np.arange(len(rank)), sender, -rank)).astype(np.int32)
-    ties = np.flatnonzero((np.diff(rank[channels], prepend=-1) != 0) | (np.diff(sender[channels], prepend=-1) != 0))
-    return frozen(channels), frozen(np.append(ties, len(channels)).astype(np.int32))
 
 
 def hops_from(root: int, indptr: Ints, receiver: Ints) -> Ints:
@@ -215,11 +191,12 @@ def _turning_tree(
     indptr: Ints, receiver: Ints, roots: NDArray[np.int64], terminals: NDArray[np.int64], hosts: NDArray[np.int64]
 ) -> list[tuple[int, int]]:
     """Return links (parent, child) of a shallow tree with few inner switches that holds the terminals, root first."""
-    scores = []
-    for root in roots.tolist():
+
+    def score(root: int) -> tuple[int, ...]:
         reach = hops_from(root, indptr, receiver)[terminals]
-        scores.append((int(reach.sum()), int(hosts[root]), int(indptr[root] - indptr[root + 1]), root))
-    distance = hops_from(min(scores)[-1], indptr, receiver)
+        return int(reach.sum()), int(hosts[root]), int(indptr[root] - indptr[root + 1]), root
+
+    distance = hops_from(min(roots.tolist(), key=score), indptr, receiver)
     members = set(terminals.tolist())
     layers: list[list[tuple[int, int]]] = []
     for depth in range(int(distance[terminals].max()), 0, -1):

@@ -78,17 +78,9 @@ def topological_order(indptr: NDArray[np.int64], then: NDArray[np.int32], used: 
 def order_by_key(
     indptr: NDArray[np.int64], then: NDArray[np.int32], nodes: NDArray[np.int32], key: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Return (P,) int32: the position of each node in the topological order that always takes the smallest key next.
+    """Return (P,) int32: the position of each of some nodes in the topological order that takes the smallest key next.
 
-    Where keys rise along every edge, they are the order. -1 for other nodes, and for those on or behind a cycle.
-
-    Parameters
-    ----------
-    indptr, then
-        The graph, as `dependency_graph` returns it: ``then`` follows.
-    nodes : (n,) int32
-        The nodes that are ordered.
-    key : (P,) int32
+    Where keys, (P,), rise along every edge, they are the order. -1 for other nodes, and for those on or behind a cycle.
     """
     waiting = np.zeros(len(key), np.int32)
     for target in then:

@@ -18,20 +18,13 @@ Ints = NDArray[np.int32]
 class Destinations(Frozen):
     """The D end ports with a LID, grouped by the switch that each hangs on or is; groups stand in tree order."""
 
-    lid: Ints
-    """(D,) LID."""
-    switch: Ints
-    """(D,) switch."""
-    port: Ints
-    """(D,) port number on that switch, 0 for the switch itself."""
-    role: Ints
-    """(D,) role of the node; that of switches comes last."""
-    indptr: Ints
-    """(S + 1,) group i is ``indptr[i]`` to ``indptr[i + 1] - 1`` and belongs to switch ``group[i]``."""
-    group: Ints
-    """(S,) switches in tree order."""
-    index: Ints
-    """(D,) position in the order of role, then group, then port: the order in which they are rerouted."""
+    lid: Ints  # (D,) LID
+    switch: Ints  # (D,) switch
+    port: Ints  # (D,) port number on that switch, 0 for the switch itself
+    role: Ints  # (D,) role of the node; that of switches comes last
+    indptr: Ints  # (S + 1,) group i is ``indptr[i]`` to ``indptr[i + 1] - 1`` and belongs to switch ``group[i]``
+    group: Ints  # (S,) switches in tree order
+    index: Ints  # (D,) position in the order of role, then group, then port: the order in which they are rerouted
     count: Ints
     """(D,) hosts before each in the order of group, then role, the group's most common one first, then port.
     Aggregation nodes are counted by themselves, and so are switches."""
@@ -39,18 +32,16 @@ class Destinations(Frozen):
     """(D,) the same, but of the hosts in groups before, only those of the most common role of the group count. Modulo
     the uplinks of a leaf this spreads the hosts of every role evenly, and those of one leaf over different uplinks."""
 
+    def leaves(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the hosts, where those of a leaf begin, the leaf of each, and whether it has the common role."""
+        hosts = np.flatnonzero(self.role < Role.AGGREGATION)
+        first = np.diff(self.switch[hosts], prepend=-1) != 0
+        begin, leaf = np.flatnonzero(first), np.cumsum(first) - 1
+        return hosts, begin, leaf, self.role[hosts] == self.role[hosts][begin][leaf]
+
 
 def destinations_of(fabric: Fabric, lids: NDArray[np.uint16], level: NDArray[np.int64]) -> Destinations:
-    """Collect the destinations of a fabric.
-
-    Parameters
-    ----------
-    fabric : Fabric
-    lids : (E,) uint16
-        LIDs of the end ports, 0 for those without.
-    level : (S,) int
-        Level of each switch.
-    """
+    """Collect the destinations of a fabric with (E,) LIDs, 0 for end ports without, and (S,) levels."""
     n = fabric.n_switches
     group = _tree_order(fabric, level)
     position = np.empty(n, np.int64)
@@ -80,44 +71,24 @@ def destinations_of(fabric: Fabric, lids: NDArray[np.uint16], level: NDArray[np.
         here = position[switch[kind]]
         count[kind] = passed[kind]
         turn[kind] = begin[here] + passed[kind] - passed[indptr[here]]
-    return Destinations(
-        lid=lids[ends].astype(np.int32),
-        switch=switch.astype(np.int32),
-        port=port.astype(np.int32),
-        role=role.astype(np.int32),
-        indptr=indptr.astype(np.int32),
-        group=group.astype(np.int32),
-        index=index,
-        count=count.astype(np.int32),
-        turn=turn.astype(np.int32),
-    )
+    found = (lids[ends], switch, port, role, indptr, group, index, count, turn)
+    return Destinations(*(array.astype(np.int32) for array in found))
 
 
 def in_a_row(dests: Destinations, width: int, zone: Ints | None = None, *, around: bool = False) -> Destinations:
     """Return destinations counted such that any in a row, whatever their roles, are spread over uplinks in turn.
 
     A shift sends from one leaf to hosts in a row, and after the last one comes the first one, so the turns of all
-    leaves together are a multiple of the uplinks: leaves that have uplinks to spare leave some out. Where a leaf has
-    more hosts than uplinks, those that share one are neighbours: flows that meet on it have mostly one sender, and meet
-    only each other when they descend. Which neighbours share turns slowly from leaf to leaf, once over all of them.
+    leaves together are a multiple of the `width` uplinks: leaves that have uplinks to spare leave some out. Where a
+    leaf has more hosts than uplinks, those that share one are neighbours: flows that meet on it have mostly one sender,
+    and meet only each other when they descend. Which neighbours share turns slowly from leaf to leaf, once over all.
 
-    Parameters
-    ----------
-    dests : Destinations
-    width : int
-        Uplinks of a leaf.
-    zone : (S,) int32, optional
-        Zone of each switch, where there are several. No uplinks are left out then, since the last rank of a shift is in
-        another zone than the first.
-    around : bool
-        Whether the turns go back around the uplinks from leaf to leaf of a zone, where the hosts of some role are
-        reached over few, as they hang on the same ports of every leaf, and all together stay as evenly spread.
+    With several zones, (S,) by switch, no uplinks are left out, since the last rank of a shift is in another zone than
+    the first. There the turns may also go ``around`` back over the uplinks from leaf to leaf, where the hosts of some
+    role are reached over few, as they hang on the same ports of every leaf, and all together stay as evenly spread.
     """
-    hosts = np.flatnonzero(dests.role < Role.AGGREGATION)
-    begin = np.flatnonzero(np.diff(dests.switch[hosts], prepend=-1))
-    sizes = np.diff(np.append(begin, len(hosts)))
-    leaf = np.repeat(np.arange(len(sizes)), sizes)
-    lead = dests.role[hosts] == dests.role[hosts][begin][leaf]
+    hosts, begin, leaf, lead = dests.leaves()
+    sizes = np.bincount(leaf)
     at_leaf = np.bincount(leaf[lead], minlength=len(sizes))
     hosts = hosts[np.lexsort((dests.port[hosts], leaf))]
     used, slip = np.minimum(sizes, width), np.arange(len(sizes)) * width // max(len(sizes), 1)
@@ -168,26 +139,12 @@ def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int
 
     What leaves a zone passes there. The turns go on from leaf to leaf with a skip, and on border leaves the hosts of
     rarer roles leave one uplink out. Consecutive hosts of the most common role stay on different uplinks, since the
-    skip is at most what these leave free.
-
-    Parameters
-    ----------
-    dests : Destinations
-    border : (S,) int
-        Zone of each leaf from which traffic leaves its zone, -1 for other switches.
-    gate : (S,) int
-        What each of these is linked to. The uplinks of those at one gate are spread modulo its share of a leaf's, too,
-        since it shares out by that digit what it passes on.
-    width : int
-        Uplinks of a leaf.
+    skip is at most what these leave free. The uplinks of those at one gate are spread modulo its share of the `width`
+    of a leaf, too, since it shares out by that digit what it passes on; `border` and `gate` are as in `joined.Zones`.
     """
-    hosts = np.flatnonzero(dests.role < Role.AGGREGATION)
-    begin = np.flatnonzero(np.diff(dests.switch[hosts], prepend=-1))
-    count = np.diff(np.append(begin, len(hosts)))
-    leaf = np.repeat(np.arange(len(begin)), count)
-    lead = dests.role[hosts] == dests.role[hosts][begin][leaf]
+    hosts, begin, leaf, lead = dests.leaves()
     gate = gate[dests.switch[hosts][begin]]
-    border = np.where(count < width, border[dests.switch[hosts][begin]], -1)
+    border = np.where(np.bincount(leaf) < width, border[dests.switch[hosts][begin]], -1)
     if (border < 0).all():
         return dests
     from scipy.optimize import linear_sum_assignment  # it takes a tenth of a second, and few ask

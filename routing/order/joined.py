@@ -61,31 +61,17 @@ class Phase(IntEnum):
 class Zones(Frozen):
     """Zones, and what joins them."""
 
-    zone: NDArray[np.int32]
-    """(S,) zone of each switch, -1 for those that join zones."""
-    border: Ints
-    """(S,) the same for leaves that are linked to other zones or to what joins them, -1 for all others."""
-    gate: Ints
-    """(S,) the first switch in another zone, or in none, that each such leaf is linked to."""
-    width: int
-    """Most switches above such a leaf."""
+    zone: NDArray[np.int32]  # (S,) zone of each switch, -1 for those that join zones
+    border: Ints  # (S,) the same for leaves that are linked to other zones or to what joins them, -1 for all others
+    gate: Ints  # (S,) the first switch in another zone, or in none, that each such leaf is linked to
+    width: int  # most switches above such a leaf
     turns: NDArray[np.int32]
     """(2, S) zone, and the number of each switch among those of its zone and level that hold no border; -1 for others,
     and where a zone has one border leaf only."""
 
 
 def zones_of(fabric: Fabric, order: ChannelOrder, level: Ints) -> Zones | None:
-    """Return the zones of a fabric; None where it has only one, or switches that are in none.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        With the zones of its switches.
-    order : ChannelOrder
-        Its channels.
-    level : (S,) int
-        Level of each switch.
-    """
+    """Return the zones of a fabric with these channels and (S,) levels; None for one zone, or switches in none."""
     n = fabric.n_switches
     joint = fabric.role[:n] == Role.JOINT
     zone = np.where(joint, -1, fabric.zone[:n])
@@ -113,16 +99,8 @@ def order_joined_zones(order: ChannelOrder, level: Ints, hosts: Ints, zones: Zon
     """Return the same channels with ranks for zones that are joined.
 
     Whether every pair has a legal path must be looked at: with zones of more than two levels, or when a path must pass
-    through a third zone, some have none.
-
-    Parameters
-    ----------
-    order : ChannelOrder
-    level, hosts : (S,) int
-        Level of each switch, and its host ports.
-    zones : Zones
-    used : (S, S) int
-        How much each switch hands over to hosts of each other: where that is least, channels are reserved.
+    through a third zone, some have none. ``used`` is (S, S) how much each switch hands over to hosts of each other:
+    where that is least, channels are reserved.
     """
     n, zone = len(level), zones.zone.astype(np.int64)
     near, far = zone[order.sender], zone[order.receiver]
@@ -131,18 +109,18 @@ def order_joined_zones(order: ChannelOrder, level: Ints, hosts: Ints, zones: Zon
     position[np.lexsort((np.arange(n), level))] = np.arange(n)
     up = inside & (position[order.receiver] > position[order.sender])
     down = inside & ~up
-    at_border = np.bincount(zone[border], hosts[border], zone.max() + 1)
-    middle = int(np.argmax(at_border))
+    middle = int(np.argmax(np.bincount(zone[border], hosts[border])))
+    climbs = up & (near == middle)
     phase = np.full(len(near), Phase.ARRIVE)
     phase[far < 0] = Phase.CROSS
     phase[far == middle] = Phase.ENTER_MIDDLE
     phase[(near == middle) & (far < 0)] = Phase.CROSS_FROM_MIDDLE
     phase[up] = np.where(border[order.sender[up]], Phase.CLIMB_FROM_BORDER, Phase.CLIMB)
     phase[down] = Phase.DESCEND
-    phase[up & (near == middle)] = Phase.CLIMB_MIDDLE
+    phase[climbs] = Phase.CLIMB_MIDDLE
     phase[down & (near == middle)] = Phase.DESCEND_MIDDLE
-    links = np.unique(order.sender[up & (near == middle)].astype(np.int64) * n + order.receiver[up & (near == middle)])
-    pivot = int(np.argmax(np.bincount(links // n, minlength=n)))
+    links = np.unique(order.sender[climbs].astype(np.int64) * n + order.receiver[climbs])
+    pivot = int(np.argmax(np.bincount(links // n, minlength=1)))
     phase[up & (order.sender == pivot)] = Phase.FROM_PIVOT
     phase[down & (order.receiver == pivot)] = Phase.TO_PIVOT
     below = level < np.bincount(level[border]).argmax()
@@ -164,12 +142,9 @@ def _steps_back(order: ChannelOrder, phase: Ints, border: Bools, hosts: Ints) ->
     """Return for each spine that could leave its zone nowhere a channel down to a leaf that can do without it."""
     n = len(hosts)
     down = phase == Phase.DESCEND
-    stuck = np.zeros(n, bool)
-    stuck[order.sender[down]] = True
-    stuck[order.sender[(phase == Phase.LEAVE)]] = False
+    stuck = np.isin(np.arange(n), order.sender[down]) & ~np.isin(np.arange(n), order.sender[phase == Phase.LEAVE])
     leaves = np.zeros(n, bool)  # from which a spine is reached that can leave
-    climb = phase == Phase.CLIMB
-    leaves[order.sender[climb & ~stuck[order.receiver]]] = True
+    leaves[order.sender[(phase == Phase.CLIMB) & ~stuck[order.receiver]]] = True
     free = np.bincount(order.receiver[down], minlength=n) - hosts
     steps = []
     for spine in np.flatnonzero(stuck).tolist():
@@ -184,16 +159,8 @@ def _steps_back(order: ChannelOrder, phase: Ints, border: Bools, hosts: Ints) ->
 def _leaving(order: ChannelOrder, down: Bools, guarded: Bools, hosts: Ints, cables: Ints, used: Ints) -> Ints:
     """Return the channels down to guarded leaves that are reserved for what leaves their zone.
 
-    Parameters
-    ----------
-    down : (C,) bool
-        Channels that lead down.
-    guarded : (S,) bool
-        Border leaves with the rule.
-    hosts, cables : (S,) int
-        Host ports of each leaf, and its cables to other zones.
-    used : (S, S) int
-        How much each switch hands over to hosts of each leaf.
+    ``down`` marks the channels that lead down, ``guarded`` the border leaves with the rule; ``cables`` are those of
+    each switch to other zones, ``used`` as in `order_joined_zones`.
     """
     n = len(hosts)
     reserved = np.zeros((n, n), bool)  # by spine and leaf

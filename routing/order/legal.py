@@ -20,22 +20,14 @@ class ChannelOrder(NamedTuple):
     read-only, and kernels take the whole tuple.
     """
 
-    indptr: Int32s
-    """(S + 1,) channels of switch s are ``indptr[s]`` to ``indptr[s + 1] - 1``."""
-    sender: Int32s
-    """(C,) switch that sends."""
-    receiver: Int32s
-    """(C,) switch that receives."""
-    reverse: Int32s
-    """(C,) the other channel of each link."""
-    number: Int32s
-    """(C,) number of the sending port on its switch."""
-    rate_gbps: NDArray[np.float64]
-    """(C,) Gb/s of data."""
-    rank: Int32s
-    """(C,) ranks; those along a legal path rise."""
-    by_rank_desc: Int32s
-    """(C,) channels from the highest rank to the lowest, those of one sender together."""
+    indptr: Int32s  # (S + 1,) channels of switch s are ``indptr[s]`` to ``indptr[s + 1] - 1``
+    sender: Int32s  # (C,) switch that sends
+    receiver: Int32s  # (C,) switch that receives
+    reverse: Int32s  # (C,) the other channel of each link
+    number: Int32s  # (C,) number of the sending port on its switch
+    rate_gbps: NDArray[np.float64]  # (C,) Gb/s of data
+    rank: Int32s  # (C,) ranks; those along a legal path rise
+    by_rank_desc: Int32s  # (C,) channels from the highest rank to the lowest, those of one sender together
     tie_indptr: Int32s
     """(R + 1,) ``by_rank_desc[tie_indptr[i] : tie_indptr[i + 1]]`` are the channels of one sender with one rank."""
 
@@ -43,55 +35,29 @@ class ChannelOrder(NamedTuple):
 class LegalPaths(NamedTuple):
     """All legal paths to one switch, as `legal_choices` finds them."""
 
-    hops: Int32s
-    """(S,) channels to the target, -1 where no legal path leads."""
-    nearest: Int32s
-    """(S,) switches that reach the target, nearest first; it starts with the target itself."""
+    hops: Int32s  # (S,) channels to the target, -1 where no legal path leads
+    nearest: Int32s  # (S,) switches that reach the target, nearest first; it starts with the target itself
     choice: Int32s
     n_choices: Int32s
     """(S,) the channels of switch s are ``choice[indptr[s] : indptr[s] + n_choices[s]]``, in ascending order."""
-    label: Int32s
-    """(S,) the highest rank with which each switch can leave on a shortest path."""
-    pinned: Int32s
-    """(S,) the only channel that a switch may take, -1 where it has a choice."""
-    scratch: Int32s
-    """(4, S)."""
+    label: Int32s  # (S,) the highest rank with which each switch can leave on a shortest path
+    pinned: Int32s  # (S,) the only channel that a switch may take, -1 where it has a choice
+    scratch: Int32s  # (4, S)
 
 
 @making
 def empty_paths(order: ChannelOrder) -> LegalPaths:
     """Return legal paths to be filled."""
-    n = len(order.indptr) - 1
-    return LegalPaths(
-        hops=np.empty(n, np.int32),
-        nearest=np.empty(n, np.int32),
-        choice=np.empty(len(order.receiver), np.int32),
-        n_choices=np.empty(n, np.int32),
-        label=np.empty(n, np.int32),
-        pinned=np.empty(n, np.int32),
-        scratch=np.empty((4, n), np.int32),
-    )
+    room = np.empty((9, len(order.indptr) - 1), np.int32)
+    choice = np.empty(len(order.receiver), np.int32)
+    return LegalPaths(room[0], room[1], choice, room[2], room[3], room[4], room[5:])
 
 
 @kernel
 def breadth_first(root: int, indptr: Int32s, neighbour: Int32s, hops: Int32s, nearest: Int32s) -> int:
-    """Search a graph in CSR form breadth first.
+    """Search a graph in CSR form breadth first; return how many nodes are reached.
 
-    Parameters
-    ----------
-    root : int
-        Where to begin.
-    indptr, neighbour
-        Neighbours of node i are ``neighbour[indptr[i] : indptr[i + 1]]``.
-    hops : (n,) int32, out
-        Edges from the root, -1 where none lead.
-    nearest : (n,) int32, out
-        Nodes that are reached, nearest first.
-
-    Returns
-    -------
-    int
-        Nodes that are reached.
+    Those are written to ``nearest``, nearest first, and to ``hops`` the edges from the root, -1 where none lead.
     """
     hops[:] = -1
     hops[root] = 0
@@ -118,19 +84,7 @@ def legal_choices(target: int, order: ChannelOrder, paths: LegalPaths) -> int:
     be reached so, because those nearer have named channels of too low a rank, may be reachable if they name higher ones
     (`_most_permissive`): the switches along one such path are pinned to those, and the search begins again. Then come
     all channels that lead a step nearer; those that would shut out a neighbour one step farther are dropped. Any
-    combination of the channels that remain is legal.
-
-    Parameters
-    ----------
-    target : int
-        Switch to reach.
-    order : ChannelOrder
-    paths : LegalPaths, out
-
-    Returns
-    -------
-    int
-        Switches in ``paths.nearest``.
+    combination of the channels that remain is legal. It fills ``paths``, and returns how many switches are reached.
     """
     # No index is negative: as unsigned ones they need no test whether they count from the end. A third faster.
     indptr, receiver = order.indptr.view(np.uint32), order.receiver.view(np.uint32)

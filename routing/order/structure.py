@@ -27,10 +27,8 @@ class Turned(NamedTuple):
     """A fabric in the order of its structure."""
 
     fabric: Fabric
-    switch: NDArray[np.int64]
-    """(S,) what each of its switches was before."""
-    number: NDArray[np.int32]
-    """(P,) the number that each of its ports had before."""
+    switch: NDArray[np.int64]  # (S,) what each of its switches was before
+    number: NDArray[np.int32]  # (P,) the number that each of its ports had before
 
     def channels(self, order: ChannelOrder) -> ChannelOrder:
         """Return an order of the channels of this fabric with the port numbers that they had before."""
@@ -46,16 +44,10 @@ EFFORT = 10_000_000
 
 
 def structure_order(fabric: Fabric, ranks: NDArray[np.int32], *, ranked: bool = False) -> NDArray[np.int64]:
-    """Return (S,) the switches in the order of their colours.
+    """Return (S,) the switches in the order of their colours; (n,) ranks are end ports of adapters as jobs number them.
 
-    Parameters
-    ----------
-    fabric : Fabric
-    ranks : (n,) int32
-        End ports of adapters as jobs number them.
-    ranked : bool
-        Whether switches with adapters come first, in the order of these, and tell the others apart. If not, ranks only
-        decide between switches that the wiring gives no order.
+    Where they are ``ranked``, switches with adapters come first, in the order of these, and tell the others apart. If
+    not, ranks only decide between switches that the wiring gives no order.
     """
     n, inner = fabric.n_switches, fabric.inner
     first = np.full(n, len(ranks))
@@ -118,10 +110,8 @@ def in_structure_order(fabric: Fabric, ranks: NDArray[np.int32], *, ranked: bool
     rank[fabric.port_of(ranks)] = np.arange(len(ranks))
     rank = rank[peer]
     which = np.where(leads == 0, place[there], rank if ranked else np.where(leads == 1, fabric.role[there], 0))
-    mine = mine[
-        np.lexsort((np.minimum(mine, peer), rank, -fabric.rate_gbps[mine], which, leads, place[fabric.port_node[mine]]))
-    ]
-    port = np.concatenate([mine, np.arange(offset[n], fabric.n_ports)])
+    keys = (np.minimum(mine, peer), rank, -fabric.rate_gbps[mine], which, leads, place[fabric.port_node[mine]])
+    port = np.concatenate([np.lexsort(keys), np.arange(offset[n], fabric.n_ports)])
     now = np.empty(fabric.n_ports + 1, np.int32)
     now[port], now[-1] = np.arange(fabric.n_ports), -1
     found, first = np.unique(fabric.zone[order], return_index=True)
@@ -134,7 +124,7 @@ def in_structure_order(fabric: Fabric, ranks: NDArray[np.int32], *, ranked: bool
         **changed,
         zone=frozen(number[fabric.zone[node]]),
         names=tuple(fabric.names[i] for i in node.tolist()),
-        port_offset=frozen(np.concatenate([[0], np.cumsum(np.diff(offset)[node])]).astype(np.int32)),
+        port_offset=frozen(np.append(0, np.cumsum(np.diff(offset)[node])).astype(np.int32)),
         peer=frozen(now[fabric.peer[port]]),
         discovered_lid=frozen(np.zeros(0, np.uint16)),
     )

@@ -24,23 +24,15 @@ from topo.fabric import frozen
 class Wish(NamedTuple):
     """Turns that packets would take if all were allowed."""
 
-    first: NDArray[np.int64]
-    """(n,) channel before each turn."""
-    then: NDArray[np.int64]
-    """(n,) channel after it."""
-    flows: NDArray[np.float64]
-    """(n,) flows that take it."""
+    first: NDArray[np.int64]  # (n,) channel before each turn
+    then: NDArray[np.int64]  # (n,) channel after it
+    flows: NDArray[np.float64]  # (n,) flows that take it
 
 
 def grow_channel_order(order: ChannelOrder, hosts: NDArray[np.int64], wish: Wish) -> ChannelOrder:
     """Return another order of the same channels, which allows the turns that most flows would take, and others.
 
-    Parameters
-    ----------
-    order : ChannelOrder
-    hosts : (S,) int
-        Host ports at each switch; shortest paths to those with any are served first, after what is wished.
-    wish : Wish
+    After what is wished, shortest paths to switches with any of the (S,) host ports are served first.
     """
     busy = np.argsort(-wish.flows, kind="stable")
     turns = _tree_turns(order, np.argsort(np.argsort(order.rank, kind="stable")))
@@ -54,24 +46,11 @@ def regrow_channel_order(
 ) -> ChannelOrder:
     """Return another order of the same channels, which connects all that they connect and holds most of some turns.
 
-    Parameters
-    ----------
-    order : ChannelOrder
-    start : (C,) int
-        Ranks to begin with, a permutation.
-    first, then : (n,) int32
-        The two channels of each turn, the most important one first.
+    It begins with (C,) ranks, a permutation. Turns are (n,) pairs of channels, the most important first.
     """
     turns = _tree_turns(order, start)
     offer_turns(turns, frozen(first), frozen(then))
     return with_ranks(order, turns.rank)
-
-
-def _tree_turns(order: ChannelOrder, start: NDArray[np.integer]) -> Turns:
-    """Return ranks, which are a permutation, such that all turns along spanning trees are allowed, and no others."""
-    turns = no_turns(order, start.astype(np.int32))
-    _allow_spanning_trees(order, turns.rank, turns.state)
-    return turns
 
 
 def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:
@@ -92,9 +71,7 @@ def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:
     sizes = np.bincount(side, minlength=2)
     if sizes.min() < 2 or len(links) < 2 * sizes.prod():
         return None
-    position = np.empty(n, np.int64)  # among the switches of its side
-    for which in (0, 1):
-        position[side == which] = np.arange(sizes[which])
+    position = np.where(side, np.cumsum(side), np.cumsum(1 - side)) - 1  # among the switches of its side
     cables = np.diff(order.indptr)[order.sender]
     turn = np.arange(len(order.sender)) - order.indptr[order.sender] - position[order.sender] * cables // sizes[1]
     early = turn % cables < cables // 2
@@ -102,9 +79,13 @@ def two_sided_order(order: ChannelOrder) -> ChannelOrder | None:
     return with_ranks(order, np.argsort(np.lexsort((np.arange(len(rank)), rank))).astype(np.int32))
 
 
-def _allow_spanning_trees(order: ChannelOrder, rank: NDArray[np.int32], state: NDArray[np.uint8]) -> None:
-    """Allow all turns along a shallow spanning tree of each component; its channels exchange ranks to that end."""
-    n = len(order.indptr) - 1
+def _tree_turns(order: ChannelOrder, start: NDArray[np.integer]) -> Turns:
+    """Return ranks that allow all turns along a shallow spanning tree of each component, and no others.
+
+    The channels of a tree exchange theirs to that end; ``start`` is a permutation, and so are the ranks.
+    """
+    n, turns = len(order.indptr) - 1, no_turns(order, start.astype(np.int32))
+    rank, state = turns.rank, turns.state
     depth = np.full(n, -1, np.int64)
     outward = np.zeros(0, np.int64)
     while (depth < 0).any():
@@ -122,6 +103,7 @@ def _allow_spanning_trees(order: ChannelOrder, rank: NDArray[np.int32], state: N
         here = order.receiver[channel]
         then = in_turn[(order.sender[in_turn] == here) & (in_turn != order.reverse[channel])]
         state[channel, then[rank[then] > rank[channel]] - order.indptr[here]] = ALLOWED
+    return turns
 
 
 def _spanning_tree(root: int, order: ChannelOrder) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

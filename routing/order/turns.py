@@ -20,17 +20,13 @@ UNKNOWN, ALLOWED, CLOSED = 0, 1, 2
 class Turns(NamedTuple):
     """Ranks of channels, and the turns that they must allow."""
 
-    order: ChannelOrder
-    """The channels; its ranks do not count here."""
-    rank: Int32s
-    """(C,) a permutation, changed in place."""
+    order: ChannelOrder  # the channels; its ranks do not count here
+    rank: Int32s  # (C,) a permutation, changed in place
     state: NDArray[np.uint8]
     """(C, W) of the turn from a channel to channel w of its receiver: `UNKNOWN`, `ALLOWED` (it must rise), or `CLOSED`
     since it would close a loop, now and ever after. Changed in place."""
-    seen: Bools
-    """(C,) scratch, all False."""
-    queue: Int32s
-    """(2 * C + 1,) scratch."""
+    seen: Bools  # (C,) scratch, all False
+    queue: Int32s  # (2 * C + 1,) scratch
 
 
 def no_turns(order: ChannelOrder, rank: Int32s) -> Turns:
@@ -185,17 +181,11 @@ def _connect(turns: Turns, target: int, hops: Int32s, nearest: Int32s, next_hop:
 
 @kernel
 def grow_order(turns: Turns, targets: Int32s) -> None:
-    """Make as many shortest paths legal as an order of channels can hold, greedily.
+    """Make as many shortest paths to (n,) targets legal as an order of channels can hold, greedily.
 
-    First every switch gets one path to each target, as far as that can be. Then all other turns on shortest paths are
-    offered, so that there is a choice.
-
-    Parameters
-    ----------
-    turns : Turns
-        Turns that are allowed at the start stay so: what they connect stays connected.
-    targets : (n,) int32
-        Switches to which paths are wanted, in the order in which they are served.
+    First every switch gets one path to each target in turn, as far as that can be. Then all other turns on shortest
+    paths are offered, so that there is a choice. Turns that are allowed at the start stay so, here and below: what they
+    connect stays connected.
     """
     indptr, receiver = turns.order.indptr, turns.order.receiver
     n = len(indptr) - 1
@@ -217,15 +207,7 @@ def grow_order(turns: Turns, targets: Int32s) -> None:
 
 @kernel
 def offer_turns(turns: Turns, first: Int32s, then: Int32s) -> None:
-    """Allow as many of some turns as the order can hold, in the order in which they are given.
-
-    Parameters
-    ----------
-    turns : Turns
-        Turns that are allowed at the start stay so.
-    first, then : (n,) int32
-        The two channels of each turn.
-    """
+    """Allow as many of some turns, (n,) each from a first channel to the then next, as the order can hold, in order."""
     for i in range(len(first)):
         allow_turn(turns, first[i], then[i])
 
@@ -234,11 +216,7 @@ def offer_turns(turns: Turns, first: Int32s, then: Int32s) -> None:
 def note_turns(turns: Turns, one: Int32s, other: Int32s) -> None:
     """Mark the turns that packets take under any mixture of two tables, as far as the ranks rise.
 
-    Parameters
-    ----------
-    turns : Turns
-    one, other : (n, S) int32
-        The channel that each switch takes to each of some destinations; -1 where there is none.
+    Both are (n, S): the channel that each switch takes to each of some destinations, -1 where there is none.
     """
     for i in range(len(one)):
         for here in range(one.shape[1]):
@@ -258,15 +236,8 @@ def extend_order(turns: Turns, onward: Int32s, homes: Int32s, missing: Bools) ->
     Turns that are allowed already come first, then the channel that the switch has, then those into the switch where
     most have been allowed: as long as all turns that no order foresees are at one switch, they close no loop.
 
-    Parameters
-    ----------
-    turns : Turns
-    onward : (n, S) int32, in and out
-        The channel that each switch takes to each of some destinations; of a missing one, that it took before, or -1.
-    homes : (n,) int32
-        The switch that each destination hangs on.
-    missing : (n, S) bool, in and out
-        The switches that are to be connected.
+    ``onward``, (n, S), is the channel that each switch takes to each of some destinations, which hang on the (n,)
+    ``homes``; of a ``missing`` switch, which is to be connected, that it took before, or -1. Both are changed in place.
     """
     indptr, receiver = turns.order.indptr, turns.order.receiver
     popular, left = np.diff(indptr), 0

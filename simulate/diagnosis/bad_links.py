@@ -1,18 +1,16 @@
 """Links with errors: counters of errors, and links below their rate, with what each does to traffic on the tables.
 
 They are in the order of what they cost jobs. A link at a part of its rate slows all that crosses it, all the time; one
-that goes down stops it for seconds (a link that went down and is there no more has lost all of its rate); an error
-costs a transport one timeout.
-
-Symbols and packets are counted as bad where they arrive, so that a counter accuses the cable and both of its ends. A
-port that sees more than its share of errors makes packets be sent again, and each loss stops a transport for its
-timeout, which is far longer than a message takes: all pairs that cross the link are slowed, however few packets it
-spoils. A bit error rate is told by the receiver too, and comes behind them: it is what errors are counted of. Last come
-modules whose light is outside of their own limits, and whose links still carry all.
+that goes down stops it for seconds (a link that went down and is there no more has lost all of its rate). An error
+stops a transport for its timeout, which is far longer than a message takes. Symbols and packets are counted as bad
+where they arrive, so that a counter accuses the cable and both of its ends. A bit error rate comes behind them: it is
+what errors are counted of. Last come modules whose light is outside of their own limits, and whose links still carry
+all.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -124,13 +122,7 @@ WORDS = {
 
 
 def find_bad_links(routed: Routed, counters: Counters) -> BadLinks:
-    """Rank the links whose counters of errors, or rates, say that they are bad.
-
-    Parameters
-    ----------
-    routed : Routed
-        A fabric with the tables with which it ran.
-    counters : Counters
+    """Rank the links of a fabric, with the tables with which it ran, whose counters or rates say that they are bad.
 
     Examples
     --------
@@ -145,19 +137,27 @@ def find_bad_links(routed: Routed, counters: Counters) -> BadLinks:
     least = 1 if counters.listed else THRESHOLD + 1
     counted: dict[int, dict[int, dict[str, int]]] = {}
     absent: list[tuple[tuple[str, int], dict[str, int]]] = []
+
+    def count(port: int, errors: dict[str, int]) -> None:
+        peer = int(fabric.peer[port])
+        counted.setdefault(port if peer < 0 else min(port, peer), {}).setdefault(port, errors)
+
     for port, errors in counters.errors.items():
         above = {name: value for name, value in errors.items() if value >= least}
         if isinstance(port, tuple):
             absent.append((port, above))
         elif above:
-            counted.setdefault(_link(routed, port), {})[port] = above
+            count(port, above)
     noisy = {port: rate for port, rate in counters.ber.items() if rate > BER_THRESHOLD}
     for port in (*counters.degraded, *noisy, *counters.light):
-        counted.setdefault(_link(routed, port), {}).setdefault(port, {})
+        count(port, {})
 
-    def said(port: int, errors: dict[str, int]) -> list[str]:
-        rate, noise = counters.degraded.get(port, ())[:1], _noise(routed, port, noisy.get(port))
-        return [*_words(errors), *rate, *noise, *counters.light.get(port, ())]
+    def said(port: int, errors: dict[str, int]) -> str:
+        words = [*_words(errors), *counters.degraded.get(port, ())[:1]]
+        if port in noisy:  # with how often it strikes at the rate of the link
+            every_s = 1 / (noisy[port] * fabric.rate_gbps[port] * 1e9)
+            words.append(f"bit error rate {noisy[port]:.0e}, one in {format_seconds(every_s)}")
+        return f"{fabric.port_label(port)}: {', '.join((*words, *counters.light.get(port, ())))}"
 
     def rank(link: int) -> tuple[float, int, int, int, float, int]:
         slower = [counters.degraded[port][1] for port in counted[link] if port in counters.degraded]
@@ -177,35 +177,18 @@ def find_bad_links(routed: Routed, counters: Counters) -> BadLinks:
     for link in sorted(counted, key=rank):
         peer = int(fabric.peer[link])
         crossing = int(proof.load[link] + (proof.load[peer] if peer >= 0 else 0))
-        says = "; ".join(
-            f"{fabric.port_label(port)}: {', '.join(said(port, errors))}"
-            for port, errors in sorted(counted[link].items())
-        )
-        ends = [fabric.port_label(port) for port in (link, peer) if port >= 0]
-        name = " to ".join(ends) if peer >= 0 else f"{ends[0]}, no link now"
+        says = "; ".join(said(port, errors) for port, errors in sorted(counted[link].items()))
+        name = f"{fabric.port_label(link)}{f' to {fabric.port_label(peer)}' if peer >= 0 else ', no link now'}"
         found.append(BadLink(name, says, crossing, crossing / proof.pairs if proof.pairs else 0.0))
     return BadLinks(tuple(found), lacking, unknown)
 
 
 def _badness(ports: Iterable[dict[str, int]]) -> tuple[int, int]:
     """Return the order of counters of ports: times that the link was down or retrained, then errors, most first."""
-    counts = [
-        (name in ("LinkDownedCounter", "LinkErrorRecoveryCounter"), n) for one in ports for name, n in one.items()
-    ]
-    return -sum(n for down, n in counts if down), -sum(n for _, n in counts)
-
-
-def _noise(routed: Routed, port: int, ber: float | None) -> list[str]:
-    """Say a bit error rate, and how often it strikes at the rate of the link."""
-    if ber is None:
-        return []
-    return [f"bit error rate {ber:.0e}, one in {format_seconds(1 / (ber * routed.fabric.rate_gbps[port] * 1e9))}"]
-
-
-def _link(routed: Routed, port: int) -> int:
-    """Return the link of a port: the lower of its two ports."""
-    peer = int(routed.fabric.peer[port])
-    return port if peer < 0 else min(port, peer)
+    total: Counter[str] = Counter()
+    for one in ports:
+        total.update(one)
+    return -total["LinkDownedCounter"] - total["LinkErrorRecoveryCounter"], -total.total()
 
 
 def _words(errors: dict[str, int]) -> list[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
@@ -121,13 +122,10 @@ class Counters(Frozen, Brief):
         def grown(now: NDArray[np.float64], then: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.where(now >= then, now - then, now)
 
-        errors = {
-            port: {
-                name: value if value < (then := before.errors.get(port, {}).get(name, 0)) else value - then
-                for name, value in each.items()
-            }
-            for port, each in self.errors.items()
-        }
+        errors: dict[Port, dict[str, int]] = {}
+        for port, each in self.errors.items():
+            then = before.errors.get(port, {})
+            errors[port] = {name: n - then.get(name, 0) if n >= then.get(name, 0) else n for name, n in each.items()}
         sent, lost = grown(self.sent_bytes, before.sent_bytes), grown(self.lost_bytes, before.lost_bytes)
         return replace(self, sent_bytes=sent, lost_bytes=lost, errors=errors)
 
@@ -172,11 +170,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     Or what ``mlxlink -m -c`` prints, as text or JSON, behind the command that it answers: ``mlxlink -d lid-7 -p 31``
     names a port by LID and number, ``gpu07# mlxlink -d mlx5_0`` one of an adapter by host and device. Several outputs
     may stand one behind another. Errors of ports that the fabric does not have are kept by their device and number.
-
-    Raises
-    ------
-    FormatError
-        When no port of the fabric has both counters, or an error.
+    It is a FormatError when no port of the fabric has both counters, or an error.
 
     Examples
     --------
@@ -189,8 +183,7 @@ def parse_counters(lines: Iterable[str], routed: Routed, path: str = "counters")
     >>> float(found.sent_bytes[0]), float(found.lost_bytes[0])
     (10240.0, 96.0)
     """
-    fabric = routed.fabric
-    places = _Places(fabric, routed)
+    fabric, places = routed.fabric, _Places(routed)
     values = {name: np.full(fabric.n_ports, np.nan) for name in ("PortXmitData", "PortXmitWait")}
     columns: list[str] | None = None
     errors: dict[Port, dict[str, int]] = {}
@@ -314,12 +307,11 @@ def _outside(lanes: str, least: str, most: str) -> str:
 class _Places:
     """Port ids by what a file names a port by."""
 
-    def __init__(self, fabric: Fabric, routed: Routed) -> None:
-        self.fabric, self.routed = fabric, routed
-        self.nodes = {int(guid): node for node, guid in enumerate(fabric.node_guid.tolist()) if guid}
-        self.ports = {int(guid): port for port, guid in enumerate(fabric.port_guid.tolist()) if guid}
-        self.names = {name: node for node, name in enumerate(fabric.names)}
-        self.lids: dict[int, int] | None = None
+    def __init__(self, routed: Routed) -> None:
+        self.fabric, self.tables = routed.fabric, routed.tables
+        self.nodes = {guid: node for node, guid in enumerate(self.fabric.node_guid.tolist()) if guid}
+        self.ports = {guid: port for port, guid in enumerate(self.fabric.port_guid.tolist()) if guid}
+        self.names = {name: node for node, name in enumerate(self.fabric.names)}
 
     def of_guid(self, guid: str, number: str) -> Port:
         """Return the port of the node, or the adapter's port, that has the GUID."""
@@ -332,16 +324,15 @@ class _Places:
         known = self.ports.get(value, -1)
         return known if known >= 0 or not 0 < value < 1 << 64 else _absent(f"{value:#018x}", port)
 
-    def _end_of(self, lid: int) -> int:
-        if self.lids is None:
-            ends = np.flatnonzero(self.routed.tables.lid > 0)
-            self.lids = dict(zip(self.routed.tables.lid[ends].tolist(), ends.tolist(), strict=True))
-        return self.lids.get(lid, -1)
+    @cached_property
+    def lids(self) -> dict[int, int]:
+        """The node that has each LID."""
+        ends = np.flatnonzero(self.tables.lid > 0)
+        return dict(zip(self.tables.lid[ends].tolist(), self.fabric.end_node[ends].tolist(), strict=True))
 
     def of_lid(self, lid: int, number: int) -> Port:
         """Return the port with this number of the switch or adapter that has the LID."""
-        end = self._end_of(lid)
-        return _absent(f"LID {lid}", number) if end < 0 else self._of_node(int(self.fabric.end_node[end]), number)
+        return self._of_node(self.lids[lid], number) if lid in self.lids else _absent(f"LID {lid}", number)
 
     def of_command(self, host: str | None, words: str) -> Port:
         """Return the port that a command of mlxlink names, or a name that no device has."""
@@ -349,8 +340,7 @@ class _Places:
         label, number = told[1] if told else "1", 0
         if found := OF_LID.search(words):
             lid = int(found[1], 16 if found[1].startswith("0x") else 10)
-            end = self._end_of(lid)
-            number = self._number_of(int(self.fabric.end_node[end]) if end >= 0 else -1, label)
+            number = self._number_of(self.lids.get(lid, -1), label)
             return self.of_lid(lid, number) if number else (f"LID {lid} port {label}", 1)
         found = OF_DEVICE.search(words)
         name = f"{host} {found[1]}" if host and found else f"mlxlink {words.strip()[:40]}"

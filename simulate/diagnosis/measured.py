@@ -83,9 +83,9 @@ def parse_measured(lines: Iterable[str], routed: Routed | Hashed, path: str = "m
     >>> parse_measured("GB/s,gpu00,gpu01\ngpu00,-,24.1\ngpu01,23.9,-\n".splitlines(), routed).gbps.tolist()
     [192.8, 191.2]
     """
-    rows = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
-    cells = [_cells(line, path, number) for number, line in rows]
-    if not cells:
+    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#"))
+    rows = [(number, _cells(line, path, number)) for number, line in numbered]
+    if not rows:
         raise FormatError("found no lines of CSV; expected the header source,destination,UNIT or a matrix", path)
     names = EndNames.of(routed.fabric if isinstance(routed, Hashed) else routed)
     known: dict[str, int] = {}
@@ -104,24 +104,23 @@ def parse_measured(lines: Iterable[str], routed: Routed | Hashed, path: str = "m
         except ValueError:
             found = math.nan
         if not 0 < found <= MOST:
-            raise FormatError(
-                f"found the bandwidth {text[:40]!r}; expected a number above 0, at most {MOST:g}", path, line
-            )
+            expected = f"expected a number above 0, at most {MOST:g}"
+            raise FormatError(f"found the bandwidth {text[:40]!r}; {expected}", path, line)
         return found
 
-    head = cells[0]
+    (first, head), *body = rows
     listed = [cell.lower() for cell in head[:2]] == ["source", "destination"]
     scale = GBPS_OF_UNIT.get(head[2] if listed and len(head) > 2 else head[0])
     if scale is None or (listed and head[3:] not in ([], ["round"])) or len(head) < 2:
         expected = "source,destination,UNIT[,round], or UNIT and names of receivers; UNIT is " + ", ".join(GBPS_OF_UNIT)
-        raise FormatError(f"found the header {','.join(head)[:80]!r}; expected {expected}", path, rows[0][0])
+        raise FormatError(f"found the header {','.join(head)[:80]!r}; expected {expected}", path, first)
     src, dst, gbps, played = [], [], [], []
     rounds: dict[str, int] = {}
-    for (line, _), row in zip(rows[1:], cells[1:], strict=True):
+    for line, row in body:
         if len(row) != len(head):
             raise FormatError(f"found {plural(len(row), 'value')}; expected {len(head)}", path, line)
         if listed:
-            one = [(row[0], row[1], row[2], row[3] if len(row) > 3 else "")]
+            one = [(row[0], row[1], row[2], "".join(row[3:]))]
         else:
             one = [(row[0], name, text, "") for name, text in zip(head[1:], row[1:], strict=True)]
         for sender, receiver, text, together in one:

@@ -17,8 +17,7 @@ as the cables from a leaf to its spines, cannot be told apart, and are one suspe
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from routing.names import end_label
 from routing.routed import Routed
 from routing.studies.loss import pairs_over
 from simulate.diagnosis.measured import Measured
+from simulate.engines.base import Floats
 from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBPS, Network
@@ -92,17 +92,8 @@ class Diagnosis(Frozen, Shown):
     following: tuple[tuple[int, int], ...]
     """End ports of the most informative pairs to measure next."""
 
-    _slowed: ClassVar[str]
-    """What each suspect slows down, as the heading of a column."""
-
-    @property
-    def _title(self) -> str:
-        """What was looked at."""
-        raise NotImplementedError
-
-    @property
-    def _nothing(self) -> str:
-        """What to say when nothing is identified."""
+    def _words(self) -> tuple[str, str, str]:
+        """Say what was looked at, what suspects slow down, and that nothing is identified."""
         raise NotImplementedError
 
     def _plain_slowed(self, one: Suspect) -> dict[str, Any]:
@@ -110,28 +101,30 @@ class Diagnosis(Frozen, Shown):
         raise NotImplementedError
 
     def _brief(self) -> str:
-        return "; ".join(one.describe(self.fabric) for one in self.identified[:3]) or self._nothing
+        return "; ".join(one.describe(self.fabric) for one in self.identified[:3]) or self._words()[2]
 
     @property
     def table(self) -> Table:
         """Suspects, those identified first."""
-        suspects = ((one, verdict) for rows, verdict in ((self.identified, "identified"), (self.others, "cannot tell"))
-                    for one in rows)  # fmt: skip
+        title, slowed, _ = self._words()
+        verdicts = ["identified"] * len(self.identified) + ["cannot tell"] * len(self.others)
         return Table.of(
-            self._title,
-            suspects,
+            title,
+            zip((*self.identified, *self.others), verdicts, strict=True),
             (lambda row: row[0].describe(self.fabric), "suspect"),
             (lambda row: row[1], "verdict"),
             (lambda row: row[0].sure, "sure", "", ".3f"),
-            (lambda row: len(row[0].slowed), self._slowed),
+            (lambda row: len(row[0].slowed), slowed),
         )
+
+    @property
+    def _next(self) -> list[list[str]]:
+        return [[end_label(self.fabric, end) for end in pair] for pair in self.following]
 
     @property
     def next_table(self) -> Table:
         """Pairs to measure next, alone."""
-        pairs = [[end_label(self.fabric, end) for end in pair] for pair in self.following]
-        ends = ((itemgetter(0), "source"), (itemgetter(1), "destination"))
-        return Table.of("to measure next, one at a time", pairs, *ends)
+        return Table.of_rows("to measure next, one at a time", ("source", "destination"), self._next)
 
     def _shown(self) -> tuple[Table, ...]:
         return self.table, self.next_table
@@ -144,12 +137,8 @@ class Diagnosis(Frozen, Shown):
             named = {"kind": one.kind, "channels": channels, "part": one.part, "sure": one.sure}
             return named | self._plain_slowed(one)
 
-        return {
-            "identified": [plain(one) for one in self.identified],
-            "others": [plain(one) for one in self.others],
-            **more,
-            "next": [[end_label(self.fabric, end) for end in pair] for pair in self.following],
-        }
+        identified, others = ([plain(one) for one in suspects] for suspects in (self.identified, self.others))
+        return {"identified": identified, "others": others, **more, "next": self._next}
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,15 +153,10 @@ class Explanation(Diagnosis):
     faster: int
     """Pairs so far above the others of their rate that these cannot be what hosts reach."""
 
-    _slowed = "slow pairs"
-
-    @property
-    def _title(self) -> str:
-        return f"{plural(len(self.measured.src), 'pair')}, scatter {percent(self.scatter)}"
-
-    @property
-    def _nothing(self) -> str:
-        return f"nothing explains more than scatter of {percent(self.scatter)}"
+    def _words(self) -> tuple[str, str, str]:
+        scatter = percent(self.scatter)
+        title = f"{plural(len(self.measured.src), 'pair')}, scatter {scatter}"
+        return title, "slow pairs", f"nothing explains more than scatter of {scatter}"
 
     @property
     def undecided(self) -> bool:
@@ -195,11 +179,8 @@ class Explanation(Diagnosis):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
-        return {
-            "pairs": len(self.measured.src),
-            "scatter": self.scatter,
-            **self._plain(unclear=self.unclear, faster=self.faster),
-        }
+        head = {"pairs": len(self.measured.src), "scatter": self.scatter}
+        return head | self._plain(unclear=self.unclear, faster=self.faster)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,13 +189,11 @@ class Crossings:
 
     pair: NDArray[np.int64]
     channel: NDArray[np.int64]
-    link: NDArray[np.int64]
-    """Lower port of the channel's link."""
+    link: NDArray[np.int64]  # lower port of the channel's link
     shared_gbps: NDArray[np.float64]
     """What a pair that crosses the channel gets of it: its rate over the pairs of the round that cross it, and by the
     part of the pair's bytes that does."""
-    chance: NDArray[np.float64]
-    """Probability that the pair crosses it, below 1 where switches hash."""
+    chance: NDArray[np.float64]  # probability that the pair crosses it, below 1 where switches hash
 
     def met(self, on: NDArray[np.generic], gain: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return which entries, of those of a slow link, cross it more likely than not: `gain` is the evidence."""
@@ -272,30 +251,29 @@ def explain(routed: Routed | Hashed, measured: Measured, *, following: int = 5) 
     log_scale = _scale(log_found - np.log(together), alone)
     residual = log_found - np.log(together) - log_scale
     scatter = max(SCATTER, 1.4826 * float(np.median(np.abs(residual))))
+    log_found -= log_scale
     should = together.copy()
-    found: list[Suspect] = _collisions(crossings, measured, log_found - log_scale, (alone, together), limit, scatter)
-    identified = [one for one in found if one.sure > 0.5]
-    others: list[Suspect] = []
+    collisions = _collisions(crossings, measured, log_found, alone, together, limit, scatter)
+    identified = [one for one in collisions if one.sure > 0.5]
     while True:
-        suspects = _slow_links(fabric, crossings, log_found - log_scale, should, scatter)
+        suspects = _slow_links(fabric, crossings, log_found, should, scatter)
         if not suspects or suspects[0].sure <= 0.5 or len(identified) >= MOST_IDENTIFIED:
-            others = suspects[:10]
             break
         identified.append(suspects[0])
         crossed = crossings.link if suspects[0].kind == "link" else crossings.channel
         on = np.isin(crossed, suspects[0].ports)
         pair, slowed = crossings.pair[on], suspects[0].part * crossings.shared_gbps[on]
-        met = crossings.met(on, _gain((log_found - log_scale)[pair], should[pair], slowed, scatter))
+        met = crossings.met(on, _gain(log_found[pair], should[pair], slowed, scatter))
         np.minimum.at(should, pair[met], slowed[met])
-    left = log_found - log_scale - np.log(should)
-    unclear = int(np.count_nonzero(left < -FAR * scatter))
+    others = suspects[:10]
+    unclear = int(np.count_nonzero(log_found - np.log(should) < -FAR * scatter))
     faster = int(np.count_nonzero(residual > FAR * scatter))
     pairs = pairs_between(routed, [*identified, *others], following, measured)
     identified.sort(key=lambda one: -len(one.slowed) * one.sure)
     return Explanation(fabric, tuple(identified), tuple(others), pairs, measured, scatter, unclear, faster)
 
 
-def walk_pairs(network: Network, measured: Measured) -> tuple[Crossings, NDArray[np.float64]]:
+def walk_pairs(network: Network, measured: Measured) -> tuple[Crossings, Floats]:
     """Return what each pair crosses, and the Gb/s of the slowest link that it crosses for sure."""
     hashed = network.tables if isinstance(network.tables, Hashed) else None
     spread = network if hashed is None else replace(network, tables=replace(hashed, queue_pairs=SPRAY))
@@ -315,14 +293,12 @@ def walk_pairs(network: Network, measured: Measured) -> tuple[Crossings, NDArray
     at_once = round_of >= 0
     key = round_of[at_once] * np.int64(network.fabric.n_ports) + channel[at_once]
     _, number, count = np.unique(key, return_inverse=True, return_counts=True)
-    sharing[at_once] = count[number.ravel()]
+    sharing[at_once] = count[number]
     link = np.minimum(channel, network.fabric.peer[channel])
     return Crossings(pair, channel, link, rate / sharing, chance), alone
 
 
-def _play_rounds(
-    network: Network, measured: Measured, alone: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _play_rounds(network: Network, measured: Measured, alone: Floats) -> tuple[Floats, NDArray[np.int64]]:
     """Return the Gb/s that each pair gets beside those of its round, and the channel that limits it; -1 if alone."""
     together, limit = alone.copy(), np.full(len(alone), -1, np.int64)
     order = np.argsort(measured.round, kind="stable")
@@ -336,40 +312,29 @@ def _play_rounds(
     return together, limit
 
 
-def _scale(log_ratio: NDArray[np.float64], alone: NDArray[np.float64]) -> NDArray[np.float64]:
+def _scale(log_ratio: Floats, alone: Floats) -> Floats:
     """Return (N,) the log of the median ratio of measured to expected bandwidth among pairs of the same rate."""
-    rates, kind = np.unique(alone, return_inverse=True)
-    every = float(np.median(log_ratio))
-    usual = np.array([np.median(log_ratio[kind.ravel() == at]) for at in range(len(rates))])
-    few = np.bincount(kind.ravel()) < 20
-    return np.where(few, every, usual)[kind.ravel()]
+    _, kind, count = np.unique(alone, return_inverse=True, return_counts=True)
+    usual = [np.median(log_ratio[kind == at] if n >= 20 else log_ratio) for at, n in enumerate(count.tolist())]
+    return np.array(usual)[kind]
 
 
-def _misfit(difference: NDArray[np.float64], scatter: float) -> NDArray[np.float64]:
-    """Return the negative log-likelihood of differences of logarithms, at most `OUTLIER` each."""
-    return np.minimum(0.5 * (difference / scatter) ** 2, OUTLIER)
+def _gain(log_found: Floats, should: Floats, slowed: Floats, scatter: float) -> Floats:
+    """Return by how much better rates are explained that may be no more than ``slowed``, as logarithms of odds.
 
-
-def _gain(
-    log_found: NDArray[np.float64], should: NDArray[np.float64], slowed: NDArray[np.float64], scatter: float
-) -> NDArray[np.float64]:
-    """Return by how much better rates are explained that may be no more than ``slowed``, as logarithms of odds."""
-    now = np.minimum(should, slowed)
-    return np.asarray(_misfit(log_found - np.log(should), scatter) - _misfit(log_found - np.log(now), scatter))
+    That is the difference of the negative log-likelihoods, each at most `OUTLIER`.
+    """
+    before, now = (0.5 * ((log_found - np.log(gbps)) / scatter) ** 2 for gbps in (should, np.minimum(should, slowed)))
+    return np.asarray(np.minimum(before, OUTLIER) - np.minimum(now, OUTLIER))
 
 
 def _collisions(
-    crossings: Crossings,
-    measured: Measured,
-    log_found: NDArray[np.float64],
-    gbps: tuple[NDArray[np.float64], NDArray[np.float64]],
-    limit: NDArray[np.int64],
-    scatter: float,
-) -> list[Suspect]:
+    crossings: Crossings, measured: Measured, log_found: Floats, alone: Floats, together: Floats,
+    limit: NDArray[np.int64], scatter: float,
+) -> list[Suspect]:  # fmt: skip
     """Return a suspect for each channel on which pairs of one round are slower than alone."""
-    alone, together = gbps
     slower = np.flatnonzero((limit >= 0) & (together < 0.97 * alone))
-    gain = _misfit(log_found - np.log(alone), scatter) - _misfit(log_found - np.log(together), scatter)
+    gain = _gain(log_found, alone, together, scatter)
     found = []
     keys = np.stack([measured.round[slower], limit[slower]], axis=1)
     for played, channel in np.unique(keys, axis=0).tolist():
@@ -386,33 +351,28 @@ def _collisions(
 
 
 def _slow_links(
-    fabric: Fabric,
-    crossings: Crossings,
-    log_found: NDArray[np.float64],
-    should: NDArray[np.float64],
-    scatter: float,
+    fabric: Fabric, crossings: Crossings, log_found: Floats, should: Floats, scatter: float
 ) -> list[Suspect]:
     """Return links that may be slow, the likeliest first; links that the same pairs cross are one suspect."""
     lower, both = np.unique(crossings.link, return_inverse=True)
     sender, one = np.unique(crossings.channel, return_inverse=True)
     # A link whose pairs all cross it one way is not told from that channel of it, and named as a link.
     ways = np.bincount(np.searchsorted(lower, np.minimum(sender, fabric.peer[sender])), minlength=len(lower))
-    split = (ways > 1)[both.ravel()]
+    split = (ways > 1)[both]
     ports = np.concatenate([lower, sender])
     entry = np.concatenate([np.arange(len(split)), np.flatnonzero(split)])
-    number = np.concatenate([both.ravel(), one.ravel()[split] + len(lower)])
+    number = np.concatenate([both, one[split] + len(lower)])
     group, first = _alike(crossings, entry, number, len(ports))
     chosen = first[group[number]] == number
     entry, of_group = entry[chosen], group[number[chosen]]
     pair, shared, chance = crossings.pair[entry], crossings.shared_gbps[entry], crossings.chance[entry]
     found, now = log_found[pair], should[pair]
 
-    def gains(part: float) -> NDArray[np.float64]:
+    def gains(part: float) -> Floats:
         return _gain(found, now, part * shared, scatter)
 
-    evidence = np.empty((len(PARTS), len(first)))
-    for at, part in enumerate(PARTS):
-        evidence[at] = np.bincount(of_group, np.log1p(chance * np.expm1(gains(part))), minlength=len(first))
+    odds = (np.log1p(chance * np.expm1(gains(part))) for part in PARTS)
+    evidence = np.array([np.bincount(of_group, each, minlength=len(first)) for each in odds])
     top = np.maximum(evidence.max(axis=0), -700.0)
     log_factor = top + np.log(np.mean(np.exp(evidence - top), axis=0) + 1e-300)
     members = np.bincount(group[group >= 0], minlength=len(first))
@@ -421,9 +381,8 @@ def _slow_links(
     weight = np.exp(log_odds - rest)
     sure = weight / (weight.sum() + np.exp(-rest))
     suspects: list[Suspect] = []
-    for at in np.argsort(-sure, kind="stable")[:50].tolist():
-        if sure[at] < DOUBT:
-            continue
+    likely = np.argsort(-sure, kind="stable")[:50]
+    for at in likely[sure[likely] >= DOUBT].tolist():
         on = of_group == at
         part = float(PARTS[evidence[:, at].argmax()])
         slower = (part * shared[on] < now[on]) & crossings.met(entry[on], gains(part)[on])
@@ -442,12 +401,7 @@ def _alike(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Group links and channels, `number` of each entry of the crossings, that the same pairs cross alike.
 
-    Returns
-    -------
-    group : (count,) int
-        -1 for one without an entry.
-    first : (G,) int
-        The lowest number of each group.
+    Returns (count,) the group of each, -1 for one without an entry, and the lowest number of each group.
     """
     # A sum of 64 random bits for each pair, and for what it gets there, tells sets apart.
     rng = np.random.default_rng(0)
@@ -461,7 +415,7 @@ def _alike(
     used = np.unique(number)
     _, first, which = np.unique(total[used], return_index=True, return_inverse=True)
     group = np.full(count, -1, np.int64)
-    group[used] = which.ravel()
+    group[used] = which
     return group, used[first]
 
 
@@ -480,18 +434,19 @@ def pairs_between(
     ports = np.array(sorted(probability, key=lambda port: -probability[port])[:16], np.int64)
     if not len(ports) or not count:
         return ()
+
+    def some(n: int) -> NDArray[np.int64]:  # of so many, evenly
+        return np.unique(np.linspace(0, n - 1, min(n, 4000)).astype(np.int64))
+
     ends = fabric.ends() if measured is None else np.unique(np.concatenate([measured.src, measured.dst]))
     if isinstance(routed, Hashed):  # each may cross any link, and is chosen by what it crosses
-        some = np.unique(np.linspace(0, len(ends) ** 2 - 1, min(len(ends) ** 2, 4000)).astype(np.int64))
-        over = np.stack([ends[some // len(ends)], ends[some % len(ends)]], axis=1)
+        over = np.stack([ends[part] for part in np.divmod(some(len(ends) ** 2), len(ends))], axis=1)
         over = over[routed.reaches(over[:, 0], over[:, 1])]
     else:
         over = pairs_over(routed, np.concatenate([ports, fabric.peer[ports]]), ends)
     over = over[over[:, 0] != over[:, 1]]
-    if not len(over):
-        return ()
     known = set() if measured is None else set(zip(measured.src.tolist(), measured.dst.tolist(), strict=True))
-    chosen = over[np.unique(np.linspace(0, len(over) - 1, min(len(over), 4000)).astype(np.int64))]
+    chosen = over[some(len(over))] if len(over) else over
     chosen = np.array([pair for pair in chosen.tolist() if tuple(pair) not in known], np.int32).reshape(-1, 2)
     if not len(chosen):
         return ()

@@ -28,6 +28,7 @@ from routing.routed import Routed
 from simulate.diagnosis.counters import Counters
 from simulate.diagnosis.measured import Measured
 from simulate.diagnosis.slow_links import Diagnosis, Suspect, pairs_between, walk_pairs
+from simulate.engines.base import Floats
 from simulate.traffic.network import Network
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
@@ -62,15 +63,10 @@ class Waits(Diagnosis):
     waited: float
     """Share of the time of the longest wait of a port."""
 
-    _slowed = "ports that waited"
-
-    @property
-    def _title(self) -> str:
-        return f"{int(self.counters.known.sum()):,} ports, the longest wait {percent(self.waited)} of the time"
-
-    @property
-    def _nothing(self) -> str:
-        return f"no suspect; the longest wait is {100 * self.waited:.0f} % of the time"
+    def _words(self) -> tuple[str, str, str]:
+        title = f"{int(self.counters.known.sum()):,} ports, the longest wait {percent(self.waited)} of the time"
+        nothing = f"no suspect; the longest wait is {100 * self.waited:.0f} % of the time"
+        return title, "ports that waited", nothing
 
     @property
     def undecided(self) -> bool:
@@ -103,16 +99,11 @@ class Waits(Diagnosis):
 class _Cause:
     """What each of P channels did to those upstream of it; times as shares of the whole."""
 
-    caused: NDArray[np.float64]
-    """Waiting of all upstream ports that it caused."""
-    per_byte: NDArray[np.float64]
-    """Waiting that each unit of traffic meets upstream of it."""
-    part: NDArray[np.float64]
-    """Share of its rate, at most 1."""
-    longest: NDArray[np.float64]
-    """Longest wait of a port for it."""
-    waits: sparse.csr_array
-    """(P, P) how long each port waited for each channel."""
+    caused: Floats  # waiting of all upstream ports that it caused
+    per_byte: Floats  # waiting that each unit of traffic meets upstream of it
+    part: Floats  # share of its rate, at most 1
+    longest: Floats  # longest wait of a port for it
+    waits: sparse.csr_array  # (P, P) how long each port waited for each channel
 
 
 def explain_waits(routed: Routed, counters: Counters, *, following: int = 5) -> Waits:
@@ -177,9 +168,8 @@ def _dependencies(routed: Routed, network: Network) -> sparse.csr_array:
     """Return (P, P) how many pairs cross one channel and then the other."""
     ends, n = routed.fabric.ends(), routed.fabric.n_ports
     count = len(ends)
-    number = (
-        np.arange(count * count) if count * count <= PAIRS else np.random.default_rng(0).integers(count**2, size=PAIRS)
-    )
+    every = count * count <= PAIRS
+    number = np.arange(count * count) if every else np.random.default_rng(0).integers(count**2, size=PAIRS)
     src, dst = (ends[part] for part in np.divmod(number, count))
     apart = src != dst
     src, dst = src[apart], dst[apart]
@@ -190,43 +180,35 @@ def _dependencies(routed: Routed, network: Network) -> sparse.csr_array:
     return sparse.coo_array((np.ones(len(before)), (before, after)), shape=(n, n)).tocsr()
 
 
-def _flows(pairs: sparse.csr_array, busy: NDArray[np.float64]) -> sparse.csr_array:
+def _ratio(above: Floats, below: Floats, nought: float = 0.0) -> Floats:
+    """Return a ratio, or what it is where the lower part is 0."""
+    return np.asarray(np.divide(above, below, out=np.full_like(below, nought), where=below > 0))
+
+
+def _flows(pairs: sparse.csr_array, busy: Floats) -> sparse.csr_array:
     """Return (P, P) the traffic from one channel to the next: in proportion to pairs, with the counted sums."""
     sent = pairs
     for _ in range(FITS):
-        for axis in (0, 1):
-            total = sent.sum(axis=axis)
-            scale = sparse.diags_array(np.divide(busy, total, out=np.zeros_like(busy), where=total > 0))
-            sent = sent @ scale if axis == 0 else scale @ sent
+        sent = sent @ sparse.diags_array(_ratio(busy, sent.sum(axis=0)))
+        sent = sparse.diags_array(_ratio(busy, sent.sum(axis=1))) @ sent
     return sparse.csr_array(sent)
 
 
 def _attribute(
-    sent: sparse.csr_array,
-    busy: NDArray[np.float64],
-    held: NDArray[np.float64],
-    start: NDArray[np.float64],
-    steps: int,
-    weight: NDArray[np.float64] | None = None,
+    sent: sparse.csr_array, busy: Floats, held: Floats, start: Floats, steps: int, weight: Floats | float = 1.0
 ) -> _Cause:
     """Return what each channel caused: EM from `start`, in waiting per byte, with (P,) `weight` of ports."""
-    weight = np.ones(len(busy)) if weight is None else weight
     back = sent.T.tocsr()
-    whole = np.asarray(back @ weight)
+    whole = np.asarray(back @ np.broadcast_to(weight, len(busy)))
     whole = np.where(whole > 0, whole + RARE * np.maximum(0.0, 1.0 - busy - held), 0.0)
     per_byte = start
-
-    def share() -> NDArray[np.float64]:
-        expected = np.asarray(sent @ per_byte)
-        return np.asarray(np.divide(held, expected, out=np.zeros_like(held), where=expected > 0))
-
     for _ in range(steps):
-        per_byte = per_byte * np.divide(back @ (weight * share()), whole, out=np.zeros_like(whole), where=whole > 0)
-    waits = sparse.csr_array(sparse.diags_array(share()) @ sent @ sparse.diags_array(per_byte))
+        per_byte = per_byte * _ratio(back @ (weight * _ratio(held, sent @ per_byte)), whole)
+    share = sparse.diags_array(_ratio(held, sent @ per_byte))
+    waits = sparse.csr_array(share @ sent @ sparse.diags_array(per_byte))
     longest = (sent + waits).max(axis=0).toarray().ravel()
-    able = busy + held
-    part = np.minimum(1.0, np.divide(able, longest, out=np.ones_like(able), where=longest > 0))
-    root = np.divide(busy, able, out=np.zeros_like(busy), where=able > 0)
+    part = np.minimum(1.0, _ratio(busy + held, longest, 1.0))
+    root = _ratio(busy, busy + held)
     return _Cause(waits.sum(axis=0) * root, per_byte, part, waits.max(axis=0).toarray().ravel(), waits)
 
 

@@ -20,6 +20,12 @@ from topo.errors import HeddleError
 Progress = Callable[[int, float], None]
 """Called now and then with the number of flows that have ended and the simulated time in seconds."""
 
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Pairs = tuple[Int32s, Int32s, NDArray[np.int8]]
+"""Source, target and service level of each of some flows."""
+
 Records = NDArray[Any]
 """An array of records of the kernels; its type is named where it is described."""
 
@@ -46,12 +52,7 @@ def draw_bits(now: Records) -> int:
 
 @kernel
 def link_followers(
-    waits: Records,
-    next_flow: NDArray[np.int32],
-    places: NDArray[np.int64],
-    dep_offset: NDArray[np.int64],
-    dep: NDArray[np.int32],
-    first: int,
+    waits: Records, next_flow: Int32s, places: Int64s, dep_offset: Int64s, dep: Int32s, first: int
 ) -> None:
     """Write which flows wait for each flow, from `first` on in ``next_flow``; dependencies are as in `Flows`."""
     for flow in range(len(places)):
@@ -82,17 +83,16 @@ class Finished(NamedTuple):
 
 
 class Engine(Protocol):
-    """Plays flows over a network, in simulated time that never goes back.
+    """Plays flows over one network, in simulated time that never goes back.
 
-    An engine is made for one `Network` and owes the following. Flows follow the network's forwarding tables on the
-    virtual lane of their service level, and no resource carries more than its capacity. Flow f begins at
+    An engine owes the following. Flows follow the network's forwarding tables on the virtual lane of their service
+    level, and no resource carries more than its capacity. Flow f begins at
     ``max(start, end of all flows that it waits for) + delay``, ends when its last byte has arrived, and one between an
     end port and itself ends as it begins. One that asks its receiver first begins two latencies of its route later. The
     flows of a connection move one after another, each when its latency has passed and no flow of the connection moves;
     of those begun by one call whose latencies pass at one instant, the one with the lowest number is first. All that
-    happens is decided by what was begun, in which order: the same calls give the same times, to the last bit.
-
-    A flow has a number from 0, in the order in which flows were begun.
+    happens is decided by what was begun, in which order: the same calls give the same times, to the last bit. A flow
+    has a number from 0, in the order in which flows were begun.
     """
 
     network: Network
@@ -153,13 +153,8 @@ class Engine(Protocol):
 class FlowBook(Engine):
     """Books of an engine: places of flows, which are used again, and the routes and connections that it has met.
 
-    A subclass has arrays with a place for each flow, a row for each route and a row for each connection. Time is played
-    by its kernels; the flows that have ended leave their places here.
-
-    Parameters
-    ----------
-    places
-        Flows that there is room for.
+    A subclass has arrays with a place for each flow, a row for each route and a row for each connection; `places` flows
+    have room at first. Its kernels play time, and the flows that have ended leave their places here.
     """
 
     _state: Any
@@ -170,15 +165,15 @@ class FlowBook(Engine):
         self.network = network
         self._routes: dict[int, int] = {}
         """By `_key`: the route of a pair and level, once `_unlisted` has been emptied."""
-        self._unlisted: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+        self._unlisted: list[tuple[Int64s, Int32s]] = []
         """Keys and routes that are not in `_routes` yet: a batch never looks there."""
         self._n_routes = self._n_followers = self._n_begun = self._n_connections = 0
-        self._number: NDArray[np.int64] = np.zeros(places, np.int64)
+        self._number: Int64s = np.zeros(places, np.int64)
         """Number of the flow in each place."""
-        self._unused: NDArray[np.int64] = np.arange(places - 1, -1, -1)
+        self._unused: Int64s = np.arange(places - 1, -1, -1)
         self._n_unused = places
         """The first so many places of `_unused` are unused: a stack."""
-        self._spare: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._spare: Int64s = np.zeros(0, np.int64)
         """Connections below `_n_connections` whose flows have all ended."""
         self._sent: NDArray[np.float64] = np.zeros(len(network.capacity_bytes_s))
 
@@ -188,28 +183,18 @@ class FlowBook(Engine):
 
     def _reserve(self, **needed: int) -> None:
         """Make room for so many in all; what is too small at least doubles."""
-        raise NotImplementedError
 
-    def _add_table(self, table: RouteTable) -> None:
-        """Add routes, the first of which is number `_n_routes`."""
-        raise NotImplementedError
+    def _add_paths(self, table: RouteTable, pairs: Pairs) -> None:
+        """Add the routes of pairs, the first of which is number `_n_routes`."""
 
-    def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
+    def _enter(self, flows: Flows, route: Int32s, places: Int64s, time_s: float) -> None:
         """Put flows on these routes into their places, and schedule those that wait for no other."""
-        raise NotImplementedError
 
     def _enter_one(self, place: np.int64, route: int, size_bytes: float, time_s: float) -> None:
         """Put one flow into its place, and schedule it."""
-        raise NotImplementedError
 
     def begin(self, src: int, dst: int, size_bytes: float, *, at_s: float | None = None, sl: int = 0) -> int:
-        """Begin a flow now, or at a later time; return its number.
-
-        Raises
-        ------
-        HeddleError
-            When the time has passed, the size is negative, an end port does not exist or the tables do not connect it.
-        """
+        """Begin a flow, as `Engine.begin` says."""
         time_s = self._checked(at_s)
         if not (isfinite(size_bytes) and size_bytes >= 0):
             raise HeddleError(f"a flow from {src} to {dst} has {size_bytes} bytes; expected 0 or more")
@@ -217,18 +202,13 @@ class FlowBook(Engine):
             raise HeddleError(f"a flow from {src} to {dst} has service level {sl}; expected 0 to 15")
         route = self._known().get(self._key(src, dst, sl))
         if route is None:
-            route = self._add_routes(np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.int8))[0]
+            pairs = np.array([src], np.int32), np.array([dst], np.int32), np.array([sl], np.int8)
+            route = self._add_routes(pairs)[0]
         self._enter_one(self._take(1)[0], route, size_bytes, time_s)
         return self._n_begun - 1
 
     def begin_all(self, flows: Flows, *, at_s: float | None = None) -> range:
-        """Begin flows that wait for times, counted from `at_s`, and for each other; return their numbers.
-
-        Raises
-        ------
-        HeddleError
-            As `begin`.
-        """
+        """Begin flows, as `Engine.begin_all` says."""
         time_s, route = self._checked(at_s), self._routes_of(flows)
         self._enter(flows, route, self._take(len(flows)), time_s)
         return range(self._n_begun - len(flows), self._n_begun)
@@ -240,7 +220,7 @@ class FlowBook(Engine):
             raise HeddleError(f"flows would begin at {time_s} s; it is {self.now_s} s already")
         return time_s
 
-    def _take(self, n: int) -> NDArray[np.int64]:
+    def _take(self, n: int) -> Int64s:
         """Return places for flows, numbered in order."""
         if self._n_unused < n:
             old = len(self._number)
@@ -260,7 +240,7 @@ class FlowBook(Engine):
         self._unused[self._n_unused : self._n_unused + len(places)] = places
         self._n_unused += len(places)
 
-    def _connect(self, connection: NDArray[np.int32]) -> NDArray[np.int64] | None:
+    def _connect(self, connection: Int32s) -> Int64s | None:
         """Return the engine's connection of each flow, -1 for none; None where no flow has one."""
         left = np.bincount(connection[connection >= 0])
         if not len(left):
@@ -273,7 +253,7 @@ class FlowBook(Engine):
         self._state.connections["left"][taken] = left
         return np.append(taken, -1)[connection]
 
-    def _link(self, flows: Flows, places: NDArray[np.int64]) -> NDArray[np.intp]:
+    def _link(self, flows: Flows, places: Int64s) -> NDArray[np.intp]:
         """Write down which flows wait for which; return those, by number, that wait for none."""
         first = self._n_followers
         self._n_followers += len(flows.dep)
@@ -282,7 +262,7 @@ class FlowBook(Engine):
             link_followers(self._state.waits, self._state.next_flow, places, flows.dep_offset, flows.dep, first)
         return np.flatnonzero(flows.dep_offset[1:] == flows.dep_offset[:-1])
 
-    def _close(self, connection: NDArray[np.int32]) -> None:
+    def _close(self, connection: Int32s) -> None:
         """Count flows of connections, -1 for none, that have ended."""
         number = connection[connection >= 0]
         if number.size:
@@ -302,28 +282,22 @@ class FlowBook(Engine):
         self._unlisted.clear()
         return self._routes
 
-    def _routes_of(self, flows: Flows) -> NDArray[np.int32]:
+    def _routes_of(self, flows: Flows) -> Int32s:
         """Return the route of each flow; routes are added where they are new."""
         known = self._known()
         if not known:
-            return self._add_routes(flows.src, flows.dst, flows.sl)
+            return self._add_routes((flows.src, flows.dst, flows.sl))
         keys = self._key(flows.src.astype(np.int64), flows.dst, flows.sl.astype(np.int64))
         route = np.array([known.get(key, -1) for key in keys.tolist()], np.int32)
         new = route < 0
         if new.any():
-            route[new] = self._add_routes(flows.src[new], flows.dst[new], flows.sl[new])
+            route[new] = self._add_routes((flows.src[new], flows.dst[new], flows.sl[new]))
         return route
 
-    def _add_routes(self, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]) -> NDArray[np.int32]:
-        """Add the routes of pairs of ends that are new; return the route of each."""
-        table = self.network.routes(src, dst, sl)
+    def _add_routes(self, pairs: Pairs) -> Int32s:
+        """Add the routes of pairs that are new; return the route of each."""
+        table, (src, dst, sl) = self.network.routes(*pairs), pairs
         route = table.route + np.int32(self._n_routes)
         self._unlisted.append((self._key(src.astype(np.int64), dst, sl.astype(np.int64)), route))
-        self._add_paths(table, src, dst, sl)
+        self._add_paths(table, pairs)
         return route
-
-    def _add_paths(
-        self, table: RouteTable, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]
-    ) -> None:
-        """Add the routes of pairs of ends."""
-        self._add_table(table)

@@ -121,15 +121,11 @@ def draw_ports(outcome: Outcome, *, bare: bool = False) -> Drawing:
 
 def _sent(fabric: Fabric, utilisation: NDArray[np.float64], switches: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return (switches, ports) what each port sent, NaN where nothing is plugged in."""
-    sent = np.full((len(switches), _radix(fabric, switches)), np.nan)
-    for row, switch in enumerate(switches.tolist()):
-        ports = np.arange(fabric.port_offset[switch], fabric.port_offset[switch + 1])
-        sent[row, : len(ports)] = np.where(fabric.peer[ports] >= 0, utilisation[ports], np.nan)
+    sent = np.full((len(switches), int(np.diff(fabric.port_offset)[switches].max(initial=1))), np.nan)
+    ports = np.flatnonzero(np.isin(fabric.port_node, switches) & (fabric.peer >= 0))
+    row = np.searchsorted(switches, fabric.port_node[ports])
+    sent[row, fabric.port_number[ports] - 1] = utilisation[ports]
     return sent
-
-
-def _radix(fabric: Fabric, switches: NDArray[np.intp]) -> int:
-    return int(np.diff(fabric.port_offset)[switches].max(initial=1))
 
 
 def _classes(outcome: Outcome) -> list[tuple[str, int, NDArray[np.intp]]]:

@@ -19,23 +19,17 @@ class Segment(NamedTuple):
     """A part of a critical path."""
 
     flow: int
-    resource: int
-    """What held the flow back; -1 when it did not move."""
+    resource: int  # what held the flow back; -1 when it did not move
     what: str
     begin_s: float
     end_s: float
 
 
 def critical_segments(outcome: Outcome, span: slice | None = None) -> list[Segment]:
-    """Return what the last of some flows waited for, back to their start: segments that follow each other.
+    """Return what the last of some flows, or of all, waited for, back to their start: segments that follow each other.
 
     Before a flow that moves at once stands the last to end of those that it waited for; before one that had to wait for
     its connection, the flow that moved there before it. Of several that end at the same instant, the first counts.
-
-    Parameters
-    ----------
-    span
-        The flows; all of them when left out.
     """
     flows, finish = outcome.flows, outcome.finish_s
     span = slice(0, len(flows)) if span is None else span

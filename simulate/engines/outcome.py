@@ -74,16 +74,9 @@ class LinkClass:
     None without a timeline."""
 
     def to_dict(self, label: str) -> dict[str, Any]:
-        """Return the figures as plain values, ready for JSON.
-
-        Parameters
-        ----------
-        label
-            Name of the hottest channel.
-        """
-        return {**vars(self), "sender": self.sender.name.lower(), "receiver": self.receiver.name.lower()} | {
-            "hottest": label
-        }
+        """Return the figures as plain values, ready for JSON; `label` is the name of the hottest channel."""
+        roles = {"sender": self.sender.name.lower(), "receiver": self.receiver.name.lower()}
+        return vars(self) | roles | {"hottest": label}
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,14 +386,8 @@ def link_classes(
 ) -> tuple[LinkClass, ...]:
     """Return the load of each class of channels on each lane that it used, the hottest first.
 
-    Parameters
-    ----------
-    lane_bytes
-        (L, P) bytes that crossed each channel on each lane.
-    time_s
-        Seconds in which they did.
-    peak
-        (L, P) the part of a channel that a lane used in its fullest bin, where that is known.
+    `lane_bytes` and `peak` are (L, P): the bytes that crossed each channel on each lane in `time_s`, and the part of a
+    channel that a lane used in its fullest bin, where that is known.
     """
     fabric, capacity = network.fabric, network.capacity_bytes_s
     channel = np.flatnonzero(fabric.peer >= 0)

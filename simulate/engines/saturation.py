@@ -18,7 +18,7 @@ from simulate.engines.outcome import Outcome
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural
 from topo.fabric import Frozen, frozen
-from topo.table import Column, Shown, Table, format_seconds
+from topo.table import Shown, Table, format_seconds
 
 STALLED = 0.05
 """A link is part of a tree when it stands still so much of the time until the last flow ends."""
@@ -49,10 +49,9 @@ class Saturation(Frozen, Shown):
         return self.stalled >= STALLED
 
     def _brief(self) -> str:
-        return (
-            f"{plural(int(self.root.sum()), 'root')}, {plural(int(self.tree.sum()), 'stalled link')}, "
-            f"{plural(int(self.victim.sum()), 'victim')} of {plural(len(self.victim), 'flow')}"
-        )
+        counts = ((self.root, "root"), (self.tree, "stalled link"), (self.victim, "victim"))
+        said = ", ".join(plural(int(found.sum()), noun) for found, noun in counts)
+        return f"{said} of {plural(len(self.victim), 'flow')}"
 
     def _shown(self) -> tuple[Table, ...]:
         return (self.table, self.roots)
@@ -77,16 +76,10 @@ class Saturation(Frozen, Shown):
         met, fabric = self.outcome.congestion, self.outcome.network.fabric
         assert met is not None
         lane, channel = np.nonzero(self.root)
-        waited = met.waited_s[lane, channel]
-        order = np.argsort(-waited, kind="stable")
-        return Table(
-            "roots",
-            (
-                Column("link", [fabric.channel_label(port) for port in channel[order].tolist()]),
-                Column("lane", lane[order].tolist()),
-                Column("inputs waited", waited[order].tolist(), "s", "time"),
-            ),
-        )
+        waited = met.waited_s[lane, channel].tolist()
+        links = [fabric.channel_label(port) for port in channel.tolist()]
+        rows = sorted(zip(links, lane.tolist(), waited, strict=True), key=lambda row: -row[2])
+        return Table.of_rows("roots", ("link", "lane", "inputs waited"), rows, ("", "", "time"), ("", "", "s"))
 
     def to_dict(self) -> dict[str, object]:
         """Return the figures as plain values, ready for JSON."""

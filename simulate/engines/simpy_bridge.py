@@ -38,10 +38,8 @@ class NetworkEnvironment(simpy.Environment):
 
     Parameters
     ----------
-    make
-        Makes the engine of the network.
-    n_bins
-        Bins of the timeline of loads, an even number; 0 for none.
+    make, n_bins
+        What makes the engine of the network, and its bins of the timeline (`simulate.engines.Engine`).
     keep
         Whether to remember every flow for `outcome`; long runs do without.
     """
@@ -85,10 +83,7 @@ class NetworkEnvironment(simpy.Environment):
     def transfer_all(self, src: ArrayLike, dst: ArrayLike, size_bytes: ArrayLike, *, sl: int = 0) -> simpy.Event:
         """Begin flows, arrays that broadcast against each other; the event succeeds with the `Finished` of the last.
 
-        Raises
-        ------
-        HeddleError
-            As `transfer`, and when there are none.
+        It raises as `transfer`, and when there are none.
         """
         flows = Flows.of(src, dst, size_bytes, sl=sl)
         if not len(flows):
@@ -126,21 +121,13 @@ class NetworkEnvironment(simpy.Environment):
     def outcome(self) -> Outcome:
         """Return what became of the flows that have ended, in the order in which they began."""
         ended = sorted(self._ended)
-        figures = np.array([finished[1:] for finished in ended], np.float64).reshape(-1, 3)
-        begun = np.array([self._begun[finished.flow] for finished in ended], np.float64).reshape(-1, 5)
-        src, dst, size, sl, tag = begun.T
-        flows = Flows.of(src, dst, size, start_s=figures[:, 0], sl=sl, tag=tag)
-        return Outcome(
-            network=self.network,
-            flows=flows,
-            routes=self.network.routes(flows.src, flows.dst, flows.sl),
-            start_s=figures[:, 0],
-            finish_s=figures[:, 1],
-            bottleneck=figures[:, 2].astype(np.int32),
-            n_events=self.engine.n_events,
-            timeline=self.engine.timeline,
-            congestion=self.engine.congestion(),
-        )
+        start_s, finish_s, bottleneck = np.array([one[1:] for one in ended], np.float64).reshape(-1, 3).T
+        src, dst, size, sl, tag = np.array([self._begun[one.flow] for one in ended], np.float64).reshape(-1, 5).T
+        flows = Flows.of(src, dst, size, start_s=start_s, sl=sl, tag=tag)
+        routes, limit = self.network.routes(flows.src, flows.dst, flows.sl), bottleneck.astype(np.int32)
+        engine = self.engine
+        played = engine.n_events, engine.timeline, engine.congestion()
+        return Outcome(self.network, flows, routes, start_s, finish_s, limit, *played)
 
     def _start(self, begin: Callable[[float], range]) -> simpy.Event:
         """Begin flows at the time that it is; return the event of their end."""

@@ -93,7 +93,6 @@ def _check_shapes(state: State, room: Room, network: Network, used: tuple[int, i
         n_channels=n_channels,
         aggregate_from=0,
         n_bins=n_bins,
-        bin_s=1.0,
         has_uses=network.has_uses,
     )
     for name in State._fields:

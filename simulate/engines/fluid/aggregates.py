@@ -401,12 +401,11 @@ def leave_alone(state: State, slot: int) -> None:
 def find_aggregate(state: State, slot: int) -> int:
     """Return the slowest aggregate on the way of a class, -1 where there is none."""
     result: Any = np.int64(-1)
-    if state.now[0].aggregated > 0:
-        first = first_hop(state.now, slot)
-        for hop in range(first, first + state.classes[slot].hops):
-            link = state.hops[hop].link
-            if state.classes[link].flows > 0 and (result < 0 or state.rates[link].rate < state.rates[result].rate):
-                result = np.int64(link)
+    first = first_hop(state.now, slot)
+    for hop in range(first, first + state.classes[slot].hops):
+        link = state.hops[hop].link
+        if state.classes[link].flows > 0 and (result < 0 or state.rates[link].rate < state.rates[result].rate):
+            result = np.int64(link)
     return result  # type: ignore[no-any-return]
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import FIRST_BIN_S, Finished, FlowBook, Progress
+from simulate.engines.base import Finished, FlowBook, Pairs, Progress
 from simulate.engines.fluid import events
-from simulate.engines.fluid.state import Room, State, aligned_copy, allocate, enlarge
+from simulate.engines.fluid.state import Room, State, aligned_copy, allocate, moved
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network, RouteTable
@@ -26,6 +26,10 @@ from topo.fabric import frozen
 
 FIRST_ROOM = Room(flows=256, routes=256, links=1024, hops=1, next_flow=0, connections=0)
 """Initial sizes of arrays; they at least double when they are full."""
+
+OWN = ("number", "unused", "sent", "spare")
+COUNTS = ("n_routes", "n_links", "n_followers", "n_begun", "n_unused", "n_connections")
+"""Arrays and numbers beside the state that `Fluid.snapshot` saves."""
 
 AGGREGATE_FROM = 16
 """Routes with one bottleneck from which an aggregate is faster than the routes one by one: measured on the loads of
@@ -71,6 +75,9 @@ class Fluid(FlowBook):
     @cached_property
     def _state(self) -> State:
         """The state of the kernels. It is made at first use: by then a batch has said how much room it takes."""
+        return self._empty_state()
+
+    def _empty_state(self) -> State:
         return allocate(
             self.network.capacity_bytes_s,
             self.network.lane_weight,
@@ -79,7 +86,6 @@ class Fluid(FlowBook):
             has_uses=self.network.has_uses,
             aggregate_from=self._aggregate_from,
             n_bins=self._n_bins,
-            bin_s=FIRST_BIN_S,
         )
 
     @property
@@ -118,7 +124,7 @@ class Fluid(FlowBook):
         """Return None: there are no packets."""
 
     def advance(self, until_s: float = np.inf) -> list[Finished]:
-        """Play until flows end, but no longer than until a time; return those that ended, all at one instant."""
+        """Play until flows end, as `Engine.advance` says."""
         state = self._state
         events.advance(state, until_s, np.iinfo(np.int64).max, True)
         n = int(state.now["done"][0])
@@ -142,16 +148,10 @@ class Fluid(FlowBook):
         return ended
 
     def play(self, flows: Flows, progress: Progress | None = None) -> Outcome:
-        """Play a set of flows from time 0 until the last has ended, where nothing was begun before.
-
-        Raises
-        ------
-        HeddleError
-            When a flow names an end port that does not exist, or the tables do not connect it.
-        """
+        """Play a set of flows, as `Engine.play` says; it raises as `begin` does."""
         routes = self.network.routes(flows.src, flows.dst, flows.sl)
         n = len(flows)
-        self._add_table(routes, flows=n, next_flow=len(flows.dep))
+        self._add_paths(routes, flows=n, next_flow=len(flows.dep))
         if self._n_bins:
             quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
             self._state.now["bin_s"] = quick / self._n_bins
@@ -168,41 +168,21 @@ class Fluid(FlowBook):
         return Outcome(self.network, flows, routes, *times, n_events, timeline)
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
-        """Return all that there is as arrays, from which `restored` goes on, to the last bit.
-
-        Raises
-        ------
-        HeddleError
-            When the engine may have aggregates, which are not saved.
-        """
+        """Return all as arrays, from which `restored` goes on, to the last bit; aggregates, not saved, are refused."""
         if self._aggregate_from:
             raise HeddleError("this network cannot be saved: it would have to be made with aggregate_from=0")
         arrays = {f"state.{name}": array for name, array in self._state._asdict().items()}
-        arrays |= {f"own.{name}": getattr(self, f"_{name}") for name in ("number", "unused", "sent", "spare")}
+        arrays |= {f"own.{name}": getattr(self, f"_{name}") for name in OWN}
         arrays["own.routes"] = np.array(list(self._known().items()), np.int64).reshape(-1, 2)
-        arrays["own.counts"] = np.array(
-            [
-                *(self._n_routes, self._n_links, self._n_followers, self._n_begun, self._n_unused, self._n_connections),
-                *self._room,
-            ]
-        )
+        arrays["own.counts"] = np.array([*(getattr(self, f"_{name}") for name in COUNTS), *self._room])
         return {name: array.copy() for name, array in arrays.items()}
 
     @classmethod
     def restored(cls, network: Network, arrays: dict[str, NDArray[Any]]) -> Fluid:
-        """Return an engine as it was when it gave these arrays.
+        """Return an engine as it was when it gave these arrays, on the same network.
 
-        Kernels follow the indices in them without a check: resume only what `snapshot` gave.
-
-        Parameters
-        ----------
-        network
-            The same as then.
-
-        Raises
-        ------
-        HeddleError
-            When arrays are missing, of other shapes, or belong to another network.
+        Kernels follow the indices in them without a check: resume only what `snapshot` gave. Arrays that are missing,
+        of other shapes, or of another network raise a `HeddleError`.
         """
         result = cls(network, aggregate_from=0)
         shared: dict[str, NDArray[Any]] = {"lane_weight": network.lane_weight, "capacity": network.capacity_bytes_s}
@@ -212,13 +192,11 @@ class Fluid(FlowBook):
                     "a saved network has links of other rates; continue with the network from which it was saved"
                 )
             state = {name: aligned_copy(arrays[f"state.{name}"]) for name in State._fields if name not in shared}
-            for name in ("number", "unused", "sent", "spare"):
-                setattr(result, f"_{name}", arrays[f"own.{name}"].copy())
-            result._routes = dict(arrays["own.routes"].tolist())
-            counts = arrays["own.counts"].tolist()
-            result._n_routes, result._n_links, result._n_followers = counts[:3]
-            result._n_begun, result._n_unused, result._n_connections = counts[3:6]
-            result._room, result._n_bins = Room(*counts[6:]), arrays["state.bins"].shape[1]
+            result._routes, counts = dict(arrays["own.routes"].tolist()), arrays["own.counts"].tolist()
+            own = {name: arrays[f"own.{name}"].copy() for name in OWN} | dict(zip(COUNTS, counts, strict=False))
+            for name, value in own.items():
+                setattr(result, f"_{name}", value)
+            result._room, result._n_bins = Room(*counts[len(COUNTS) :]), arrays["state.bins"].shape[1]
             for name, empty in result._state._asdict().items():
                 if name not in shared and (empty.shape, empty.dtype) != (state[name].shape, state[name].dtype):
                     raise ValueError
@@ -259,7 +237,7 @@ class Fluid(FlowBook):
         self._reserve(flows=flows)
         return self._room.flows
 
-    def _add_table(self, table: RouteTable, **needed: int) -> None:
+    def _add_paths(self, table: RouteTable, pairs: Pairs | None = None, **needed: int) -> None:
         """Add routes behind those that there are, and make room for them and what else is `needed`."""
         route, link, hops = self._n_routes, self._n_links, np.diff(table.offset)
         self._n_routes, self._n_links = route + table.n_routes, link + len(table.resource)
@@ -278,4 +256,4 @@ class Fluid(FlowBook):
         if larger:
             self._room = self._room._replace(**larger)
             if "_state" in vars(self):
-                self._state = enlarge(self._state, self._room)
+                self._state = moved(self._state, self._empty_state())

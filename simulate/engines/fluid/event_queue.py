@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import Records
+from simulate.engines.base import Floats, Int32s, Records
 from simulate.engines.compile import inlined, scanning
 from simulate.engines.fluid.state import BLOCK, State
 
@@ -36,9 +36,7 @@ def set_end(state: State, slot: int, time: float) -> None:
 
 
 @inlined
-def _renew(
-    minima: NDArray[np.float64], parts: NDArray[np.float64], stale: NDArray[np.int32], n_stale: int, width: int
-) -> None:
+def _renew(minima: Floats, parts: Floats, stale: Int32s, n_stale: int, width: int) -> None:
     """Compute the minima above stale blocks again, one level up; each minimum spans `width` blocks."""
     for at in range(n_stale):
         whole = stale[at] // width
@@ -52,14 +50,9 @@ def _renew(
 
 @scanning
 def next_end(
-    now: Records,
-    ends: NDArray[np.float64],
-    blocks: NDArray[np.float64],
-    tops: NDArray[np.float64],
-    roots: NDArray[np.float64],
-    stale: NDArray[np.int32],
-    is_stale: NDArray[np.bool_],
-) -> float:
+    now: Records, ends: Floats, blocks: Floats, tops: Floats, roots: Floats,
+    stale: Int32s, is_stale: NDArray[np.bool_],
+) -> float:  # fmt: skip
     """Return the time at which the first flow of all ends, infinite when none moves."""
     for at in range(now[0].stale):
         block = stale[at]

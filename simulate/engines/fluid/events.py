@@ -43,9 +43,6 @@ def _end_flows(state: State, slot: int, limit: int, goal: float, n_ready: int) -
         classes[slot].flows -= 1
         state.limit[flow] = limit // len(state.lane_weight)
         n_ready = _finish(state, flow, n_ready)
-        if state.connection[flow] >= 0:
-            state.connections[state.connection[flow]].moving = -1
-            _list_turn(state, state.connection[flow])
         flow = classes[slot].first
     touch(state, slot)
     return n_ready
@@ -70,7 +67,10 @@ def _end_aggregate(state: State, aggregate: int, until: float, n_ready: int) -> 
 @inlined
 def _finish(state: State, flow: int, n_ready: int) -> int:
     """Record the end of a flow, and make those ready that waited only for it; return how many are ready."""
-    now, waits = state.now, state.waits
+    now, waits, number = state.now, state.waits, state.connection[flow]
+    if number >= 0:
+        state.connections[number].moving = -1
+        _list_turn(state, number)
     state.end[flow] = now[0].time
     state.done[now[0].done] = flow
     now[0].done += 1
@@ -310,21 +310,9 @@ def accumulate_all(state: State) -> None:
 
 @kernel
 def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> bool:
-    """Play events in order.
+    """Play events in order until a time, at most so many instants; return whether events until then may be left.
 
-    Parameters
-    ----------
-    until
-        Seconds; later events are left for the next call.
-    max_events
-        Instants to play at most.
-    stop_at_end
-        Whether to return after the first instant at which a flow ends.
-
-    Returns
-    -------
-    bool
-        Whether events until `until` may be left.
+    `stop_at_end` says whether to return after the first instant at which a flow ends.
     """
     now, moves, routes, rates, classes = state.now, state.moves, state.routes, state.rates, state.classes
     begin, size, connections = state.begin, state.size, state.connections
@@ -377,9 +365,6 @@ def advance(state: State, until: float, max_events: int, stop_at_end: bool) -> b
             route = state.flow_route[flow]
             if size[flow] == 0.0 or routes[route].hops == 0:
                 n_ready = _finish(state, flow, n_ready)
-                if number >= 0:
-                    connections[number].moving = -1
-                    _list_turn(state, number)
                 continue
             slot = routes[route].slot
             if slot < 0:

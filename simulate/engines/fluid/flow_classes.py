@@ -59,9 +59,7 @@ def remove_member(state: State, link: int, place: int) -> None:
     last = links[link].first + links[link].count
     at = links[link].first + place
     if at != last:
-        members[at].weight = members[last].weight
-        members[at].slot = members[last].slot
-        members[at].hop = members[last].hop
+        members[at] = members[last]
         if members[at].slot >= len(state.aggregates):
             state.hops[members[at].hop].place = place
         else:

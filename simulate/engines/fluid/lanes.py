@@ -80,14 +80,8 @@ def _part(wants: NDArray[np.float64], lane_weight: NDArray[np.float64], capacity
 def share_lanes(state: State, n_seeds: int, stamp: int, n_rounds: int) -> int:
     """Compute the parts of lanes on the resources of links; return the length of ``seeds`` then.
 
-    Parameters
-    ----------
-    n_seeds
-        The first so many of ``seeds`` are the links; those whose capacity changes are added.
-    stamp
-        A number that no call before has had.
-    n_rounds
-        Calls before this one at the same instant.
+    The links are its first `n_seeds`; those whose capacity changes are added. No call before has had the same `stamp`;
+    `n_rounds` calls were at the same instant.
     """
     links, wants, seeds, lane_weight = state.links, state.wants, state.seeds, state.lane_weight
     n_lanes = len(lane_weight)

@@ -14,15 +14,13 @@ One of the others that is faster than the level becomes an own unit. Three flows
 
 A new level changes the load of all other links on the way of the own units. Such a link is looked at next when it has
 own units too, or is full now. When none is left to look at, each link is full of units that it holds back or has room
-to spare, so the rates are fair, and there are no others that are.
+to spare, so the rates are fair, and there are no others that are. Unsaturated links are skipped until an aggregate
+comes to its *rate cap*, its least reserve rate.
 
 This ends, in whatever order links are looked at (Charny, Clark and Jain, "Congestion control with explicit rate
-indication", 1995, where each switch looks at its own links): no level is below the least of capacity / weight over all
-links, so the link that has it gets it for good when it is looked at, and then the same holds of the other links with
-what is left of them. The lowest level comes first, since a link bears on those of higher level alone; so few are looked
-at twice.
-
-Unsaturated links are skipped until an aggregate comes to its *rate cap*, its least reserve rate.
+indication", 1995): no level is below the least of capacity / weight over all links, so the link that has it gets it for
+good when it is looked at, and then the same holds of the other links with what is left of them. The lowest level comes
+first, since a link bears on those of higher level alone; so few are looked at twice.
 """
 
 from __future__ import annotations
@@ -204,13 +202,7 @@ def _change(state: State, n_heap: int, link: int, slot: int, level: float) -> in
 
 @inner
 def _take_over(state: State, n_heap: int, link: int, share: int, n_freed: int) -> tuple[int, int]:
-    """Make a link the bottleneck of the classes of an aggregate that cross it, which are too fast for it.
-
-    Returns
-    -------
-    tuple
-        New size of the heap; length of ``freed``.
-    """
+    """Make a link the bottleneck of those classes of an aggregate that cross it; return the sizes of heap and freed."""
     now, rates, classes, hops, shares = state.now, state.rates, state.classes, state.hops, state.shares
     aggregate = shares[share].aggregate
     rate = rates[aggregate].rate
@@ -220,9 +212,6 @@ def _take_over(state: State, n_heap: int, link: int, share: int, n_freed: int) -
     left = shares[share].count
     while left > 0:
         slot = (shares[share].first >> now[0].shift) + now[0].aggregates
-        first = first_hop(now, slot)
-        for hop in range(first, first + classes[slot].hops):
-            left -= hops[hop].link == link
         leave_aggregate(state, slot)
         more = 0.0
         if classes[link].flows > 0:
@@ -236,9 +225,12 @@ def _take_over(state: State, n_heap: int, link: int, share: int, n_freed: int) -
             rates[slot].limit = link
             state.freed[n_freed] = slot
             n_freed += 1
+        first = first_hop(now, slot)
         for hop in range(first, first + classes[slot].hops):
             other = hops[hop].link
-            if other != link and not state.links[other].unsaturated:
+            if other == link:
+                left -= 1
+            elif not state.links[other].unsaturated:
                 n_heap = _shift(state, n_heap, other, hops[hop].use * more)
     return n_heap, n_freed
 
@@ -309,19 +301,12 @@ def _look(state: State, n_heap: int, link: int, key: float, n_freed: int, tie: f
 
 @inlined
 def solve(state: State, n_freed: int, first_seed: int) -> int:
-    """Make the rates max-min fair again.
+    """Make the rates max-min fair again; return the length of ``freed`` then.
 
-    Parameters
-    ----------
-    n_freed
-        The first so many of ``freed`` are units that are new or have another number of flows, already marked `FREE`;
-        more are added. ``seeds`` has, from `first_seed` on, the resources that these, and the classes that have gone,
-        cross, and those whose capacity has changed; those that are unsaturated no longer are added.
-
-    Returns
-    -------
-    int
-        Length of ``freed`` now: the units whose rate may be another, left marked, with their old rate in ``before``.
+    Its first `n_freed` are units that are new or have another number of flows, already marked `FREE`; units whose rate
+    may be another are added, left marked, with their old rate in ``before``. ``seeds`` has, from `first_seed` on, the
+    resources that the first, and the classes that have gone, cross, and those whose capacity has changed; those that
+    are unsaturated no longer are added.
     """
     heap, freed, seeds, n_links = state.heap, state.freed, state.seeds, len(state.links)
     n_heap = np.int64(0)

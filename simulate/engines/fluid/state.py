@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import UNUSED, WAIT, Records
+from simulate.engines.base import FIRST_BIN_S, UNUSED, WAIT, Floats, Int32s, Records
 
 BLOCK = 32
 """Ends of classes are kept as a tree of minima with this many children a node."""
@@ -61,10 +61,7 @@ RESOURCE = np.dtype(
         ("load", "f8"),  # bytes a second
         ("times", "i8"),  # on lane 0: the last time that the parts of the lanes were computed
         ("laned", "i4"),  # whether lanes share it by weight: channels are, what hosts have inside is not
-        (
-            "unsaturated",
-            "i4",
-        ),  # whether it cannot be full until it is looked at again (`simulate.engines.fluid.aggregates`)
+        ("unsaturated", "i4"),  # whether it cannot be full until it is looked at again (`aggregates`)
         ("change", "f8"),  # of the capacity, when the parts of the lanes were last computed
     ]
 )
@@ -107,10 +104,7 @@ HOP = np.dtype([("use", "f8"), ("link", "i4"), ("place", "i4")])
 AGGREGATE = np.dtype(
     [
         ("rate_cap", "f8"),  # no far share of the aggregate has a lower reserve rate
-        (
-            "reserved",
-            "f8",
-        ),  # where the link of the aggregate is unsaturated: the weights of its members times their reserve rates
+        ("reserved", "f8"),  # where its link is unsaturated: weights of the members times their reserve rates
         ("near", "i4"),  # the first share of the aggregate on a link that is not unsaturated
         ("far", "i4"),  # the first on one that is
         ("own", "i4"),  # the share on its own link
@@ -153,102 +147,58 @@ ENTRY = np.dtype([("key", "f8"), ("link", "i8")])
 class State(NamedTuple):
     """Everything. R resources, L lanes, Q routes, G aggregates, K slots with those of aggregates, F flows."""
 
-    now: Records
-    """(1,) `NOW`."""
-    capacity: NDArray[np.float64]
-    """(R,) bytes a second of each resource."""
-    links: Records
-    """(R * L,) `RESOURCE`."""
+    now: Records  # (1,) `NOW`
+    capacity: Floats  # (R,) bytes a second of each resource
+    links: Records  # (R * L,) `RESOURCE`
     members: Records
     """`MEMBER`, in the rooms of the resources. A room begins small; when it is full, one twice its size is taken."""
-    routes: Records
-    """(Q,) `ROUTE`."""
-    route_link: NDArray[np.int32]
-    """Resources of the routes."""
-    route_use: NDArray[np.float64]
-    """Beside it: bytes of capacity that one byte of the flow takes; empty when 1 everywhere."""
-    rates: Records
-    """(K,) `RATE`."""
-    classes: Records
-    """(K,) `CLASS`."""
-    hops: Records
-    """(K - G << shift,) `HOP`."""
-    aggregates: Records
-    """(G,) `AGGREGATE`."""
-    shares: Records
-    """(K - G << shift,) `SHARE`."""
-    siblings: Records
-    """(K - G << shift,) `SIBLING`."""
-    class_heap: Records
-    """(K,) `CLASS_HEAP`."""
+    routes: Records  # (Q,) `ROUTE`
+    route_link: Int32s  # resources of the routes
+    route_use: Floats  # beside it: bytes of capacity that one byte of the flow takes; empty when 1 everywhere
+    rates: Records  # (K,) `RATE`
+    classes: Records  # (K,) `CLASS`
+    hops: Records  # (K - G << shift,) `HOP`
+    aggregates: Records  # (G,) `AGGREGATE`
+    shares: Records  # (K - G << shift,) `SHARE`
+    siblings: Records  # (K - G << shift,) `SIBLING`
+    class_heap: Records  # (K,) `CLASS_HEAP`
 
-    flow_route: NDArray[np.int32]
-    """(F,) route of each flow."""
-    size: NDArray[np.float64]
-    """(F,) bytes."""
-    earliest: NDArray[np.float64]
-    """(F,) seconds before which a flow cannot begin."""
-    delay: NDArray[np.float64]
-    """(F,) seconds between being ready and beginning."""
-    waits: Records
-    """(F,) `simulate.engines.base.WAIT`."""
-    next_flow: NDArray[np.int32]
-    """Flows that wait, in the runs that `waits` names."""
-    begin: NDArray[np.float64]
-    """(F,) seconds at which it began, NaN before."""
-    end: NDArray[np.float64]
-    """(F,) seconds at which it ended, NaN before."""
-    limit: NDArray[np.int32]
-    """(F,) bottleneck when it ended, -1 for flows that cross nothing."""
-    moves: Records
-    """(F,) `MOVE`."""
-    connection: NDArray[np.int32]
-    """(F,) connection of each flow, -1 for none."""
-    connections: Records
-    """(C,) `simulate.engines.base.CONNECTION`."""
+    flow_route: Int32s  # (F,) route of each flow
+    size: Floats  # (F,) bytes
+    earliest: Floats  # (F,) seconds before which a flow cannot begin
+    delay: Floats  # (F,) seconds between being ready and beginning
+    waits: Records  # (F,) `simulate.engines.base.WAIT`
+    next_flow: Int32s  # flows that wait, in the runs that `waits` names
+    begin: Floats  # (F,) seconds at which it began, NaN before
+    end: Floats  # (F,) seconds at which it ended, NaN before
+    limit: Int32s  # (F,) bottleneck when it ended, -1 for flows that cross nothing
+    moves: Records  # (F,) `MOVE`
+    connection: Int32s  # (F,) connection of each flow, -1 for none
+    connections: Records  # (C,) `simulate.engines.base.CONNECTION`
 
-    ends: NDArray[np.float64]
-    """(K,) seconds at which the first flow of the class ends, infinite for unused slots."""
-    blocks: NDArray[np.float64]
-    """Minimum of each `BLOCK` of `ends`."""
-    tops: NDArray[np.float64]
-    """Minimum of each `BLOCK` of `blocks`."""
-    roots: NDArray[np.float64]
+    ends: Floats  # (K,) seconds at which the first flow of the class ends, infinite for unused slots
+    blocks: Floats  # minimum of each `BLOCK` of `ends`
+    tops: Floats  # minimum of each `BLOCK` of `blocks`
+    roots: Floats
     """Minimum of each `BLOCK` of `tops`: few, whatever the number of slots, so that an event looks at all of them."""
-    stale: NDArray[np.int32]
-    """Blocks to compute again."""
-    is_stale: NDArray[np.bool_]
-    """Beside `blocks`: whether it is in `stale`."""
-    queue: NDArray[np.int32]
-    """(F,) flows that were scheduled in the order of their times, as a ring."""
-    timer: NDArray[np.int32]
-    """(F,) heap of flows that were scheduled out of order."""
+    stale: Int32s  # blocks to compute again
+    is_stale: NDArray[np.bool_]  # beside `blocks`: whether it is in `stale`
+    queue: Int32s  # (F,) flows that were scheduled in the order of their times, as a ring
+    timer: Int32s  # (F,) heap of flows that were scheduled out of order
 
-    levels: NDArray[np.float64]
-    """(R * L,) rate of the units that a weighed link holds back."""
-    heap: Records
-    """`ENTRY`: heap of a solve."""
-    freed: NDArray[np.int32]
-    """(K,) classes in a solve."""
-    seeds: NDArray[np.int32]
-    """(2 * R * L + (K << shift),) links whose flows or capacity have changed."""
-    gathering: NDArray[np.int32]
-    """(G,) links that hold enough classes back, after a solve."""
-    touched: NDArray[np.int32]
-    """(K,) classes that won or lost flows, or changed their rate, at this instant; aggregates too."""
-    spare: NDArray[np.int32]
-    """(K,) stack of unused slots."""
-    ready: NDArray[np.int32]
-    """(F,) stack of flows to begin at this instant."""
-    turns: NDArray[np.int32]
-    """(C,) stack of connections that may let their next flow move."""
-    done: NDArray[np.int32]
-    """(F,) flows in the order in which they ended."""
-    wants: NDArray[np.float64]
-    """(L,) bytes a second that each lane wants of a resource."""
-    lane_weight: NDArray[np.float64]
-    """(L,) arbitration weight of each lane."""
-    bins: NDArray[np.float64]
+    levels: Floats  # (R * L,) rate of the units that a weighed link holds back
+    heap: Records  # `ENTRY`: heap of a solve
+    freed: Int32s  # (K,) classes in a solve
+    seeds: Int32s  # (2 * R * L + (K << shift),) links whose flows or capacity have changed
+    gathering: Int32s  # (G,) links that hold enough classes back, after a solve
+    touched: Int32s  # (K,) classes that won or lost flows, or changed their rate, at this instant; aggregates too
+    spare: Int32s  # (K,) stack of unused slots
+    ready: Int32s  # (F,) stack of flows to begin at this instant
+    turns: Int32s  # (C,) stack of connections that may let their next flow move
+    done: Int32s  # (F,) flows in the order in which they ended
+    wants: Floats  # (L,) bytes a second that each lane wants of a resource
+    lane_weight: Floats  # (L,) arbitration weight of each lane
+    bins: Floats
     """(R * L, B) bytes that crossed each resource on each lane in each bin of time. The width of a bin doubles, and
     neighbours are joined, when time goes beyond the last."""
 
@@ -258,25 +208,21 @@ class Room(NamedTuple):
 
     flows: int
     routes: int
-    links: int
-    """Resources on all routes together."""
-    hops: int
-    """Resources on the longest route."""
-    next_flow: int
-    """Dependencies."""
+    links: int  # resources on all routes together
+    hops: int  # resources on the longest route
+    next_flow: int  # dependencies
     connections: int
 
+
+PER_FLOW: dict[str, Any] = {"size": float, "earliest": float, "delay": float, "waits": WAIT, "moves": MOVE}
+PER_FLOW |= dict.fromkeys(("flow_route", "queue", "timer", "ready", "done"), np.int32)
+"""Type of the arrays with a place for each flow that are zeros at first."""
 
 FIRST_MEMBERS = 4
 """Places in the first room of a resource."""
 
-KEPT = (
-    *("links", "routes", "route_link", "route_use", "rates", "classes", "aggregates", "class_heap"),
-    *("shares", "flow_route", "size", "earliest"),
-    *("delay", "waits", "next_flow", "begin", "end", "limit", "moves", "connection", "connections"),
-    *("ends", "blocks", "tops", "roots", "stale", "is_stale", "timer", "bins", "levels"),
-)
-"""Arrays that are the beginning of those of a larger state."""
+MOVED = ("now", "capacity", "members", "hops", "siblings", "queue", "spare", "lane_weight")
+"""Arrays that stand elsewhere in a larger state, or belong to the network. The others are the beginning of its own."""
 
 
 def aligned(n: int, record: np.dtype[np.void]) -> Records:
@@ -296,30 +242,13 @@ def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def allocate(
-    capacity: NDArray[np.float64],
-    lane_weight: NDArray[np.float64],
-    room: Room,
-    *,
-    n_channels: int,
-    aggregate_from: int,
-    n_bins: int,
-    bin_s: float,
-    has_uses: bool = False,
-) -> State:
+    capacity: Floats, lane_weight: Floats, room: Room, *,
+    n_channels: int, aggregate_from: int, n_bins: int, has_uses: bool = False,
+) -> State:  # fmt: skip
     """Return the state of a network on which nothing moves yet.
 
-    Parameters
-    ----------
-    capacity
-        (R,) bytes a second of each resource.
-    lane_weight
-        (L,) arbitration weight of each lane.
-    n_channels
-        The first so many resources are channels, which lanes share by weight.
-    aggregate_from
-        Classes with one bottleneck from which they form an aggregate, 0 for never.
-    has_uses
-        Whether flows use resources by a factor.
+    Lanes share the first `n_channels` of its resources; `aggregate_from` is as in `NOW`, 0 for no aggregates, and
+    `has_uses` says whether flows use resources by a factor.
     """
     n_lanes, n_flows = len(lane_weight), max(room.flows, 1)
     n_links = len(capacity) * n_lanes
@@ -329,7 +258,7 @@ def allocate(
     k = -(-(n_aggregates + n_slots) // (BLOCK * BLOCK)) * BLOCK * BLOCK
     n_hops = (k - n_aggregates) << shift
     now = np.zeros(1, NOW)
-    now["bin_s"], now["shift"], now["spare"] = bin_s, shift, k - n_aggregates
+    now["bin_s"], now["shift"], now["spare"] = FIRST_BIN_S, shift, k - n_aggregates
     now["aggregates"], now["aggregate_from"], now["spare_share"] = n_aggregates, aggregate_from, -1
     aggregates = np.zeros(n_aggregates, AGGREGATE)
     for name in ("near", "far", "own"):
@@ -356,16 +285,11 @@ def allocate(
         shares=np.zeros(n_hops if n_aggregates else 0, SHARE),
         siblings=np.zeros(n_hops if n_aggregates else 0, SIBLING),
         class_heap=np.zeros(k if n_aggregates else 0, CLASS_HEAP),
-        flow_route=np.zeros(n_flows, np.int32),
-        size=np.zeros(n_flows),
-        earliest=np.zeros(n_flows),
-        delay=np.zeros(n_flows),
-        waits=np.zeros(n_flows, WAIT),
+        **{name: np.zeros(n_flows, kind) for name, kind in PER_FLOW.items()},
         next_flow=np.zeros(room.next_flow, np.int32),
         begin=np.full(n_flows, np.nan),
         end=np.full(n_flows, np.nan),
         limit=np.full(n_flows, -1, np.int32),
-        moves=np.zeros(n_flows, MOVE),
         connection=np.full(n_flows, -1, np.int32),
         connections=np.full(room.connections, UNUSED),
         ends=np.full(k, np.inf),
@@ -374,8 +298,6 @@ def allocate(
         roots=np.full(-(-k // BLOCK**3), np.inf),
         stale=np.zeros(k // BLOCK, np.int32),
         is_stale=np.zeros(k // BLOCK, np.bool_),
-        queue=np.zeros(n_flows, np.int32),
-        timer=np.zeros(n_flows, np.int32),
         levels=np.zeros(n_links),
         heap=np.zeros(n_links, ENTRY),
         freed=np.zeros(k, np.int32),
@@ -383,54 +305,40 @@ def allocate(
         gathering=np.zeros(n_aggregates, np.int32),
         touched=np.zeros(k, np.int32),
         spare=np.arange(k - 1, n_aggregates - 1, -1, dtype=np.int32),
-        ready=np.zeros(n_flows, np.int32),
         turns=np.zeros(room.connections, np.int32),
-        done=np.zeros(n_flows, np.int32),
         wants=np.zeros(n_lanes),
         lane_weight=lane_weight,
         bins=np.zeros((n_links if n_bins else 0, n_bins)),
     )
 
 
-def enlarge(state: State, room: Room) -> State:
-    """Return the same state between two events, with at least as much room everywhere."""
-    old_now = state.now[0]
-    shift, k = int(old_now["shift"]), len(state.classes)
-    new = allocate(
-        state.capacity,
-        state.lane_weight,
-        room,
-        n_channels=0,  # links are copied, with what lanes share
-        has_uses=len(state.route_use) > 0,
-        aggregate_from=int(old_now["aggregate_from"]),
-        n_bins=state.bins.shape[1],
-        bin_s=float(old_now["bin_s"]),
-    )
-    wider, spare = int(new.now["shift"][0]), int(old_now["spare"])
-    for name in KEPT:
-        getattr(new, name)[: len(getattr(state, name))] = getattr(state, name)
+def moved(old: State, new: State) -> State:
+    """Return `new`, a state on which nothing moves yet and with at least as much room everywhere, with all of `old`.
+
+    Only between two events.
+    """
+    old_now, n_classes, n_slots = old.now[0], len(old.spare), len(new.spare)
+    shift, wider, spare = int(old_now["shift"]), int(new.now["shift"][0]), int(old_now["spare"])
+
+    def renumbered(hop: Int32s) -> Int32s:  # -1 is none
+        return np.where(hop < 0, hop, hop >> shift << wider | hop & (1 << shift) - 1)
+
+    for name in set(State._fields) - set(MOVED):
+        getattr(new, name)[: len(getattr(old, name))] = getattr(old, name)
     members = new.members[: old_now["members"]]
-    members[:] = state.members[: len(members)]
-    n_aggregates, of_class = len(state.aggregates), members["slot"] >= len(state.aggregates)
-    members["hop"][of_class] = _moved(members["hop"][of_class], shift, wider)
-    new.shares["first"][: len(state.shares)] = _moved(state.shares["first"], shift, wider)
+    members[:] = old.members[: len(members)]
+    of_class = members["slot"] >= len(old.aggregates)
+    members["hop"][of_class] = renumbered(members["hop"][of_class])
+    new.shares["first"][: len(old.shares)] = renumbered(old.shares["first"])
     for place in range(1 << shift):
-        new.hops[place :: 1 << wider][: k - n_aggregates] = state.hops[place :: 1 << shift]
-        if n_aggregates:
-            for name in SIBLING.names or ():
-                new.siblings[name][place :: 1 << wider][: k - n_aggregates] = _moved(
-                    state.siblings[name][place :: 1 << shift], shift, wider
-                )
-    n_slots = len(new.spare)
-    new.spare[n_slots - (k - n_aggregates) :][:spare] = state.spare[:spare]  # below them stay the slots that are new
+        new.hops[place :: 1 << wider][:n_classes] = old.hops[place :: 1 << shift]
+        for name in SIBLING.names or ():
+            siblings = old.siblings[name][place :: 1 << shift]
+            new.siblings[name][place :: 1 << wider][: len(siblings)] = renumbered(siblings)
+    new.spare[n_slots - n_classes :][:spare] = old.spare[:spare]  # below them stay the slots that are new
     queued = np.arange(old_now["queue_head"], old_now["queue_tail"])
-    new.queue[: len(queued)] = state.queue[queued % len(state.queue)]
+    new.queue[: len(queued)] = old.queue[queued % len(old.queue)]
     new.now[0] = old_now
-    new.now["shift"], new.now["spare"] = wider, n_slots - (k - n_aggregates) + spare
+    new.now["shift"], new.now["spare"] = wider, n_slots - n_classes + spare
     new.now["queue_head"], new.now["queue_tail"] = 0, len(queued)
     return new
-
-
-def _moved(hop: NDArray[np.int32], shift: int, wider: int) -> NDArray[np.int32]:
-    """Return the numbers of hops, -1 for none, where a class has more room for them."""
-    return np.where(hop < 0, hop, hop >> shift << wider | hop & (1 << shift) - 1)

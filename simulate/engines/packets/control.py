@@ -23,18 +23,13 @@ from topo.table import Brief
 class ControlRules(NamedTuple):
     """What does not change while packets move: the first three are of `CongestionControl`, the others of `Dcqcn`."""
 
-    mark_at: int = 0
-    """Inputs that still request a link when a packet leaves by it that is marked; 0 for none."""
+    mark_at: int = 0  # inputs that still request a link when a packet leaves by it that is marked; 0 for none
     step: int = 0
     ease_ticks: int = 1
-    delays: NDArray[np.float64] = np.zeros(1)
-    """Waiting time between packets, in packets, by the index of the flow."""
-    none_ticks: int = 0
-    """Ticks that what waits for a link takes on it, up to which no packet is marked."""
-    all_ticks: int = 0
-    """Beyond which every packet is; 0 for no rates."""
-    likely: float = 0.0
-    """Probability just before."""
+    delays: NDArray[np.float64] = np.zeros(1)  # waiting time between packets, in packets, by the index of the flow
+    none_ticks: int = 0  # ticks that what waits for a link takes on it, up to which no packet is marked
+    all_ticks: int = 0  # beyond which every packet is; 0 for no rates
+    likely: float = 0.0  # probability just before
     notice_ticks: int = 1
     alpha_ticks: int = 1
     raise_ticks: int = 1
@@ -47,6 +42,13 @@ class ControlRules(NamedTuple):
 
 
 OFF = ControlRules()
+
+
+def check_values(given: object, *rules: tuple[str, str, bool]) -> None:
+    """Refuse the first value that is not good; each rule has its name, what is expected, and whether it is good."""
+    for name, expected, good in rules:
+        if not good:
+            raise HeddleError(f"found {name} {getattr(given, name)!r}; expected {expected}")
 
 
 @dataclass(frozen=True)
@@ -118,16 +120,15 @@ class Dcqcn(Brief):
     """Part of its link that a flow keeps: the least rate of the same model is 100 Mb/s at 100 Gb/s."""
 
     def __post_init__(self) -> None:
-        for name, expected, good in (
+        check_values(
+            self,
             ("all_s", "more than none_s, which is not negative", 0 <= self.none_s < self.all_s < np.inf),
             ("likely", "0 to 1", 0 <= self.likely <= 1),
             ("gain", "0 to 1", 0 <= self.gain <= 1),
             ("least", "above 0, up to 1", 0 < self.least <= 1),
             ("notice_s", "above 0, as all times", min(self.notice_s, self.alpha_s, self.raise_s) > 0),
             ("raise_bytes", "1 or more", self.raise_bytes >= 1),
-        ):
-            if not good:
-                raise HeddleError(f"found {name} {getattr(self, name)!r}; expected {expected}")
+        )
 
     label = "DCQCN"
 

@@ -18,24 +18,25 @@ from numpy.typing import NDArray
 from routing.hashed import ALL_SHORTEST, Hashed, PortGroups
 from routing.routed import Routed
 from routing.studies.adaptive.nvidia_sm import manager_groups
-from simulate.engines.base import CONNECTION, FIRST_BIN_S, UNUSED, WAIT, Finished, FlowBook, Progress
+from simulate.engines.base import FIRST_BIN_S, UNUSED, WAIT, Finished, Floats, FlowBook, Pairs, Progress
 from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.engines.packets import steps as kernel
-from simulate.engines.packets.control import OFF, CongestionControl, Dcqcn
+from simulate.engines.packets.control import OFF, CongestionControl, Dcqcn, check_values
 from simulate.engines.packets.state import (
+    AT_REST,
     CHANNEL,
     CLOCK,
+    EMPTY,
     EVENT,
     FLOW,
-    FLOW_STEP,
     FOREVER,
     HISTOGRAM,
     LINK,
     LINK_STEP,
+    OF_FLOWS,
     PACKET,
     PACKET_ROUTE,
-    REQUESTER,
     RESOLUTION,
     UNLIMITED,
     PacketState,
@@ -74,6 +75,7 @@ MTU = 4096
 """Bytes of the largest packet (likewise, 5.2); headers are not counted, as in the fluid engine."""
 
 Inputs = Literal["fifo", "voq"]
+Ints = NDArray[np.integer]
 
 
 @dataclass(frozen=True)
@@ -129,34 +131,28 @@ class PacketModel(Brief):
     def __post_init__(self) -> None:
         if self.pauses and self.window_packets is None:
             object.__setattr__(self, "window_packets", 0)
-        for name, expected, good in (
+        least = 1 + bool(self.pauses)
+        places = least if self.buffer_bytes is None else self.buffer_bytes // max(1, self.packet_bytes)
+        check_values(
+            self,
             ("packet_bytes", "a multiple of 64", self.packet_bytes > 0 and self.packet_bytes % 64 == 0),
             ("inputs", "fifo or voq", self.inputs in ("fifo", "voq")),
-            (
-                "buffer_bytes",
-                f"{1 + bool(self.pauses)} to 32,768 packets",
-                self.buffer_bytes is None
-                or 1 + bool(self.pauses) <= self.buffer_bytes // max(1, self.packet_bytes) <= 1 << 15,
-            ),
-            ("credit_s", "seconds, not negative", isfinite(self.credit_s) and self.credit_s >= 0),
+            ("buffer_bytes", f"{least} to 32,768 packets", least <= places <= 1 << 15),
+            ("credit_s", "seconds, not negative", 0 <= self.credit_s < np.inf),
             ("window_packets", "0 or more", self.window_packets is None or self.window_packets >= 0),
             ("adapter_packets", "0 or more", self.adapter_packets >= 0),
-            ("flowlet_s", "seconds, not negative", isfinite(self.flowlet_s) and self.flowlet_s >= 0),
+            ("flowlet_s", "seconds, not negative", 0 <= self.flowlet_s < np.inf),
             ("high_limit", "0 to 255", 0 <= self.high_limit <= 255),
-        ):
-            if not good:
-                raise HeddleError(f"found {name} {getattr(self, name)!r}; expected {expected}")
+        )
 
     @property
     def label(self) -> str:
         """What every result says of it."""
-        parts = [
-            f"packets of {self.packet_bytes} bytes",
-            f"inputs {self.inputs}",
-            ("buffers of 25 us and pauses" if self.pauses else "buffers that fill a link")
-            if self.buffer_bytes is None
-            else f"{self.buffer_bytes} bytes of buffer a port and lane",
-        ]
+        parts = [f"packets of {self.packet_bytes} bytes", f"inputs {self.inputs}"]
+        if self.buffer_bytes is None:
+            parts.append("buffers of 25 us and pauses" if self.pauses else "buffers that fill a link")
+        else:
+            parts.append(f"{self.buffer_bytes} bytes of buffer a port and lane")
         if self.window_packets is None:
             parts.append("windows that fill a path")
         else:
@@ -225,13 +221,13 @@ class Packets(FlowBook):
         self._n_route_links = 0
         self._resting: NDArray[np.int64] = np.zeros(0, np.int64)
         """Places of flows that have ended while acknowledgements are under way."""
-        self._size: NDArray[np.float64] = np.zeros(0)
+        self._size: Floats = np.zeros(0)
         self._route: NDArray[np.int32] = np.zeros(0, np.int32)
         self._n_bins, self._bin_ticks, self._bin = n_bins, 0, 0
         n_links = len(network.capacity_bytes_s) * len(network.lane_weight)
-        self._bins: NDArray[np.float64] = np.zeros((n_links, n_bins))
-        self._filled: NDArray[np.float64] = np.zeros((n_links, n_bins))
-        self._sent_before: NDArray[np.float64] = np.zeros(n_links)
+        self._bins: Floats = np.zeros((n_links, n_bins))
+        self._filled: Floats = np.zeros((n_links, n_bins))
+        self._sent_before: Floats = np.zeros(n_links)
         self._start()
         if n_bins:
             self._bin_ticks = max(1, round(FIRST_BIN_S / self.tick_s))
@@ -239,6 +235,8 @@ class Packets(FlowBook):
     def _start(self) -> None:
         """Make the state of a network without flows."""
         network, model, fabric = self.network, self.model, self.network.fabric
+        trains = max(1, model.packet_bytes // MTU)  # packets of the MTU that travel as one: weights count for as many
+        limit_bytes = -1 if model.high_limit == 255 else max(1, model.high_limit * MTU * trains)
         groups, self._of_pair = self._choices()
         chooses, n_paths = groups is not ALL_SHORTEST, max(1, len(self._of_pair))
         n, n_ports, n_lanes = len(network.capacity_bytes_s), fabric.n_ports, len(network.lane_weight)
@@ -251,10 +249,16 @@ class Packets(FlowBook):
         latency[:n_ports] = np.maximum(1, np.rint(network.hop_latency_s / self.tick_s))
         channels = np.zeros(n, CHANNEL)
         channels["full"], channels["latency"], channels["packet"] = np.maximum(full, 1), latency, -1
-        channels["node"], channels["first"], channels["limit_left"] = -1, -1, self._limit_bytes
+        channels["node"], channels["first"], channels["limit_left"] = -1, -1, limit_bytes
         channels["node"][:n_ports] = np.where(fabric.peer_node < fabric.n_switches, fabric.peer_node, -1)
         low = [(lane, weight) for lane, weight in enumerate(network.lane_weight) if lane not in dict(model.high)]
-        weights = [self._arbitration(entries) for entries in (low, model.high)]
+        if any(not 0 <= lane < n_lanes for lane, _ in model.high):
+            lanes = [lane for lane, _ in model.high]
+            raise HeddleError(f"found lanes {lanes} in the high-priority table; there are not so many")
+        weights = [
+            np.array([(lane, max(1, round(weight * UNIT_BYTES * trains))) for lane, weight in table], np.int32)
+            for table in (low, model.high)
+        ]
         channels["low_left"], channels["high_left"] = (table[0, 1] if len(table) else 0 for table in weights)
         links = np.zeros(n_links, LINK)
         credit_ticks = round(model.credit_s / self.tick_s)
@@ -291,6 +295,7 @@ class Packets(FlowBook):
         if chooses:
             known = fabric.ends()[groups.row[fabric.ends()] >= 0]
             row_of[fabric.end_switch[known]] = groups.row[known]
+        slows = bool(model.control and model.control.label)
         self._rules = Rules(
             packet_bytes=model.packet_bytes,
             n_lanes=n_lanes,
@@ -308,45 +313,29 @@ class Packets(FlowBook):
             flowlet_ticks=ceil(model.flowlet_s / self.tick_s),
             mixed=len(np.unique(full[plugged.nonzero()])) > 1 or n > n_ports,
             control=model.control.rules(self.tick_s) if model.control else OFF,
-            repeats=not (
-                chooses
-                or n_paths > 1
-                or model.pauses
-                or model.adapter_packets
-                or (model.control and model.control.label)
-            ),
-            limit_bytes=self._limit_bytes,
+            repeats=not (chooses or n_paths > 1 or model.pauses or model.adapter_packets or slows),
+            limit_bytes=limit_bytes,
         )
         self._state = PacketState(
             now=now,
             channels=channels,
             links=links,
-            requesters=_requesters(self._n_fabric_queues),
-            packets=np.zeros(0, PACKET),
-            flows=np.zeros(0, FLOW),
-            waits=np.zeros(0, WAIT),
-            connections=np.zeros(0, CONNECTION),
+            requesters=np.full(self._n_fabric_queues, AT_REST),
             wheel=np.full(wheel, -1, np.int32),
             after=np.zeros(n + n_links, np.int32),
             heap=np.zeros(n + n_links, EVENT),
             returns=np.zeros(n_ports * n_lanes * ring, np.int64),
             arbitrating=np.zeros(n, np.int32),
-            done=np.zeros(0, np.int32),
-            next_flow=np.zeros(0, np.int32),
             link_steps=np.zeros(n_links, LINK_STEP),
-            flow_steps=np.zeros(0, FLOW_STEP),
             queue_seen=np.zeros(self._n_fabric_queues, np.int64),
-            active=np.zeros(0, np.int32),
             walked=np.zeros(n_links, np.int32),
             row=np.zeros(ROW, np.int64),
             kept=np.zeros(ROW, np.int64),
             kept_histogram=np.zeros(HISTOGRAM, np.int64),
             histogram=np.zeros(HISTOGRAM, np.int64),
-            route_link=np.zeros(0, np.int32),
-            route_queue=np.zeros(0, np.int32),
-            route_use=np.zeros(0),
-            low=weights[0],
-            high=weights[1],
+            low=weights[0].reshape(-1, 2),
+            high=weights[1].reshape(-1, 2),
+            **{name: np.zeros(0, kind) for name, kind in EMPTY.items()},
             row_of=row_of,
             group_of=groups.group.copy(),
             group_offset=groups.offset.copy(),
@@ -364,37 +353,18 @@ class Packets(FlowBook):
         if not isinstance(tables, Hashed):
             groups = manager_groups(Routed(fabric, tables))[0].groups(fabric) if self.model.adaptive else ALL_SHORTEST
             return groups, ()
+        on = f"packets on {fabric.name}"
         if tables.is_grouped:
-            expected = "expected its tables, and adaptive packets"
-            raise HeddleError(f"found packets on {fabric.name} over the groups of a manager; {expected}")
+            raise HeddleError(f"found {on} over the groups of a manager; expected its tables, and adaptive packets")
         if self.model.adaptive and tables.is_random:
-            raise HeddleError(f"found adaptive packets on {fabric.name} with {tables.engine}; expected spraying")
+            raise HeddleError(f"found adaptive {on} with {tables.engine}; expected spraying")
         if tables.is_random and tables.queue_pairs == 1:
             return ALL_SHORTEST, ()
         if tables.bond > 1:
             expected = "expected one queue pair a connection, or fluid flows"
-            raise HeddleError(f"found packets on {fabric.name} over {tables.engine}; {expected}")
+            raise HeddleError(f"found {on} over {tables.engine}; {expected}")
         networks = tuple(replace(self.network, tables=one) for one in tables.one_by_one())
         return ALL_SHORTEST if tables.is_random else tables.next_hops(), networks
-
-    @property
-    def _limit_bytes(self) -> int:
-        """Bytes of high priority before a packet of low priority; negative for any number."""
-        return -1 if self.model.high_limit == 255 else max(1, self.model.high_limit * MTU * self._trains)
-
-    @property
-    def _trains(self) -> int:
-        """Packets of the MTU that travel as one: weights count for as many."""
-        return max(1, self.model.packet_bytes // MTU)
-
-    def _arbitration(self, entries: Any) -> NDArray[np.int32]:
-        """Return a table of lanes and bytes."""
-        table = [(lane, max(1, round(weight * UNIT_BYTES * self._trains))) for lane, weight in entries]
-        if any(not 0 <= lane < len(self.network.lane_weight) for lane, _ in table):
-            raise HeddleError(
-                f"found lanes {[lane for lane, _ in table]} in the high-priority table; there are not so many"
-            )
-        return np.array(table, np.int32).reshape(-1, 2)
 
     @property
     def now_s(self) -> float:
@@ -434,7 +404,7 @@ class Packets(FlowBook):
             bins[:, self._bin] += self._sent_in_bin()
         return Timeline.of_bins(bins, self._bin_ticks * self.tick_s, len(self.network.lane_weight))
 
-    def loads(self) -> NDArray[np.float64]:
+    def loads(self) -> Floats:
         """Return the (R,) bytes that flows which have ended moved over each resource, times their use of it.
 
         Where flows have several paths, what all sent over each channel until now.
@@ -445,7 +415,7 @@ class Packets(FlowBook):
         return np.concatenate([sent[:n], self._sent[n:]])
 
     def advance(self, until_s: float = np.inf) -> list[Finished]:
-        """Play until flows end, but no longer than until a time; return those that ended, all at one instant."""
+        """Play until flows end, as `Engine.advance` says."""
         until = FOREVER - 1 if not isfinite(until_s) else floor(until_s / self.tick_s * (1 + 1e-15))
         while self._run(until, True) == kernel.MORE:
             pass
@@ -464,24 +434,26 @@ class Packets(FlowBook):
         ]
         for place in places.tolist():
             self._count(place)
-        self._leave(places)
+        self._close(state.flows["connection"][places])
+        over = np.append(self._resting, places)
+        resting = state.flows["unacknowledged"][over] > 0
+        self._resting = over[resting]
+        self._give_back(over[~resting][::-1])
         return ended
 
     def play(self, flows: Flows, progress: Progress | None = None) -> Outcome:
-        """Play a set of flows from time 0 until the last has ended, where nothing was begun before.
+        """Play a set of flows, as `Engine.play` says.
 
         Raises
         ------
         HeddleError
-            When a flow names an end port that does not exist, or the tables do not connect it.
-        DeadlockError
-            When packets wait for each other in a circle.
+            As `begin`; and `DeadlockError` when packets wait for each other in a circle.
         """
         routes = self.network.routes(flows.src, flows.dst, flows.sl)
         if self._n_bins:
             quick = float(flows.size_bytes.max(initial=1.0) / self.network.capacity_bytes_s.max(initial=1.0))
             self._bin_ticks = max(1, round(quick / self._n_bins / self.tick_s))
-        self._add_paths(routes, flows.src, flows.dst, flows.sl)
+        self._add_paths(routes, (flows.src, flows.dst, flows.sl))
         self._enter(flows, routes.route, self._take(len(flows)), 0.0)
         while self._run(FOREVER - 1, False) == kernel.MORE:
             if progress is not None:
@@ -494,16 +466,16 @@ class Packets(FlowBook):
     def congestion(self) -> Congestion:
         """Return what packets met until now."""
         links, n_lanes, now = self._state.links, len(self.network.lane_weight), self._state.now[0]
-        by_lane = {name: links[name].reshape(-1, n_lanes).T for name in ("stalled", "waited")}
+        by_lane = {name: links[name].reshape(-1, n_lanes).T for name in ("sent", "stalled", "waited", "pauses")}
         filled = self._filled.reshape(len(links) // n_lanes, n_lanes, self._n_bins).transpose(1, 0, 2)
         return Congestion(
             network=self.network,
             model=self.model.label,
             hops=self.n_hops,
-            sent_bytes=links["sent"].reshape(-1, n_lanes).T,
+            sent_bytes=by_lane["sent"],
             stalled_s=by_lane["stalled"] * self.tick_s,
             waited_s=by_lane["waited"] * self.tick_s,
-            pauses=links["pauses"].reshape(-1, n_lanes).T,
+            pauses=by_lane["pauses"],
             marked=int(now["marked"]),
             latency_packets=self._state.histogram.copy(),
             late=int(now["late"]) / max(1, int(self._state.histogram.sum())),
@@ -545,12 +517,12 @@ class Packets(FlowBook):
                 bins[:, half:] = 0.0
             self._bin, self._bin_ticks = half, 2 * self._bin_ticks
 
-    def _sent_in_bin(self) -> NDArray[np.float64]:
+    def _sent_in_bin(self) -> Floats:
         """Return (C * L,) bytes sent since the last bin; what is still to go of a packet that began counts later."""
         by_lane = (self._state.links["sent"] - self._sent_before).reshape(len(self._sent), -1)
         most = self.network.capacity_bytes_s * self._bin_ticks * self.tick_s
         share = np.minimum(1.0, most / np.maximum(by_lane.sum(axis=1), 1e-9))
-        sent: NDArray[np.float64] = (by_lane * share[:, None]).ravel()
+        sent: Floats = (by_lane * share[:, None]).ravel()
         return sent
 
     def _out(self) -> NDArray[np.int64]:
@@ -607,15 +579,6 @@ class Packets(FlowBook):
         use = self._state.route_use[first:last] if len(self._state.route_use) else 1.0
         self._sent[links[first:last] // len(self.network.lane_weight)] += self._size[place] * use
 
-    def _leave(self, places: NDArray[np.integer]) -> None:
-        """Free the places and connections of flows that have ended."""
-        flows = self._state.flows
-        self._close(flows["connection"][places])
-        over = np.append(self._resting, places)
-        resting = flows["unacknowledged"][over] > 0
-        self._resting = over[resting]
-        self._give_back(over[~resting][::-1])
-
     def _enter(self, flows: Flows, route: NDArray[np.int32], places: NDArray[np.int64], time_s: float) -> None:
         self._write(places, route, flows.size_bytes, time_s + flows.start_s, flows.delay_s)
         connection = self._connect(flows.connection)
@@ -633,14 +596,7 @@ class Packets(FlowBook):
         self._write(places, np.array([route]), np.array([size_bytes]), np.array([time_s]), np.zeros(1))
         kernel.schedule_flows(self._state, places)
 
-    def _write(
-        self,
-        places: NDArray[np.int64],
-        route: NDArray[np.integer],
-        size_bytes: NDArray[np.float64],
-        earliest_s: NDArray[np.float64],
-        delay_s: NDArray[np.float64],
-    ) -> None:
+    def _write(self, places: Ints, route: Ints, size_bytes: Floats, earliest_s: Floats, delay_s: Floats) -> None:
         """Write the rows of flows."""
         self._size[places], self._route[places] = size_bytes, route
         packet, size = self.model.packet_bytes, np.ceil(size_bytes).astype(np.int64)
@@ -658,15 +614,13 @@ class Packets(FlowBook):
         self._state.flows[places], self._state.waits[places] = rows, np.zeros((), WAIT)
         self._state.flow_steps["slot"][places] = -1
 
-    def _ticks(self, time_s: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _ticks(self, time_s: Floats) -> NDArray[np.int64]:
         """Return the first ticks that are not before times, but for rounding."""
         return np.ceil(np.minimum(time_s / self.tick_s, float(FOREVER // 4)) - 1e-6).astype(np.int64)
 
-    def _add_paths(
-        self, table: RouteTable, src: NDArray[np.int32], dst: NDArray[np.int32], sl: NDArray[np.int8]
-    ) -> None:
-        """Add the routes of pairs of ends, those of each queue pair behind those of the one before."""
-        for one in [network.routes(src, dst, sl) for network in self._of_pair] or [table]:
+    def _add_paths(self, table: RouteTable, pairs: Pairs) -> None:
+        """Add the routes of pairs, those of each queue pair behind those of the one before."""
+        for one in [network.routes(*pairs) for network in self._of_pair] or [table]:
             self._add_table(one)
 
     def _add_table(self, table: RouteTable) -> None:
@@ -707,10 +661,9 @@ class Packets(FlowBook):
         rows["stride"] = n + n_routes
         rows["overhead"] = np.where(hops > 0, np.ceil(table.overhead_s / self.tick_s), 0)
         rows["first"] = first + table.offset[:-1] + np.arange(n_routes)
-        rows["back"] = np.maximum(
-            1, np.bincount(of_route, state.channels["latency"][table.resource], minlength=n_routes)
-        )
-        period = state.channels["full"][table.resource] * (table.use if len(table.use) else 1.0)
+        latency, period = (state.channels[name][table.resource] for name in ("latency", "full"))
+        rows["back"] = np.maximum(1, np.bincount(of_route, latency, minlength=n_routes))
+        period = period * (table.use if len(table.use) else 1.0)
         longest = np.ones(n_routes)
         np.maximum.at(longest, of_route, period)
         window = self.model.window_packets
@@ -751,12 +704,12 @@ class Packets(FlowBook):
         state = self._state
         for array, name in ((state.requesters, "next"), (state.links, "last"), (state.channels, "requester")):
             array[name][array[name] >= old] += new - old
-        requesters = np.concatenate([state.requesters[:old], _requesters(new - old), state.requesters[old:]])
+        requesters = np.insert(state.requesters, old, np.full(new - old, AT_REST))
         self._rules, self._state = self._rules._replace(n_queues=new), state._replace(requesters=requesters)
         self._reserve(queue_seen=new)
 
     def _reserve(self, **needed: int) -> None:
-        filled = {"route_use": 1, "connections": UNUSED}
+        filled = {"route_use": 1, "connections": UNUSED, "requesters": AT_REST}
         for name, n in needed.items():
             array = getattr(self._state, name)
             if len(array) < n:
@@ -765,17 +718,12 @@ class Packets(FlowBook):
 
     def _make_room(self, flows: int) -> int:
         old = len(self._number)
-        n = max(flows - old, 2 * old, 256)
-        self._size = np.concatenate([self._size, np.zeros(n)])
-        self._route = np.concatenate([self._route, np.zeros(n, np.int32)])
-        state = self._state
-        self._state = state._replace(
-            requesters=np.concatenate([state.requesters, _requesters(n)]),
-            flows=np.concatenate([state.flows, np.zeros(n, FLOW)]),
-        )
-        self._reserve(done=old + n, active=old + n, flow_steps=old + n, waits=old + n)
+        n = max(flows, 3 * old, 256)
+        self._size = np.append(self._size, np.zeros(n - old))
+        self._route = np.append(self._route, np.zeros(n - old, np.int32))
+        self._reserve(requesters=self._rules.n_queues + n, **dict.fromkeys(OF_FLOWS, n))
         self._grow_heap()
-        return old + n
+        return n
 
     def _add_packets(self, n: int) -> None:
         """Make room for so many packets more."""
@@ -784,17 +732,10 @@ class Packets(FlowBook):
         more["next"] = np.arange(old + 1, old + n + 1)
         more["next"][-1] = state.now["free"][0]
         state.now["free"], state.now["n_free"] = old, state.now["n_free"][0] + n
-        after = np.concatenate([state.after, np.zeros(n, np.int32)])
+        after = np.append(state.after, np.zeros(n, np.int32))
         self._state = state._replace(packets=np.concatenate([state.packets, more]), after=after)
         self._grow_heap()
 
     def _grow_heap(self) -> None:
         """Make room for every event and every flow, twice: one that congestion control holds back is there again."""
         self._reserve(heap=len(self._state.after) + 2 * len(self._state.flows))
-
-
-def _requesters(n: int) -> NDArray[Any]:
-    """Return so many who request nothing."""
-    requesters = np.zeros(n, REQUESTER)
-    requesters["next"] = requesters["head"] = -1
-    return requesters

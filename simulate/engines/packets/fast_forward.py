@@ -1,8 +1,8 @@
 """Fast forward: when the packets repeat themselves, periods are skipped.
 
 Packets are deterministic. When all that moves stands as it did P ticks ago, seen from now, then every P ticks repeat
-the last, for as long as no message begins and none sends its last packet. They are repeated by arithmetic: what counts
-is added as often as they fit, and the clock of the events stands still meanwhile. No result changes by it.
+the last, for as long as no message begins and none sends its last packet. They are repeated by arithmetic, while the
+clock of the events stands still. No result changes by it.
 
 A state is written as a row of numbers: the events to come with the ticks until them, and for all links on the routes of
 the messages under way, their credits, who sends, who requests, and what waits in the queues. A credit that is back is

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import Records
+from simulate.engines.base import CONNECTION, WAIT, Int32s, Int64s, Records
 from simulate.engines.packets.control import FLOW_FIELDS, ControlRules
 
 RESOLUTION = 1024
@@ -172,6 +172,14 @@ FLOW_STEP = np.dtype([("slot", "i4"), ("left", "i8"), ("due", "i8")], align=True
 EVENT = np.dtype([("due", "i8"), ("code", "i8")])
 """An entry of the heap: an event, or `FLOWS` and the place of a flow that is ready to send."""
 
+AT_REST = np.array((-1, -1, 0), REQUESTER)
+"""One who requests nothing."""
+
+OF_FLOWS = {"flows": FLOW, "waits": WAIT, "flow_steps": FLOW_STEP, "done": np.int32, "active": np.int32}
+EMPTY = OF_FLOWS | {"packets": PACKET, "connections": CONNECTION, "next_flow": np.int32}
+EMPTY |= {"route_link": np.int32, "route_queue": np.int32, "route_use": np.float64}
+"""Type of the arrays of a state that are empty at first; of those with a place for each flow alone."""
+
 FLOWS = 1 << 40
 ACK = -2
 FOREVER = 1 << 62
@@ -188,31 +196,21 @@ class Rules(NamedTuple):
     packet_bytes: int
     n_lanes: int
     n_switches: int
-    ring: int
-    """Places in the ring of returns of each link, a power of two."""
-    n_limited: int
-    """Channels of the fabric: those behind are inside servers, and have no end of buffers."""
+    ring: int  # places in the ring of returns of each link, a power of two
+    n_limited: int  # channels of the fabric: those behind are inside servers, and have no end of buffers
     n_queues: int
     credit_ticks: int
     voq: bool
     adaptive: bool
-    sprays: bool
-    """Whether packets that may choose take any port, not the least loaded."""
-    adapter_packets: int
-    """Packets that an adapter may have on its way, 0 for any number."""
-    n_paths: int
-    """Queue pairs of a flow, whose packets they take in turn."""
-    resume: int
-    """Places that must be free until a link that had none sends on."""
-    flowlet_ticks: int
-    """A gap in a flow after which its next packet may take another port; 0 for any."""
-    mixed: bool
-    """Whether channels differ in rate."""
+    sprays: bool  # whether packets that may choose take any port, not the least loaded
+    adapter_packets: int  # packets that an adapter may have on its way, 0 for any number
+    n_paths: int  # queue pairs of a flow, whose packets they take in turn
+    resume: int  # places that must be free until a link that had none sends on
+    flowlet_ticks: int  # A gap in a flow after which its next packet may take another port; 0 for any
+    mixed: bool  # whether channels differ in rate
     control: ControlRules
-    repeats: bool
-    """Whether steady states are looked for: where nothing is chosen at random and no flow slows down."""
-    limit_bytes: int
-    """Of high priority until one packet of low priority goes; negative for no limit."""
+    repeats: bool  # whether steady states are looked for: where nothing is chosen at random and no flow slows down
+    limit_bytes: int  # of high priority until one packet of low priority goes; negative for no limit
 
 
 class PacketState(NamedTuple):
@@ -224,62 +222,35 @@ class PacketState(NamedTuple):
     requesters: Records
     packets: Records
     flows: Records
-    waits: Records
-    """(F,) `simulate.engines.base.WAIT`."""
-    connections: Records
-    """`simulate.engines.base.CONNECTION`."""
-    wheel: NDArray[np.int32]
-    """By tick, modulo its length: the last of a ring of events, -1 for none."""
-    after: NDArray[np.int32]
-    """By event: the next in its ring."""
-    heap: Records
-    """Events beyond the wheel, and flows, as a binary heap of `EVENT`."""
-    returns: NDArray[np.int64]
-    """(C * L, a power of two) ticks at which credits come back, a ring for each link."""
-    arbitrating: NDArray[np.int32]
-    """Channels that choose at the end of the tick."""
-    done: NDArray[np.int32]
-    """Places of flows that have ended."""
-    next_flow: NDArray[np.int32]
-    """Flows that wait, in the runs that `waits` names."""
+    waits: Records  # (F,) `simulate.engines.base.WAIT`
+    connections: Records  # `simulate.engines.base.CONNECTION`
+    wheel: Int32s  # by tick, modulo its length: the last of a ring of events, -1 for none
+    after: Int32s  # by event: the next in its ring
+    heap: Records  # events beyond the wheel, and flows, as a binary heap of `EVENT`
+    returns: Int64s  # (C * L, a power of two) ticks at which credits come back, a ring for each link
+    arbitrating: Int32s  # channels that choose at the end of the tick
+    done: Int32s  # places of flows that have ended
+    next_flow: Int32s  # flows that wait, in the runs that `waits` names
     link_steps: Records
     flow_steps: Records
-    queue_seen: NDArray[np.int64]
-    """(Q,) the last walk that came to a queue."""
-    active: NDArray[np.int32]
-    """Places of flows under way."""
-    walked: NDArray[np.int32]
-    """Links on their routes, each once."""
-    row: NDArray[np.int64]
-    """What stands where, as `simulate.engines.packets.fast_forward` writes it."""
-    kept: NDArray[np.int64]
-    """An older row."""
-    kept_histogram: NDArray[np.int64]
-    """That of then; once a period is known, of a period."""
-    histogram: NDArray[np.int64]
-    """Packets that have arrived, by the logarithm of their latency."""
-    route_link: NDArray[np.int32]
-    """Links of all routes, -1 behind each route."""
-    route_queue: NDArray[np.int32]
-    """Beside it: the queue in which a packet waits for that link."""
-    route_use: NDArray[np.float64]
-    """Beside it: how many times a packet counts on it; empty when once everywhere."""
-    low: NDArray[np.int32]
-    """(n, 2) lane and bytes of each entry of the low-priority table."""
-    high: NDArray[np.int32]
-    """(n, 2) likewise of the high-priority table."""
-    row_of: NDArray[np.int32]
-    """(S,) number of a switch among the targets of adaptive routing, -1 for none."""
-    group_of: NDArray[np.int32]
-    """(T, S) group of the ports that lead from switch s to target t, -1 for none."""
-    group_offset: NDArray[np.int32]
-    """(G + 1,) where a group begins in `group_port`."""
-    group_port: NDArray[np.int32]
-    load: NDArray[np.int32]
-    """(C * L,) packets that chose a link and have not left the buffer behind it, where routing is adaptive."""
-    queue_of: NDArray[np.int32]
+    queue_seen: Int64s  # (Q,) the last walk that came to a queue
+    active: Int32s  # places of flows under way
+    walked: Int32s  # links on their routes, each once
+    row: Int64s  # what stands where, as `simulate.engines.packets.fast_forward` writes it
+    kept: Int64s  # an older row
+    kept_histogram: Int64s  # that of then; once a period is known, of a period
+    histogram: Int64s  # packets that have arrived, by the logarithm of their latency
+    route_link: Int32s  # links of all routes, -1 behind each route
+    route_queue: Int32s  # beside it: the queue in which a packet waits for that link
+    route_use: NDArray[np.float64]  # beside it: how many times a packet counts on it; empty when once everywhere
+    low: Int32s  # (n, 2) lane and bytes of each entry of the low-priority table
+    high: Int32s  # (n, 2) likewise of the high-priority table
+    row_of: Int32s  # (S,) number of a switch among the targets of adaptive routing, -1 for none
+    group_of: Int32s  # (T, S) group of the ports that lead from switch s to target t, -1 for none
+    group_offset: Int32s  # (G + 1,) where a group begins in `group_port`
+    group_port: Int32s
+    load: Int32s  # (C * L,) packets that chose a link and have not left the buffer behind it, where routing is adaptive
+    queue_of: Int32s
     """(C * L,) with virtual output queues, the first queue of each buffer; one a port of the switch follows."""
-    port_number: NDArray[np.int32]
-    """(C,) number of each port on its switch, from 0."""
-    flowlets: NDArray[np.int64]
-    """(a power of two, 3) a flow at a switch as ``flow * S + switch``, the link that it took, and when."""
+    port_number: Int32s  # (C,) number of each port on its switch, from 0
+    flowlets: Int64s  # (a power of two, 3) a flow at a switch as ``flow * S + switch``, the link that it took, and when

@@ -205,16 +205,21 @@ def _aim(rules: Rules, state: PacketState, packet: int, node: int) -> int:
 
 
 @inlined
+def _append(lines: Records, number: int, flows: Records, flow: int) -> None:
+    """Put a flow at the end of the line of a connection or an adapter."""
+    flows[flow].behind = -1
+    if lines[number].first < 0:
+        lines[number].first = flow
+    else:
+        flows[lines[number].last].behind = flow
+    lines[number].last = flow
+
+
+@inlined
 def _line_up(rules: Rules, state: PacketState, flow: int, adapter: int) -> None:
     """Let a flow wait until its adapter has one packet less on its way."""
-    channels, flows = state.channels, state.flows
     state.requesters[rules.n_queues + flow].next = rules.n_queues + flow
-    flows[flow].behind = -1
-    if channels[adapter].first < 0:
-        channels[adapter].first = flow
-    else:
-        flows[channels[adapter].last].behind = flow
-    channels[adapter].last = flow
+    _append(state.channels, adapter, state.flows, flow)
 
 
 @inlined
@@ -259,11 +264,7 @@ def _turn_of(state: PacketState, flow: int) -> int:
     if connections[number].moving < 0:
         connections[number].moving = flow
         return flow
-    if connections[number].first < 0:
-        connections[number].first = flow
-    else:
-        flows[connections[number].last].behind = flow
-    connections[number].last = flow
+    _append(connections, number, flows, flow)
     return -1
 
 

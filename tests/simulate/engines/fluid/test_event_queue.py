@@ -18,7 +18,7 @@ set_end, ends_until, schedule_begin, next_begin, take_begin = (
 def test_the_first_ends_are_those_of_a_plain_look(routes: int) -> None:
     rng = np.random.default_rng(routes)
     room = Room(flows=routes, routes=routes, links=1, hops=1, next_flow=0, connections=0)
-    state = allocate(np.ones(1), np.ones(1), room, n_channels=1, aggregate_from=0, n_bins=0, bin_s=1.0)
+    state = allocate(np.ones(1), np.ones(1), room, n_channels=1, aggregate_from=0, n_bins=0)
     plain = np.full(len(state.ends), np.inf)
     for _ in range(60):
         for slot in rng.integers(0, routes, 20):
@@ -35,7 +35,7 @@ def test_flows_begin_in_the_order_of_their_times(seed: int) -> None:
     """Whatever the order in which they are scheduled: most in turn, some before others that wait already."""
     rng, flows = np.random.default_rng(seed), 60
     room = Room(flows=flows, routes=1, links=1, hops=1, next_flow=0, connections=0)
-    state = allocate(np.ones(1), np.ones(1), room, n_channels=1, aggregate_from=0, n_bins=0, bin_s=1.0)
+    state = allocate(np.ones(1), np.ones(1), room, n_channels=1, aggregate_from=0, n_bins=0)
     waiting: dict[int, float] = {}
     begun, now = 0, 0.0
     left = rng.permutation(flows).tolist()
