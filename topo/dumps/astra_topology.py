@@ -34,10 +34,7 @@ DIMENSIONS = ("Ring", "FullyConnected", "Switch")
 
 
 def parse_astra_topology(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a network, as text or line by line, describes.
-
-    FormatError for what is none, a kind of dimension that is not known, and a rate that no link has.
-    """
+    """Return the fabric; FormatError for what is no network, an unknown kind of dimension, and a rate of no link."""
     records = Records(path)
     try:
         document = parse_yaml("\n".join(lines_of(text, path)), path).value

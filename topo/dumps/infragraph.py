@@ -16,7 +16,7 @@ from typing import Any
 
 from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES
 from topo.builder import stable_guid
-from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
+from topo.dumps.discovery import UNCOUNTED, Discovery, FoundNode, NodeKey, Records
 from topo.dumps.edge_list import speed_of
 
 GBIT = {"gigabits_per_second": 1, "gigabytes_per_second": 8}
@@ -29,10 +29,7 @@ Vertex = tuple[str, int, str, int]
 
 
 def parse_infragraph(text: str, path: str = "") -> Discovery:
-    """Build the fabric of a description.
-
-    FormatError for what is none, an endpoint of an unknown part, or a link without the rate of a link.
-    """
+    """Return the fabric; FormatError for no description, an endpoint of an unknown part, a link without a rate."""
     records = Records(path)
     try:
         document = json.loads(text)
@@ -54,20 +51,17 @@ def parse_infragraph(text: str, path: str = "") -> Discovery:
             if len(cables) > DUMP_CABLE_ENDS.limit:
                 raise DUMP_CABLE_ENDS.exceeded(path)
     number: Counter[NodeKey] = Counter()
-    uses = Counter(found.node(end) for pair in cables for end in pair)
     for (instance, at, part, of), times in Counter(end for pair in cables for end in pair).items():
         if times > 1 and found.node((instance, at, part, of))[1]:
             raise records.refuse(f"found {times} cables in {part}[{of}] of {instance}[{at}]; expected one in a port")
     for a, b, speed in cables.values():
-        ends: list[tuple[NodeKey, int]] = []
+        ends: list[tuple[FoundNode, int]] = []
         for point in (a, b):
             name, ports = found.node(point)
-            key = ("H" if ports == 0 else "S", stable_guid(name))
-            records.node(FoundNode(key, ports or uses[name, ports], name, 0))
+            key = ("S" if ports else "H", stable_guid(name))
             number[key] += 1
-            ends.append((key, number[key] if ports == 0 else found.port(point)))
-        width, index = records.rate(speed, 0)
-        records.cable(CableEnd(0, *ends[0], *ends[1], width=width, speed=index))
+            ends.append((FoundNode(key, ports or UNCOUNTED, name, 0), found.port(point) if ports else number[key]))
+        records.link(*ends[0], *ends[1], records.rate(speed, 0))
     return records.assemble()
 
 

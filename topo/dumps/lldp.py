@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from topo.builder import stable_guid
-from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
+from topo.dumps.discovery import UNCOUNTED, Discovery, FoundNode, Records
 from topo.fabric import Fabric
 from topo.files.text import SHELL, lines_of
 
@@ -58,10 +58,7 @@ class _Seen(NamedTuple):
 
 
 def parse_lldp(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a session with LLDP's neighbours of each device, as text or line by line, describes.
-
-    FormatError for JSON that is none of lldpctl's, or two cables in one port.
-    """
+    """Return the fabric; FormatError for JSON that is none of lldpctl's, or two cables in one port."""
     records = Records(path)
     outputs: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(lines_of(text, path), 1):
@@ -70,7 +67,7 @@ def parse_lldp(text: str | Iterable[str], path: str = "") -> Discovery:
         elif outputs:
             outputs[-1][2].append(line)
         elif line.strip():
-            records.skip(number, f"{line.strip()[:60]!r}, which stands before the first prompt")
+            records.pass_over(number, line, "stands before the first prompt")
     seen: dict[tuple[str, str], _Seen] = {}
     for number, device, lines in outputs:
         at = next((at for at, line in enumerate(lines) if line.lstrip().startswith("{")), None)
@@ -127,7 +124,7 @@ def _of_table(records: Records, line: int, device: str, lines: Sequence[str]) ->
             if len(found) == len(places):
                 yield _Seen(number, device, found[0], _short(found[1]), found[2])
             else:
-                records.skip(number, f"{text.strip()[:60]!r}, which is no row of the table")
+                records.pass_over(number, text, "is no row of the table")
     if not starts:
         records.skip(line, f"what {device} prints, which is neither JSON nor a table of neighbours")
 
@@ -158,18 +155,19 @@ def _plug(records: Records, seen: Sequence[_Seen]) -> None:
         # The name by which a server calls its port counts, where a switch has another.
         told = own.get((one.device, numbers.get(one.device, {}).get(one.port)))
         far_port = told.port if told and told.device == one.far else one.far_port
-        ends: list[tuple[NodeKey, int]] = []
+        ends: list[tuple[FoundNode, int]] = []
         for device, port in ((one.device, one.port), (one.far, far_port)):
-            if device in numbers and port in numbers[device]:
-                ends.append((("S", stable_guid(device)), numbers[device][port]))
-            elif device not in numbers:
+            if device not in numbers:
                 name = f"{device} {port}".replace('"', "'")
-                ends.append((("H", stable_guid(name)), 1))
-                records.node(FoundNode(ends[-1][0], 1, name, one.line))
-        if len(ends) < 2:
-            records.skip(one.line, f"a cable at a port of {one.device} or {one.far} that is not on its panel")
-        else:
-            records.cable(CableEnd(one.line, *ends[0], *ends[1]))
+                ends.append((FoundNode(("H", stable_guid(name)), 1, name, one.line), 1))
+            elif port in numbers[device]:
+                ends.append((FoundNode(("S", stable_guid(device)), UNCOUNTED, device, one.line), numbers[device][port]))
+        if len(ends) == 2:
+            records.link(*ends[0], *ends[1])
+            continue
+        for node, _ in ends:
+            records.node(node)
+        records.skip(one.line, f"a cable at a port of {one.device} or {one.far} that is not on its panel")
     records.skip(0, f"{len(seen):,} speeds, which LLDP does not tell: taken as 4xSDR")
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from topo.dumps.discovery import LETTERS, CableEnd, Discovery, FoundNode, NodeKey, Records
-from topo.files.text import lines_of
+from topo.dumps.discovery import LETTERS, UNCOUNTED, CableEnd, Discovery, FoundNode, NodeKey, Records
 
 LISTED_END = r"(CA|SW|RT) {1,6}(\d{1,5}) {1,3}(\d{1,3}) 0x([0-9a-f]{16})"
 LISTED_PORT = re.compile(
@@ -22,32 +21,24 @@ LISTED_PORT = re.compile(
 
 
 def parse_port_list(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a list of ports, as text or line by line, describes.
-
-    FormatError for a node with more ports than any has, or two cables in one port.
-    """
+    """Return the fabric; FormatError for a node with more ports than any has, or two cables in one port."""
     records = Records(path)
-    most: dict[NodeKey, int] = {}
-    lines: list[tuple[int, NodeKey, int, str]] = []
     cables: list[CableEnd] = []
-    for number, line in enumerate(lines_of(text, path), 1):
-        if not line.strip():
-            continue
+    for number, line in records.lines(text):
         match = LISTED_PORT.fullmatch(line)
         if match is None:
-            records.skip(number, f"{line.strip()[:60]!r}, which is no port as ibnetdiscover -p prints it")
+            records.pass_over(number, line, "is no port as ibnetdiscover -p prints it")
             continue
         ends = [_end(*match.groups()[at : at + 4]) for at in ((0, 6) if match[7] else (0,))]
         node, port, guid, lid = ends[0]
-        lines.append((number, node, lid, (match[11] or match[13] or "").strip()))
+        name = (match[11] or match[13] or "").strip()
+        records.node(FoundNode(node, UNCOUNTED, name, number, lid=lid if node[0] == "S" else 0))
         for key, at, *_ in ends:
-            most[key] = max(most.get(key, 1), at)
+            records.port(key, at)
         if len(ends) == 2:
             far, far_port, far_guid, far_lid = ends[1]
-            width, speed = records.rate(f"{match[5]}{match[6]}", number)
-            cables.append(CableEnd(number, node, port, far, far_port, guid, far_guid, lid, far_lid, width, speed))
-    for number, node, lid, name in lines:
-        records.node(FoundNode(node, most[node], name, number, lid=lid if node[0] == "S" else 0))
+            rate = records.rate(f"{match[5]}{match[6]}", number)
+            cables.append(CableEnd(number, node, port, far, far_port, guid, far_guid, lid, far_lid, *rate))
     for cable in cables:
         if cable.far in records.nodes:
             records.cable(cable)
