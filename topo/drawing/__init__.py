@@ -104,7 +104,7 @@ def draw(
             parts.append(text(MARGIN, y + 12, words, "z"))
             y += HEADLINE
         inside = scene_svg(scene, fabric, Shades(fabric, load, speeds, unit, marked=marked is not None))
-        parts.append(element("g", {"transform": f"translate({MARGIN:g} {y:.1f})"}, "\n", inside, "\n"))
+        parts.append(element("g", "\n", inside, "\n", transform=f"translate({MARGIN:g} {y:.1f})"))
         y += scene.height + MARGIN
         width, fans = max(width, scene.width), fans or bool(scene.fans)
     roles = {Role(role) for fabric in fabrics for role in np.unique(fabric.role[fabric.n_switches :]).tolist()}
@@ -120,24 +120,15 @@ def frame(name: str, about: str, parts: Sequence[str], width: float, bottom: flo
     """
     edge = 0.0 if bare else MARGIN
     wide, high = width + 2 * edge, bottom + edge
-    head = [
-        element("title", {}, clean(name)),
-        *([element("desc", {}, clean(about))] if about else []),
-        *([] if bare else [element("style", {}, palette.STYLE)]),
-        element("rect", {"width": "100%", "height": "100%", "fill": palette.PAPER}),
-    ]
+    head = [element("title", clean(name)), *([element("desc", clean(about))] if about else [])]
+    head += [] if bare else [element("style", palette.STYLE)]
+    head.append(element("rect", width="100%", height="100%", fill=palette.PAPER))
     if not bare:
         head += [text(MARGIN, MARGIN + 18, name, "t"), text(MARGIN, MARGIN + 38, about, "s")]
-    root = {
-        "xmlns": "http://www.w3.org/2000/svg",
-        "class": "heddle",
-        "role": "img",
-        "aria-label": f"{name}: {about}" if about else name,
-        "width": f"{wide:.0f}",
-        "height": f"{high:.0f}",
-        "viewBox": f"0 0 {wide:.0f} {high:.0f}",
-    }
-    return Drawing(element("svg", root, "\n".join(["", *head, *parts, ""])) + "\n")
+    root = {"xmlns": "http://www.w3.org/2000/svg", "class": "heddle", "role": "img",
+            "aria-label": f"{name}: {about}" if about else name, "width": f"{wide:.0f}", "height": f"{high:.0f}",
+            "viewBox": f"0 0 {wide:.0f} {high:.0f}"}  # fmt: skip
+    return Drawing(element("svg", "\n".join(["", *head, *parts, ""]), **root) + "\n")
 
 
 def lay_out(fabric: Fabric) -> Scene:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from topo import palette
 from topo.drawing import HEAD, LEAST_WIDTH, MARGIN, Drawing, frame
 from topo.drawing.scene import text_width
-from topo.drawing.svg import WIDER, element, format_marks, text, tooltip
+from topo.drawing.svg import WIDER, Mark, element, format_marks, text, told, tooltip
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.floor.cables import Cabling, fill_trays
@@ -86,10 +86,9 @@ def draw_floor(
             line = f"M{x + begin:.1f} {y - AISLE / 2:.1f}{leads}"
             ends = [(row, column), (row + 1, column) if way else (row, column + 1)]
             words = f"{' to '.join(rack_name(*end) for end in ends)}: {plural(cables, 'cable')} {way}".rstrip()
-            shade = palette.LOADS[-1][1] if cables == fullest else palette.PLAIN
-            style: dict[str, object] = {"class": "k", "d": line, "stroke": shade, "stroke-width": float(max(wide, 0.8))}
-            style |= {} if cables == fullest else {"opacity": "0.55"}
-            parts.append(element("g", {}, tooltip(words), element("path", style)))
+            shade, pale = (palette.LOADS[-1][1], {}) if cables == fullest else (palette.PLAIN, {"opacity": "0.55"})
+            thick = float(max(wide, 0.8))
+            parts.append(told(words, element("path", class_="k", d=line, stroke=shade, stroke_width=thick, **pale)))
     power = _power(layout)
     for rack in range(layout.n_racks):
         x, y = at(int(layout.row[rack]), int(layout.column[rack]))
@@ -138,7 +137,7 @@ def draw_racks(fabrics: Sequence[Fabric], layout: Layout, *, title: str | None =
     drawings = []
     for number, racks in enumerate(pages, 1):
         parts = [
-            element("g", {"transform": f"translate({MARGIN + place * step:.1f} {MARGIN + HEAD:.1f})"}, fronts[rack])
+            element("g", fronts[rack], transform=f"translate({MARGIN + place * step:.1f} {MARGIN + HEAD:.1f})")
             for place, rack in enumerate(racks)
         ]
         width, bottom = max(LEAST_WIDTH, len(racks) * step), MARGIN + HEAD + high
@@ -176,7 +175,7 @@ def draw_rack_index(layout: Layout, files: Sequence[str], title: str) -> Drawing
         y = MARGIN + HEAD + INDEX_LINE * (number + 0.5)
         names = compress(layout.devices[one].name for one in np.flatnonzero(np.isin(layout.rack, racks)).tolist())
         parts += [
-            element("a", {"href": quote(file)}, text(MARGIN, y, file, "l")),
+            element("a", text(MARGIN, y, file, "l"), href=quote(file)),
             text(left, y, _span(layout, racks), "l"),
             text(left + FRONT, y, _fitted(names, INDEX_ROOM), "l"),
         ]
@@ -241,7 +240,7 @@ def _front(layout: Layout, rack: int, inside: Sequence[int], shades: NDArray[np.
     parts = [
         text(SCALE, 12, name, "z"),
         text(SCALE, 26, f"{used} of {units} units; {power}", "l"),
-        element("rect", {"class": "f", "x": SCALE, "y": 34.0, "width": FRONT, "height": units * UNIT}),
+        element("rect", class_="f", x=SCALE, y=34.0, width=FRONT, height=units * UNIT),
     ]
     numbered = [1, *range(5, units + 1, 5)]
     parts += [text(SCALE - 4, 34 + (units - unit + 1) * UNIT - 3, str(unit), "e") for unit in numbered]
@@ -251,23 +250,20 @@ def _front(layout: Layout, rack: int, inside: Sequence[int], shades: NDArray[np.
             continue
         high = stands.rack_units * UNIT
         y = 34 + (units - lowest - stands.rack_units + 1) * UNIT
-        box: dict[str, object] = {"x": SCALE + 2, "y": y + 1, "width": FRONT - 4, "height": high - 2, "rx": 2}
+        box = element("rect", class_="v", x=SCALE + 2, y=y + 1, width=FRONT - 4, height=high - 2, rx=2)
+        mark = element("rect", x=SCALE + 2, y=y + 1, width=5, height=high - 2, fill=shades[device])
         room = (FRONT - 18) / WIDER
-        model = stands.model if text_width(f"{stands.name}  {stands.model}") <= room else ""
         words = [text(SCALE + 10, y + high / 2 + 3.5, _fitted(stands.name, room))]
-        if model:
-            words.append(text(SCALE + FRONT - 6, y + high / 2 + 3.5, model, "e"))
-        mark: dict[str, object] = {"x": SCALE + 2, "y": y + 1, "width": 5, "height": high - 2, "fill": shades[device]}
+        if stands.model and text_width(f"{stands.name}  {stands.model}") <= room:
+            words.append(text(SCALE + FRONT - 6, y + high / 2 + 3.5, stands.model, "e"))
         last = lowest + stands.rack_units - 1
         place = f"U{lowest}" if last == lowest else f"U{lowest} to U{last}"
         draws = "power unknown" if stands.planned_w is None else f"{stands.planned_w:,.0f} W"
         if stands.max_w is None and stands.planned_w is not None:
             draws += " typically"
         about = f"{stands.name} ({stands.model or 'model unknown'}), {place}, {draws}"
-        parts.append(
-            element("g", {}, tooltip(about), element("rect", {"class": "v"} | box), element("rect", mark), *words)
-        )
-    return element("g", {"data-rack": rack}, *parts)
+        parts.append(told(about, box, mark, *words))
+    return element("g", *parts, data_rack=rack)
 
 
 def _rack_from_above(
@@ -278,20 +274,16 @@ def _rack_from_above(
     used = sum(layout.devices[device].rack_units for device in inside)
     names = compress(layout.devices[device].name for device in inside)
     about = f"{name}: {used} of {units} units; {power}; {names if len(names) <= 400 else f'{names[:400]}…'}"
-    scale, bars = (RACK - 8) / units, []
-    for device in inside:
-        bar: dict[str, object] = {"x": x + 4 + (int(layout.unit[device]) - 1) * scale, "y": y + 22}
-        size = {"width": layout.devices[device].rack_units * scale, "height": DEEP - 26, "fill": shades[device]}
-        bars.append(element("rect", bar | size))
-    return element(
-        "g",
-        {"data-rack": rack},
+    parts = [
         tooltip(about),
-        element("rect", {"class": "f", "x": x, "y": y, "width": RACK, "height": DEEP, "rx": 3}),
-        element("rect", {"class": "v", "x": x + 4, "y": y + 22, "width": RACK - 8, "height": DEEP - 26}),
-        *bars,
-        text(x + RACK / 2, y + 14, name, "m"),
-    )
+        element("rect", class_="f", x=x, y=y, width=RACK, height=DEEP, rx=3),
+        element("rect", class_="v", x=x + 4, y=y + 22, width=RACK - 8, height=DEEP - 26),
+    ]
+    for device in inside:
+        scale, unit = (RACK - 8) / units, int(layout.unit[device]) - 1
+        wide, shade = layout.devices[device].rack_units * scale, shades[device]
+        parts.append(element("rect", x=x + 4 + unit * scale, y=y + 22, width=wide, height=DEEP - 26, fill=shade))
+    return element("g", *parts, text(x + RACK / 2, y + 14, name, "m"), data_rack=rack)
 
 
 def _fitted(words: str, room: float) -> str:
@@ -313,7 +305,7 @@ def _shades(fabrics: Sequence[Fabric], layout: Layout) -> NDArray[np.str_]:
     return shades
 
 
-def _role_marks(fabrics: Sequence[Fabric]) -> list[tuple[str, str, str]]:
+def _role_marks(fabrics: Sequence[Fabric]) -> list[Mark]:
     """Return what the colours of devices mean, for the legend."""
     roles = {role for fabric in fabrics for role in np.unique(fabric.role[fabric.kind != Kind.DEVICE]).tolist()}
     return [("box", shade, role.name.lower()) for role, shade in palette.DEVICES.items() if int(role) in roles]
