@@ -161,12 +161,8 @@ def _policy_of_paths(fabric: Fabric, tables: RoutingTables) -> QosPolicy:
 
     Switches whose hosts have the same levels towards everything are one group of sources, with a rule for each level
     but 0: its destinations. Or conversely, where destinations that have the same levels from everywhere make
-    fewer rules. So OpenSM looks for a port in one group a rule, and in a second one where that holds it.
-
-    Raises
-    ------
-    RoutingError
-        When that takes more rules than `MAX_RULES`.
+    fewer rules. So OpenSM looks for a port in one group a rule, and in a second one where that holds it. RoutingError
+    when that takes more rules than `MAX_RULES`.
     """
     assert tables.path_sl is not None
     owner = lid_owners(tables)

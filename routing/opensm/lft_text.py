@@ -13,9 +13,15 @@ OK, BAD_HEADER, NO_SWITCH, BAD_ENTRY, BAD_LID, BAD_PORT, TWO_OWNERS = range(7)
 """Why a scan stopped: a section opens without the GUID of its switch; an entry comes before the first section, or does
 not read ``0x<lid> <port>``, or has a LID or port that cannot be; a LID has two port GUIDs."""
 
+NOTES = (
+    "switches that the fabric does not have",
+    "entries of switches that the fabric does not have",
+    "entries towards port GUIDs that the fabric does not have",
+    "duplicate entries (the last one counts)",
+    "lines that are not part of a forwarding table",
+)
+"""What a scan skips."""
 UNKNOWN_SWITCH, UNKNOWN_ENTRY, UNKNOWN_PORT, DUPLICATE, OTHER, N_NOTES = range(6)
-"""What a scan skips: sections and entries of switches that the fabric does not have, entries towards port GUIDs
-that it does not have, entries given before, lines that no tool prints."""
 
 
 class LftScan(NamedTuple):
