@@ -181,20 +181,21 @@ class Losses(Shown):
         >>> [str(check.verdict) for check in losses.survived(["switch", "rack"])]
         ['exceeded', 'cannot tell']
         """
-        return tuple(self._survived(kind) for kind in kinds)
+        checks = []
+        for kind in kinds:
+            what, worst = f"survives {kind}", self.worst_of(kind)
+            if worst is None:
+                why = next((words for words in self.unknown if kind in words.partition(":")[0]), f"there is no {kind}")
+                checks.append(Check(what, Verdict.CANNOT_TELL, why, "survives"))
+                continue
+            verdict = Verdict.HOLDS if worst.survived else Verdict.EXCEEDED
+            checks.append(Check(what, verdict, str(worst), "survives", worst.effect))
+        return tuple(checks)
 
     def worst_of(self, kind: str) -> Loss | None:
         """The worst failure of a ``switch``, ``link``, ``rack`` or ``feed``; None where there is none."""
         mine = [loss for loss in self.worst if (loss.kind if loss.kind in APART else "switch") == kind]
         return max(mine, key=lambda loss: loss.weight, default=None)
-
-    def _survived(self, kind: str) -> Check:
-        what, worst = f"survives {kind}", self.worst_of(kind)
-        if worst is None:
-            why = next((words for words in self.unknown if kind in words.partition(":")[0]), f"there is no {kind}")
-            return Check(what, Verdict.CANNOT_TELL, why, "survives")
-        verdict = Verdict.HOLDS if worst.survived else Verdict.EXCEEDED
-        return Check(what, verdict, str(worst), "survives", worst.effect)
 
     @property
     def table(self) -> Table:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -32,18 +32,8 @@ CARD = re.compile(r"(.+/[LS]\d+)(/U\d+)?")
 
 Parts = dict[str, Failed]
 """What fails with each part, by name of the part."""
-
-
-class _Gathered:
-    """Switches and links by the name of their part and by subnet."""
-
-    def __init__(self) -> None:
-        self.switches: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-        self.links: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-
-    def parts(self) -> Parts:
-        names = dict.fromkeys([*self.switches, *self.links])
-        return {name: Failed(dict(self.switches.get(name, {})), dict(self.links.get(name, {}))) for name in names}
+_Found = defaultdict[str, defaultdict[int, list[int]]]
+"""Switches, or links, by the name of their part and by subnet."""
 
 
 def list_parts(
@@ -111,13 +101,13 @@ def list_parts(
     if kind == "batch":
         assert cablings is not None and batch is not None
         return _batches(reach.fabrics, cablings, batch)
-    found = _Gathered()
+    found: _Found = defaultdict(lambda: defaultdict(list))
     for subnet, fabric in enumerate(reach.fabrics):
         of = f"{fabric.name} " if len(reach.fabrics) > 1 else ""
         if kind == "frame" and layout is not None:
             device = layout.node_device[subnet][: fabric.n_switches]
             for node in np.flatnonzero(np.bincount(device)[device] > 1).tolist():
-                found.switches[layout.devices[device[node]].name][subnet].append(node)
+                found[layout.devices[device[node]].name][subnet].append(node)
         elif kind in ("switch", "card", "frame"):
             framed = list_frames(fabric, subnet, catalog) if kind == "frame" else {}
             if kind == "card" and (whole := [node for node in list_frames(fabric, subnet, catalog)
@@ -127,10 +117,12 @@ def list_parts(
                                   "whose names tell, or the kind frame")  # fmt: skip
             for node in range(fabric.n_switches):
                 if name := framed.get(node) or _box(fabric, node, kind):
-                    found.switches[of + name][subnet].append(node)
+                    found[of + name][subnet].append(node)
         else:
-            _gather_links(found.links, kind, reach, subnet, of, layout)
-    return found.parts()
+            _gather_links(found, kind, reach, subnet, of, layout)
+    if kind in ("switch", "card", "frame"):
+        return {name: Failed(switches=dict(nodes)) for name, nodes in found.items()}
+    return {name: Failed(links=dict(links)) for name, links in found.items()}
 
 
 def fail_parts(fabrics: Sequence[Fabric], failed: Failed) -> tuple[Fabric, ...]:
@@ -202,9 +194,7 @@ def _box(fabric: Fabric, node: int, kind: str) -> str:
     return match[1] if match else ""
 
 
-def _gather_links(
-    found: dict[str, dict[int, list[int]]], kind: str, reach: Reach, subnet: int, of: str, layout: Layout | None
-) -> None:
+def _gather_links(found: _Found, kind: str, reach: Reach, subnet: int, of: str, layout: Layout | None) -> None:
     fabric = reach.fabrics[subnet]
     ends = fabric.links.tolist()
     if kind == "adapter":
@@ -218,20 +208,15 @@ def _gather_links(
         for link in np.flatnonzero(inner).tolist():
             found[of + " - ".join(map(fabric.port_label, ends[link]))][subnet].append(link)
         return
-    stands = _places(fabric, subnet, layout)
-    wanted = range(len(ends)) if layout is not None else np.flatnonzero(inner).tolist()
-    for link in wanted:
-        a, b = sorted(stands(node) for node in nodes[link].tolist())
-        if a != b:
-            found[("" if layout else of) + f"{a} - {b}"][subnet].append(link)
-
-
-def _places(fabric: Fabric, subnet: int, layout: Layout | None) -> Callable[[int], str]:
-    """Return a function that gives the rack of a node, or without a layout its frame or switch."""
     if layout is None:
-        return lambda node: fabric.frame(node) or fabric.label(node)
-    racks = layout.rack[layout.node_device[subnet]]
-    return lambda node: layout.rack_name(int(racks[node]))
+        places = [fabric.frame(node) or fabric.label(node) for node in range(fabric.n_nodes)]
+    else:
+        of, inner = "", np.ones(len(ends), bool)
+        places = [layout.rack_name(rack) for rack in layout.rack[layout.node_device[subnet]].tolist()]
+    for link in np.flatnonzero(inner).tolist():
+        a, b = sorted(places[node] for node in nodes[link].tolist())
+        if a != b:
+            found[f"{of}{a} - {b}"][subnet].append(link)
 
 
 def _batches(fabrics: Sequence[Fabric], cablings: Sequence[Cabling], size: int) -> Parts:
@@ -244,9 +229,10 @@ def _batches(fabrics: Sequence[Fabric], cablings: Sequence[Cabling], size: int) 
                 optics = [(cabling.parts[cabling.part[link]].item, int(cabling.cable[link]))]
             for model, piece in optics:
                 pieces[model][piece].append((subnet, link))
-    found = _Gathered()
+    found: _Found = defaultdict(lambda: defaultdict(list))
     for model, having in pieces.items():
-        for number, piece in enumerate(having):
-            for subnet, link in having[piece]:
-                found.links[f"{model} batch {number // size + 1}"][subnet].append(link)
-    return {name: unite([part]) for name, part in found.parts().items()}  # a link may have both of its ends in one
+        for number, links in enumerate(having.values()):
+            for subnet, link in links:
+                found[f"{model} batch {number // size + 1}"][subnet].append(link)
+    # A link may have both of its ends in one.
+    return {name: unite([Failed(links=links)]) for name, links in found.items()}
