@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from routing.engines.balanced import MOST_DETOUR
 from routing.order.channel_order import order_channels, switch_levels, taken_channels, with_ranks, write_ports
 from routing.order.legal import ChannelOrder
-from routing.repairs.basis import HOST, RepairBasis, destinations, hosts_at
-from routing.repairs.channels import Channels
+from routing.repairs.basis import HOST, Channels, RepairBasis, destinations, hosts_at
 from routing.search.move import AMENDED, AS_THEY_ARE
 from routing.search.problem import Dense, assemble
 from routing.search.search import TableSearch

@@ -14,8 +14,7 @@ from routing.lanes.fit import break_loops
 from routing.names import find_ports
 from routing.order.turn_order import regrow_channel_order
 from routing.order.turns import extend_order, note_turns
-from routing.repairs.basis import RepairBasis, destinations, hosts_at, prepare_repair, repair_net
-from routing.repairs.channels import Channels
+from routing.repairs.basis import Channels, RepairBasis, destinations, hosts_at, prepare_repair, repair_net
 from routing.repairs.relief import take_off_peaks
 from routing.repairs.trees import RepairNet, repair_trees
 from routing.repairs.updates import Updates, order_updates

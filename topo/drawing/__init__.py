@@ -15,8 +15,7 @@ from topo.counts import count
 from topo.drawing.bands import lay_bands
 from topo.drawing.direct import lay_grid, lay_groups
 from topo.drawing.scene import Scene
-from topo.drawing.shades import Shades
-from topo.drawing.svg import clean, element, format_legend, scene_svg, text
+from topo.drawing.svg import Shades, clean, element, format_legend, scene_svg, text
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.hostlist import compress

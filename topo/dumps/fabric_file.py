@@ -20,7 +20,6 @@ from topo.dumps import (
     lldp,
     net_dump,
     ns3_topology,
-    port_list,
     subnet_lst,
 )
 from topo.dumps.discovery import Discovery
@@ -42,7 +41,7 @@ FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]]
     (subnet_lst.CABLE_LINE, subnet_lst.parse_subnet_lst),
     (ibnetdiscover.NODE, ibnetdiscover.parse_ibnetdiscover),
     (ibnetdiscover.NAMED, ibnetdiscover.parse_ibsim_net),
-    (port_list.LISTED_PORT, port_list.parse_port_list),
+    (ibnetdiscover.LISTED_PORT, ibnetdiscover.parse_port_list),
     (db_csv.TABLE_HEAD, db_csv.parse_db_csv),
     (net_dump.SWITCH_HEAD, net_dump.parse_net_dump),
     (iblinkinfo.SWITCH_LINE, iblinkinfo.parse_iblinkinfo),
