@@ -70,19 +70,11 @@ class TreeScan(NamedTuple):
 def empty_scan(n: int) -> TreeScan:
     """Return a scan of n switches, to be filled."""
     return TreeScan(
-        depth=np.empty(n, np.int32),
-        cut=np.empty(n, np.bool_),
-        label=np.empty(n, np.int32),
-        nearest=np.empty(n, np.int32),
-        size=np.zeros(1, np.int32),
-        onward=np.empty(n, np.int32),
-        flow=np.empty(n),
-        stack=np.empty(n, np.int32),
-        hops=np.empty(n, np.int32),
-        near=np.empty(n, np.int32),
-        due=np.empty(n, np.int32),
-        need=np.empty(n, np.int32),
-    )
+        depth=np.empty(n, np.int32), cut=np.empty(n, np.bool_), label=np.empty(n, np.int32),
+        nearest=np.empty(n, np.int32), size=np.zeros(1, np.int32), onward=np.empty(n, np.int32), flow=np.empty(n),
+        stack=np.empty(n, np.int32), hops=np.empty(n, np.int32), near=np.empty(n, np.int32),
+        due=np.empty(n, np.int32), need=np.empty(n, np.int32),
+    )  # fmt: skip
 
 
 @inner
@@ -255,11 +247,9 @@ def repair_trees(
 
 
 @inner
-def _add_path(
-    net: RepairNet, far: Int32s, number: Numbers, here: int, dest_switch: int, weight: float, load: Floats
-) -> None:
+def _add_path(net: RepairNet, far: Int32s, number: Numbers, here: int, dest: int, weight: float, load: Floats) -> None:
     """Add what a switch sends to a destination to the load of the channels on its path."""
-    while here != dest_switch and weight != 0.0:
+    while here != dest and weight != 0.0:
         port = net.port_offset[here] + number[here] - 1
         load[port] += weight
         here = far[port]

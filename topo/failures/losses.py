@@ -305,12 +305,9 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     share_compute, share_other = float(share[computes].max(initial=0.0)), float(share[~computes].max(initial=0.0))
     share_in = rest[computes].min(axis=0, initial=1.0).argmin() if share_compute else 0
     all_had, all_has = had[computes].sum(axis=1), has[computes].sum(axis=1)
-    zones = None
     bandwidth, narrowed = reach.bandwidth_lost(failed)
-    before = reach.whole_zones_gbps
-    if before:
-        after = reach.zones_gbps(failed)
-        zones = max((1 - now / once for now, once in zip(after, before, strict=True) if once), default=0.0)
+    by_zone = list(zip(reach.zones_gbps(failed), reach.whole_zones_gbps, strict=True))
+    zones = max((1 - now / once for now, once in by_zone if once), default=0.0) if by_zone else None
     return Loss(
         kind=kind,
         name=name,
@@ -337,7 +334,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         gbps_compute=float((all_had - all_has).sum()),
         share_of_all=float(1.0 - (all_has[all_has > 0] / all_had[all_has > 0]).min(initial=1.0)),
         share=share_compute,
-        share_in=[*reach.networks][share_in] if share_compute else "",
+        share_in=reach.networks[share_in] if share_compute else "",
         share_other=share_other,
         other=reach.names[int(np.where(computes, 0.0, share).argmax())] if share_other > share_compute else "",
         zones=zones,
