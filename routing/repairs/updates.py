@@ -1,17 +1,15 @@
 """The order in which new forwarding tables are written over old ones while the fabric works.
 
-A subnet manager writes a table in blocks of 64 entries, switch by switch, and nobody knows which packet meets which
-block. Writes come in *stages*: within one, blocks may be written in any order, and the next one begins when all are
-written and every packet that was sent before has left the network: after a packet lifetime. Every mixture of old and
-new entries that can occur so
+A subnet manager writes blocks of 64 entries, and nobody knows which packet meets which block. Writes come in *stages*:
+within one, blocks may be written in any order, and the next one begins a packet lifetime after all are written, when
+every packet that was sent before has left the network. Every mixture of old and new entries that can occur so
 
 - delivers each packet that both tables deliver on the cables that are up, and
 - is free of credit loops, with all mixtures before it: every turn between two channels that a packet can take climbs
   one order of the channels (Dally and Seitz, IEEE Trans. Computers C-36(5), 1987).
 
-This holds for packets on their way, too. A turn depends on two entries, each read at its own moment of one stage, and
-both readings together are a mixture of that stage, whatever was written between them. A packet that lived from one
-stage into the next could combine an entry that the first replaced with one that the second wrote, hence the lifetime.
+This holds for packets on their way, too: a turn depends on two entries, each read at its own moment of one stage, and
+both readings together are a mixture of that stage.
 
 An entry waits for another of the same destination in three cases. A switch is not led to one whose old entry would drop
 the packet, or would turn it against the order, before that one has its new entry. A switch whose new entry would turn
@@ -239,8 +237,7 @@ def _common_order(before: Routed, after: Routed, parts: list[Ints]) -> tuple[Int
     Of the turns of both tables together, only those of the new ones that lie on a cycle are left out: a cycle that
     remained would be one of the old tables alone.
     """
-    fabric = after.fabric
-    size = fabric.n_ports
+    fabric, size = after.fabric, after.fabric.n_ports
 
     def keys(which: int) -> Ints:
         found = [_Mixture.of(before, after, part).turns(which) @ np.array([size, 1]) for part in parts]

@@ -215,8 +215,7 @@ def _match(
 ) -> NDArray[np.int32]:
     """Return (N,) the node of the old fabric for each node of the target, -1 for a new one.
 
-    Servers are those that other networks know, else those with the same name and place: a cable is moved sooner than a
-    server. The others are matched by their switches.
+    Servers are those that other networks know, else those with the same name and place, else those on like switches.
     """
     was = np.full(target.n_nodes, -1, np.int32)
     keys = ([(_key(one.label(node)), _model(one, node)) for node in range(one.n_switches)] for one in (target, old))
@@ -341,6 +340,7 @@ def _order(
 
     A step unplugs at most one cable of each switch, of each adapter, and of each server that does not compute.
     """
+    # Ports of the old fabric follow those of the grown one where the target lacks their node; so do nodes.
     old_port = {port: at.get(port, grown.n_ports + port) for port in range(old.n_ports)}
     node_of = [*grown.port_node.tolist(), *(grown.n_nodes + old.port_node).tolist()]
     served = (grown.host >= 0) & (grown.role != Role.COMPUTE)
@@ -409,10 +409,7 @@ def _order(
 
 
 class _Live:
-    """The cables that are plugged at some time, and the hosts that they connect.
-
-    Ports of the old fabric follow those of the grown one, if the target lacks their node.
-    """
+    """The cables that are plugged at some time, and the hosts that they connect."""
 
     def __init__(self, node_of: Sequence[int], cables: Sequence[Cable], hosts: set[int]) -> None:
         self.node_of, self.hosts = node_of, hosts

@@ -162,8 +162,7 @@ def _alike(fabrics: Sequence[Fabric], loads: Sequence[NDArray[np.int64] | None])
     groups: dict[tuple[bytes, ...], list[int]] = {}
     for number, (fabric, load) in enumerate(zip(fabrics, loads, strict=True)):
         arrays = [getattr(fabric, name) for name in CABLED] + ([] if load is None else [load])
-        key = tuple(array.tobytes() for array in arrays)
-        groups.setdefault(key, []).append(number)
+        groups.setdefault(tuple(array.tobytes() for array in arrays), []).append(number)
     return list(groups.values())
 
 
@@ -172,7 +171,7 @@ def _sum_up(fabrics: Sequence[Fabric]) -> str:
     counts = count(fabrics)
     tiers = {"leaf": "leaves", "spine": "spines", "core": "cores", "joint": "joints"}
     found = {name: getattr(counts, name) for name in tiers}
-    kinds = [f"{number:,} {tiers[name] if number > 1 else name}" for name, number in found.items() if number]
+    kinds = [plural(number, name, tiers[name]) for name, number in found.items() if number]
     servers = counts.gpu_nodes + counts.storage_nodes + counts.management_nodes
     adapters = sum(int(np.count_nonzero(fabric.kind == Kind.HCA)) for fabric in fabrics)
     subnets = f"{plural(len(fabrics), 'subnet')}, " if len(fabrics) > 1 else ""

@@ -124,11 +124,9 @@ class _Row(NamedTuple):
         if kind not in NODE_TYPES:
             expected = "1 for adapters, 2 for switches, 3"
             raise self.records.refuse(f"found the node type {kind}; expected {expected}", self.line)
-        key, of = (
-            (NODE_TYPES[kind], self.number("nodeguid")),
-            (self.number("deviceid", 0), self.number("systemimageguid", 0)),
-        )
-        if not self.records.node(FoundNode(key, ports, self.cells["nodedesc"].strip(), self.line, *of)):
+        key, name = (NODE_TYPES[kind], self.number("nodeguid")), self.cells["nodedesc"].strip()
+        device, system = self.number("deviceid", 0), self.number("systemimageguid", 0)
+        if not self.records.node(FoundNode(key, ports, name, self.line, device, system)):
             self.records.skip(self.line, f"a second row of the node in line {self.records.nodes[key].line}")
 
 

@@ -34,9 +34,8 @@ def parse_infragraph(text: str, path: str = "") -> Discovery:
     try:
         document = json.loads(text)
         found = _Described(records, document)
-        edges = [
-            (edge["ep1"], edge["ep2"], edge.get("scheme") or "one2one", edge["link"]) for edge in document["edges"]
-        ]
+        listed = document["edges"]
+        edges = [(one["ep1"], one["ep2"], one.get("scheme") or "one2one", one["link"]) for one in listed]
     except (ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise records.refuse(f"is no description of InfraGraph ({type(error).__name__}: {error!s:.80})") from None
     cables: dict[frozenset[Vertex], tuple[Vertex, Vertex, str]] = {}
@@ -123,14 +122,12 @@ class _Described:
         """Return the number of the port of a switch, from 1, over all of its components that are ports."""
         _, _, component, number = end
         parts = self.parts[self.instances[end[0]][0]]
-        before = 0
-        for name, (size, choice) in parts.items():
-            if name == component and choice == "port":
-                return before + number + 1
-            before += size if choice == "port" else 0
-        raise self.records.refuse(
-            f"found an edge at {component!r:.40} of {end[0]!r:.40}; expected a port of the switch"
-        )
+        ports = {name: size for name, (size, choice) in parts.items() if choice == "port"}
+        if component in ports:
+            before = list(ports)[: list(ports).index(component)]
+            return sum(ports[name] for name in before) + number + 1
+        found = f"found an edge at {component!r:.40} of {end[0]!r:.40}"
+        raise self.records.refuse(f"{found}; expected a port of the switch")
 
     def speed(self, link: str) -> str:
         """Return the speed of a link, by its name if that is one such as ``4xNDR``, else by its bandwidth."""

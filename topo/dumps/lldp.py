@@ -180,8 +180,8 @@ def number_ports(names: Iterable[str]) -> dict[str, int]:
     {'Ethernet0': 1, 'Ethernet8': 2, 'Ethernet16': 3}
     """
     found = {name: match[1] for name in names if (match := PANEL_PORT.fullmatch(name))}
-    parts = {name: [int(word) for word in re.findall(r"\d{1,6}", text)] for name, text in found.items()}
-    parts = {name: numbers for name, numbers in parts.items() if numbers}
+    words = {name: re.findall(r"\d{1,6}", text) for name, text in found.items()}
+    parts = {name: [*map(int, numbers)] for name, numbers in words.items() if numbers}
 
     def has_slot() -> bool:
         least = min(len(numbers) - (not {"s", ":"}.isdisjoint(found[name])) for name, numbers in parts.items())
@@ -196,11 +196,10 @@ def number_ports(names: Iterable[str]) -> dict[str, int]:
     base = 0 if any(numbers[0] == 0 for numbers in parts.values()) else 1
     split = sorted({numbers[1] for numbers in parts.values() if len(numbers) > 1})
     last = max((numbers[0] - base + 1 for numbers in parts.values() if len(numbers) > 1), default=0)
+    behind = (len(split) - 1) * last * bool(split)
     return {
-        name: (numbers[0] - base) * len(split) + split.index(numbers[1]) + 1
-        if len(numbers) > 1
-        else numbers[0] - base + 1 + (len(split) - 1) * last * bool(split)
-        for name, numbers in parts.items()
+        name: (cage - base) * len(split) + split.index(part[0]) + 1 if part else cage - base + 1 + behind
+        for name, (cage, *part) in parts.items()
     }
 
 
@@ -221,11 +220,8 @@ def format_lldp(fabric: Fabric, labels: Sequence[str]) -> str:
     >>> topo.format_lldp(cluster.fabric, panel.labels).splitlines()[0]
     'leaf0# lldpctl -f json'
     """
-    of_node = [fabric.label(node) if node < fabric.n_switches else fabric.server_of(node)
-               for node in range(fabric.n_nodes)]  # fmt: skip
-    device = [re.sub(r"[^\w.-]", "-", name) for name in of_node]
-    owner, number = fabric.port_node.tolist(), fabric.port_number.tolist()
-    guids = fabric.node_guid.tolist()
+    device = [re.sub(r"[^\w.-]", "-", fabric.server_of(node)) for node in range(fabric.n_nodes)]
+    owner, number, guids = fabric.port_node.tolist(), fabric.port_number.tolist(), fabric.node_guid.tolist()
 
     def interface(port: int) -> str:
         node = owner[port]
@@ -241,14 +237,10 @@ def format_lldp(fabric: Fabric, labels: Sequence[str]) -> str:
             continue
         there, mac = owner[peer], f"{guids[owner[peer]] >> 8 & ~(3 << 40) & (1 << 48) - 1 | 2 << 40:012x}"
         kind = "Bridge" if there < fabric.n_switches else "Station"
-        chassis = {
-            "id": {"type": "mac", "value": ":".join(re.findall("..", mac))},
-            "capability": [{"type": kind, "enabled": True}],
-        }
+        address = {"type": "mac", "value": ":".join(re.findall("..", mac))}
+        chassis = {"id": address, "capability": [{"type": kind, "enabled": True}]}
         told = {"id": {"type": "ifname", "value": interface(peer)}, "ttl": "120"}
         one = {"via": "LLDP", "rid": "1", "chassis": {device[there]: chassis}, "port": told}
         listed.setdefault(device[owner[port]], []).append({interface(port): one})
-    return "".join(
-        f"{name}# lldpctl -f json\n{json.dumps({'lldp': {'interface': found}}, indent=1)}\n"
-        for name, found in listed.items()
-    )
+    printed = {name: json.dumps({"lldp": {"interface": found}}, indent=1) for name, found in listed.items()}
+    return "".join(f"{name}# lldpctl -f json\n{text}\n" for name, text in printed.items())

@@ -38,11 +38,8 @@ def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
         match = CABLE_LINE.fullmatch(line)
         if match is None:
             if line.lstrip().startswith("{"):
-                raise records.refuse(
-                    f"cannot read {line.strip()[:100]!r}; expected {{ CA Ports:.. .. PN:01 }} {{ SW .. }} PHY=4x "
-                    "LOG=ACT SPD=50 in one line",
-                    number,
-                )
+                expected = "{ CA Ports:.. .. PN:01 } { SW .. } PHY=4x LOG=ACT SPD=50 in one line"
+                raise records.refuse(f"cannot read {line.strip()[:100]!r}; expected {expected}", number)
             records.pass_over(number, line, "describes no cable")
             continue
         *fields, width, speed = match.groups()
