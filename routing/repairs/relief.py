@@ -34,24 +34,9 @@ def take_off_peaks(
 
     The price begins with what the failure costs for each entry that it changes: (J after - J before) / entries, with J
     the score of all pairs (`routing.search`). It is halved as long as that leaves the fullest channel too full, and
-    spare entries. If the order leaves no other path, further turns are allowed, and detours.
-
-    Parameters
-    ----------
-    basis : RepairBasis
-    left : Fabric
-        The fabric after failures.
-    rank : (P,) int32
-        Position of each channel in an order that all paths climb, before and afterwards.
-    spare : int
-        Most entries that may differ from the old tables beyond those that do already.
-    lft : (S, T) uint8, in and out
-        Complete tables for what is left.
-
-    Returns
-    -------
-    (P,) int32
-        Position of each channel in an order that all paths climb afterwards.
+    spare entries: at most ``spare`` may differ from the old tables beyond those that do already. If the order leaves no
+    other path, further turns are allowed, and detours. ``lft`` is (S, T), complete tables for what is left, in and out.
+    ``rank``, and what is returned, are positions of channels in an order that all paths climb, before and afterwards.
     """
     whole, tables, channels = basis.routed.fabric, basis.routed.tables, Channels.of(left)
     order = with_ranks(channels.order, frozen(channels.start(rank)))

@@ -66,7 +66,7 @@ class Repair(Frozen, Shown):
         """What changes."""
         changed = self.changed
         blocks = np.unique(changed[:, 0] * 1024 + changed[:, 1] // LFT_BLOCK)
-        cut = [self.before.fabric.port_label(port) for port in self.ports_cut_off]
+        cut = [*map(self.before.fabric.port_label, self.ports_cut_off)]
         some = f"{len(cut):,} ({', '.join(cut[:3])}{', ...' * (len(cut) > 3)})"
         figures: dict[str, int | str] = {
             "cables down": len(self.down) // 2,
@@ -80,16 +80,13 @@ class Repair(Frozen, Shown):
         return Table.of_rows("repair", ("of", "value"), figures.items())
 
     def _brief(self) -> str:
-        return (
-            f"{plural(len(self.down) // 2, 'cable')} down: {plural(len(self.changed), 'entry', 'entries')} changed, "
-            f"{self.how}"
-        )
+        changed = plural(len(self.changed), "entry", "entries")
+        return f"{plural(len(self.down) // 2, 'cable')} down: {changed} changed, {self.how}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON, with all ports of hosts by name."""
         found = {name.replace(" ", "_"): value for name, value in self.table.rows()}
-        cut = [self.before.fabric.port_label(port) for port in self.ports_cut_off]
-        return found | {"host_ports_without_a_cable": cut}
+        return found | {"host_ports_without_a_cable": [*map(self.before.fabric.port_label, self.ports_cut_off)]}
 
 
 def repair(
@@ -157,11 +154,11 @@ def repair(
         if extended is not None:
             rank, how = extended, "extended order"
         else:  # levels fit trees, and what is grown anything: the one that keeps more is the better one
-            orders = {"order of levels": channels.ranks(channels.order.rank), "grown order": _regrow(basis, channels)}
-            every = np.ones(len(lids), bool)
-            tried = {
-                name: repaired_entries(repair_net(whole, left, one, other=True), every) for name, one in orders.items()
-            }
+            grown = regrow_channel_order(channels.order, channels.start(basis.rank), *channels.turns(basis))
+            both = {"order of levels": channels.order.rank, "grown order": grown.rank}
+            orders = {name: channels.ranks(one) for name, one in both.items()}
+            nets = {name: repair_net(whole, left, one, other=True) for name, one in orders.items()}
+            tried = {name: repaired_entries(net, np.ones(len(lids), bool)) for name, net in nets.items()}
             how = min(tried, key=lambda name: (tried[name].lost.sum(), (tried[name].new != tried[name].old).sum()))
             found, rank = tried[how], orders[how]
     lft = tables.lft.copy()
@@ -252,9 +249,3 @@ def _extend(basis: RepairBasis, channels: Channels, entries: _Entries) -> NDArra
     row, switch = np.nonzero(entries.lost[rows])
     entries.new[rows[row], switch] = order.number[onward[row, switch]]
     return channels.ranks(turns.rank)
-
-
-def _regrow(basis: RepairBasis, channels: Channels) -> NDArray[np.int32]:
-    """Return an order that connects all that cables connect, with as many turns of the old tables as are found."""
-    grown = regrow_channel_order(channels.order, channels.start(basis.rank), *channels.turns(basis))
-    return channels.ranks(grown.rank)

@@ -79,18 +79,7 @@ def empty_scan(n: int) -> TreeScan:
 
 @inner
 def scan_tree(net: RepairNet, far: Int32s, number: Numbers, dest_switch: int, found: TreeScan) -> None:
-    """Follow the entries of all switches towards a destination.
-
-    Parameters
-    ----------
-    net : RepairNet
-    far : (P,) int32
-        Node at the other end of each cable: ``net.whole`` or ``net.node``.
-    number : (S,) uint8
-        Entry of each switch.
-    dest_switch : int
-    found : TreeScan, out
-    """
+    """Follow the entries, ``number``, of all switches towards a destination, over ``net.whole`` or ``net.node``."""
     n = len(number)
     depth, onward, stack = found.depth, found.onward, found.stack
     for here in range(n):
@@ -157,16 +146,9 @@ def add_tree(far: Int32s, tree: TreeScan, sources: Floats, weight: float, load: 
 
 @kernel
 def sum_load(net: RepairNet, number: Numbers, dest_switches: Int32s, weight: Floats, sources: Floats) -> Floats:
-    """Return (P,) the load of each channel of the whole fabric, from all sources to some destinations.
+    """Return (P,) the load of each channel of the whole fabric, from (S,) sources to n destinations.
 
-    Parameters
-    ----------
-    number : (n, S) uint8
-        Entries by destination and switch.
-    dest_switches : (n,) int32
-        The switch that each destination hangs on.
-    weight : (n,) float64
-    sources : (S,) float64
+    ``number`` has (n, S) entries, ``dest_switches`` the switch that each destination hangs on, ``weight`` its weight.
     """
     tree, load = empty_scan(number.shape[1]), np.zeros(len(net.rank))
     for i in range(len(dest_switches)):
@@ -261,8 +243,7 @@ def _repair(
 ) -> bool:
     """Give each cut switch another path, nearest first; return whether all have one and no other entry changed.
 
-    The scan is of the old entries. What those that are cut send is no part of the load: it is counted as they find
-    their paths.
+    The scan is of the old entries. What the cut ones send is counted in the load as they find their paths.
     """
     n = len(number)
     depth, cut, label, hops, onward = tree.depth, tree.cut, tree.label, tree.hops, tree.onward

@@ -26,6 +26,7 @@ from topo.table import Shown, Table, plain
 
 Bought = Sequence[tuple[str, str]]
 """Part number of the cable at each port, and the transceiver in it."""
+Places = tuple[Sequence[str], Sequence[str]] | None
 Moves = NDArray[np.int64]
 """(P,) new port of each port of a target, -1 where that is free to choose."""
 
@@ -184,10 +185,10 @@ def plan_growth(
     moved_to, at, stay = _settle(old, target, was)
     grown, back = _moved(target, moved_to)
     bought = None if parts is None else (parts[0], [parts[1][port] for port in back] if parts[1] else ())
-    removed = [link for link in old.links.tolist() if tuple(link) not in stay]
+    removed = [(a, b) for a, b in old.links.tolist() if (a, b) not in stay]
     held = {tuple(sorted((at[a], at[b]))) for a, b in stay}
     added = [(a, b) for a, b in grown.links.tolist() if (a, b) not in held]
-    works = _order(old, grown, was, at, [(a, b) for a, b in removed], added, places, bought)
+    works = _order(old, grown, was, at, removed, added, places, bought)
     return Growth(old, _adopt(old, grown, was), was, tuple(works), len(stay))
 
 
@@ -210,9 +211,7 @@ def _key(label: str) -> str:
     return re.sub(r"\d+", lambda number: str(int(number[0])), label).removeprefix("z0-")
 
 
-def _match(
-    old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequence[str]] | None, known: Mapping[str, str]
-) -> NDArray[np.int32]:
+def _match(old: Fabric, target: Fabric, places: Places, known: Mapping[str, str]) -> NDArray[np.int32]:
     """Return (N,) the node of the old fabric for each node of the target, -1 for a new one.
 
     Servers are those that other networks know, else those with the same name and place, else those on like switches.
@@ -333,7 +332,7 @@ def _order(
     at: Mapping[int, int],
     removed: Sequence[Cable],
     added: Sequence[Cable],
-    places: tuple[Sequence[str], Sequence[str]] | None,
+    places: Places,
     parts: tuple[Bought, Bought] | None,
 ) -> list[Work]:
     """Order the changes so that hosts stay connected, where any order allows it.

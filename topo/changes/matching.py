@@ -193,10 +193,12 @@ class _Matcher:
     def anchors(self) -> dict[int, int]:
         """Return the pairs of nodes with the same GUID, or with a description that is unique on both sides."""
         taken: dict[int, int] = {}
-        for key in (_guid, _name):
+        guids = [[f"{guid:x}" for guid in fabric.node_guid.tolist()] for fabric in (self.plan, self.found)]
+        names = [[_name(fabric, node) for node in range(fabric.n_nodes)] for fabric in (self.plan, self.found)]
+        for keys, others in (guids, names):
             gone = set(taken.values())
-            here = [None if node in taken else key(self.plan, node) for node in range(self.plan.n_nodes)]
-            there = [None if node in gone else key(self.found, node) for node in range(self.found.n_nodes)]
+            here = [None if node in taken else key for node, key in enumerate(keys)]
+            there = [None if node in gone else key for node, key in enumerate(others)]
             pairs = enumerate(match_keys(here, there).tolist())
             taken |= {x: y for x, y in pairs if y >= 0 and self.kind[self.plan][x] == self.kind[self.found][y]}
         return taken
@@ -349,11 +351,6 @@ class _Matcher:
         free = [y for nodes in strange.values() for y in nodes if y not in self.taken]
         if len(left) == 1 == len(free):
             self.put(left[0], free[0])
-
-
-def _guid(fabric: Fabric, node: int) -> str:
-    """Return the GUID of a node."""
-    return f"{int(fabric.node_guid[node]):x}"
 
 
 def _name(fabric: Fabric, node: int) -> str:

@@ -195,16 +195,13 @@ def _empty(wiring: Wiring, level: Ints) -> Bools:
         np.fill_diagonal(like_there, 0)
         best = like_here.max(axis=1, initial=0)
         alike = (best >= 0.5) & (best > like_there.max(axis=1, initial=0))
-        linked = (up > 0).astype(np.int64)
-        in_common = (linked.T @ linked).tocsr()
+        linked, known = (up > 0).astype(np.int64), (down > 0).astype(np.int64)
         bare = linked.sum(axis=0) == 0  # with nothing below that is known yet
-        for row, suspect in enumerate(suspects.tolist()):
-            below = down.indices[down.indptr[row] : down.indptr[row + 1]]
-            pairs = len(below) * (len(below) - 1)
-            sharing = in_common[below][:, below].nnz - np.count_nonzero(~bare[below])
-            # The last case is a whole pod without hosts: its spines know no leaf but those that know no other spine.
-            leaf = alike[row] or (modest[row] and sharing >= ALMOST_ALL * pairs) or bare[below].all()
-            found[suspect] = len(below) > 0 and leaf
+        below, of_bare = known.sum(axis=1), known @ bare
+        sharing = known.multiply(known @ ((linked.T @ linked) > 0).astype(np.int64)).sum(axis=1) - (below - of_bare)
+        common = modest & (sharing >= ALMOST_ALL * below * (below - 1))
+        # The last case is a whole pod without hosts: its spines know no leaf but those that know no other spine.
+        found[suspects] = (below > 0) & (alike | common | (of_bare == below))
         if found.any():
             break
     return np.isin(wiring.kind, wiring.kind[found])

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from topo.dumps.discovery import UNCOUNTED, CableEnd, Discovery, FoundNode, Records
+from topo.dumps.discovery import UNCOUNTED, CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.dumps.planes import assemble
 from topo.dumps.subnet_lst import SPEED_OF_LANE
 
@@ -26,22 +25,10 @@ SWITCH_HEAD: re.Pattern[str] = re.compile(
 COLUMNS = 13
 
 
-class _Row(NamedTuple):
-    line: int
-    guid: int
-    label: str
-    number: int
-    rate: str
-    far: int
-    far_label: str
-    far_lid: int
-    far_name: str
-
-
 def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
     """Return the fabric; FormatError for a row that is none, or stands before the first switch."""
     records = Records(path)
-    rows: list[_Row] = []
+    rows: list[tuple[int, NodeKey, int, str, int, str, int, str]] = []
     switches: dict[int, tuple[str, int, int]] = {}  # description, LID, line
     numbers: dict[tuple[int, str], int] = {}  # of a port, by what is printed there
     guid = None
@@ -66,21 +53,21 @@ def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
             name = cells[12].removeprefix('"').removesuffix('"').strip()
             lid = int(cells[11]) if re.fullmatch(r"[0-9]{1,5}", cells[11]) else 0
             rate = cells[5] + SPEED_OF_LANE.get(cells[6], cells[6])
-            rows.append(_Row(number, guid, cells[0], port, rate, int(led[1], 16), cells[10], lid, name))
+            rows.append((number, ("S", guid), port, rate, int(led[1], 16), cells[10], lid, name))
     for guid, (name, lid, line_number) in switches.items():
         records.node(FoundNode(("S", guid), UNCOUNTED, name, line_number, lid=lid))
-    for row in rows:
-        far = ("S" if row.far in switches else "H", row.far)
-        if row.far in switches:
-            there = numbers.get((row.far, row.far_label), 0)
+    for line_number, near, port, rate, far_guid, label, lid, name in rows:
+        far = ("S" if far_guid in switches else "H", far_guid)
+        if far_guid in switches:
+            there = numbers.get((far_guid, label), 0)
         else:
-            there = int(row.far_label) if re.fullmatch(r"[1-9][0-9]?", row.far_label) else 1
-            records.node(FoundNode(far, UNCOUNTED, row.far_name, row.line))
+            there = int(label) if re.fullmatch(r"[1-9][0-9]?", label) else 1
+            records.node(FoundNode(far, UNCOUNTED, name, line_number))
             records.port(far, there)
         if not there:
-            records.skip(row.line, f"a cable to port {row.far_label[:20]!r} of a switch that has none of that name")
+            records.skip(line_number, f"a cable to port {label[:20]!r} of a switch that has none of that name")
             continue
-        width, speed = records.rate(row.rate, row.line)
-        ends = ("S", row.guid), row.number, far, there
-        records.cable(CableEnd(row.line, *ends, far_guid=row.far, far_lid=row.far_lid, width=width, speed=speed))
+        width, speed = records.rate(rate, line_number)
+        ends = near, port, far, there
+        records.cable(CableEnd(line_number, *ends, far_guid=far_guid, far_lid=lid, width=width, speed=speed))
     return assemble(records)

@@ -70,37 +70,22 @@ def list_parts(
     >>> [len(topo.list_parts(kind, reach)) for kind in ("link", "adapter", "switch", "server", "bundle")]
     [40, 22, 4, 20, 4]
     """
-    if kind in ("rack", "feed") and (layout is None or catalog is None):
-        raise HeddleError(f"{kind}: a dump or a spec without a floor plan has none; expected a spec with a floor plan")
-    if kind == "batch" and (cablings is None or batch is None):
-        wanted = "a spec with a floor plan" if cablings is None else "the size of a batch"
-        raise HeddleError(f"batch: the cables are unknown; expected {wanted}")
+    if kind in ("rack", "feed"):
+        if layout is None or catalog is None:
+            raise HeddleError(
+                f"{kind}: a dump or a spec without a floor plan has none; expected a spec with a floor plan"
+            )
+        if kind == "feed":
+            return _feeds(reach, catalog, layout)
+        racks = [np.flatnonzero(layout.rack == rack).tolist() for rack in range(layout.n_racks)]
+        return {layout.rack_name(rack): devices_down(reach, layout, inside) for rack, inside in enumerate(racks)}
+    if kind == "batch":
+        if cablings is None or batch is None:
+            wanted = "a spec with a floor plan" if cablings is None else "the size of a batch"
+            raise HeddleError(f"batch: the cables are unknown; expected {wanted}")
+        return _batches(reach.fabrics, cablings, batch)
     if kind == "server":
         return {name: Failed(servers=frozenset([name])) for name in reach.names}
-    if kind == "rack":
-        assert layout is not None
-        return {layout.rack_name(rack): devices_down(reach, layout, np.flatnonzero(layout.rack == rack).tolist())
-                for rack in range(layout.n_racks)}  # fmt: skip
-    if kind == "feed":
-        assert layout is not None and catalog is not None
-        if layout.floor.feeds is None:
-            raise HeddleError("feed: `floor.feeds` is not stated, so what one of them supplies is unknown")
-        if not layout.floor.feeds.spare:
-            if layout.floor.feeds.count == 1:
-                return {"the only one": devices_down(reach, layout, range(len(layout.devices)))}
-            raise HeddleError("feed: none is spare, so whether the others carry its load is unknown")
-        devices = [device for device in layout.devices if device.model != PDU]  # these come last
-        runs = [model and model.runs_on_one_feed for model in (catalog.device(device.model) for device in devices)]
-        if None in runs:
-            silent = sorted({device.model for device, one in zip(devices, runs, strict=True) if one is None})
-            where = " and ".join(catalog.tables_of(silent))
-            why = f"can run on one of two feeds is unknown (`runs_on_one_feed` in {where})"
-            raise HeddleError(f"feed: whether {listed(silent)} {why}")
-        down = (at for at, one in enumerate(runs) if one == "no")
-        return {f"one of {layout.floor.feeds.count}": devices_down(reach, layout, down)}
-    if kind == "batch":
-        assert cablings is not None and batch is not None
-        return _batches(reach.fabrics, cablings, batch)
     found: _Found = defaultdict(lambda: defaultdict(list))
     for subnet, fabric in enumerate(reach.fabrics):
         of = f"{fabric.name} " if len(reach.fabrics) > 1 else ""
@@ -110,11 +95,13 @@ def list_parts(
                 found[layout.devices[device[node]].name][subnet].append(node)
         elif kind in ("switch", "card", "frame"):
             framed = list_frames(fabric, subnet, catalog) if kind == "frame" else {}
-            if kind == "card" and (whole := [node for node in list_frames(fabric, subnet, catalog)
-                                            if not fabric.frame(node)]):  # fmt: skip
-                models = listed({fabric.model_of(node) for node in whole})
-                raise HeddleError(f"card: nobody knows which chips of {models} share a line card; expected a dump, "
-                                  "whose names tell, or the kind frame")  # fmt: skip
+            if kind == "card":
+                whole = {
+                    fabric.model_of(node) for node in list_frames(fabric, subnet, catalog) if not fabric.frame(node)
+                }
+                if whole:
+                    why = f"nobody knows which chips of {listed(whole)} share a line card"
+                    raise HeddleError(f"card: {why}; expected a dump, whose names tell, or the kind frame")
             for node in range(fabric.n_switches):
                 if name := framed.get(node) or _box(fabric, node, kind):
                     found[of + name][subnet].append(node)
@@ -183,6 +170,26 @@ def devices_down(reach: Reach, layout: Layout, devices: Iterable[int]) -> Failed
     }
     names = frozenset(layout.devices[device].name for device in np.flatnonzero(chosen).tolist())
     return Failed(switches, servers=names & reach.servers.keys())
+
+
+def _feeds(reach: Reach, catalog: Catalog, layout: Layout) -> Parts:
+    """Return the feed whose failure matters, if what it takes is known: all are alike."""
+    feeds = layout.floor.feeds
+    if feeds is None:
+        raise HeddleError("feed: `floor.feeds` is not stated, so what one of them supplies is unknown")
+    if not feeds.spare:
+        if feeds.count == 1:
+            return {"the only one": devices_down(reach, layout, range(len(layout.devices)))}
+        raise HeddleError("feed: none is spare, so whether the others carry its load is unknown")
+    devices = [device for device in layout.devices if device.model != PDU]  # these come last
+    runs = [model and model.runs_on_one_feed for model in (catalog.device(device.model) for device in devices)]
+    if None in runs:
+        silent = sorted({device.model for device, one in zip(devices, runs, strict=True) if one is None})
+        why = (
+            f"can run on one of two feeds is unknown (`runs_on_one_feed` in {' and '.join(catalog.tables_of(silent))})"
+        )
+        raise HeddleError(f"feed: whether {listed(silent)} {why}")
+    return {f"one of {feeds.count}": devices_down(reach, layout, (at for at, one in enumerate(runs) if one == "no"))}
 
 
 def _box(fabric: Fabric, node: int, kind: str) -> str:
