@@ -57,11 +57,8 @@ def lay_groups(fabric: Fabric) -> Scene:
         scene.hosts += [place_hosts(cell, mine) for cell in moved if (mine := ports[cell.switches[0]])]
     pairs = cable_pairs(fabric)
     for inside in (False, True):  # what crosses the circle lies behind
-        scene.strokes += [
-            _stroke(place[a], place[b], links, inside=inside)
-            for (a, b), links in pairs.items()
-            if bool(fabric.zone[a] == fabric.zone[b]) == inside
-        ]
+        some = [pair for pair in pairs if bool(fabric.zone[pair[0]] == fabric.zone[pair[1]]) == inside]
+        scene.strokes += [_stroke(place[a], place[b], pairs[a, b], inside=inside) for a, b in some]
     return scene
 
 
@@ -164,7 +161,7 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], style: GridStyle) -> Scene:
         first, second, apart = scene.cells[a], scene.cells[b], b // (rows * columns) - a // (rows * columns)
         if apart == layers - 1 > 1 and not style.lines:  # the layer after the last one is the first
             first, second = second, first
-        paths = _between(first, second, pitch) if apart else _within(first, second, pitch)
+        paths = _paths(first, second, pitch, between=bool(apart))
         scene.strokes += [Stroke(path, tuple(links), end=len(paths) > 1) for path in paths]
     scene.width = max(area.x + area.width for area in scene.areas)
     scene.height = max(area.y + area.height for area in scene.areas)
@@ -175,17 +172,14 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], style: GridStyle) -> Scene:
     return scene
 
 
-def _between(a: Cell, b: Cell, pitch: Pitch) -> list[str]:
-    """Link boxes of two layers."""
-    if pitch.style.lines:
-        return [line((a.x + a.width, a.middle[1]), (b.x, b.middle[1]))]
-    right, low, slant = a.x + a.width, b.y + TALL, 0.7 * END
-    return [line((right, a.y), (right + slant, a.y - slant)), line((b.x, low), (b.x - slant, low + slant))]
-
-
-def _within(a: Cell, b: Cell, pitch: Pitch) -> list[str]:
-    """Link two boxes of a row or column, the first one left of or above the second."""
+def _paths(a: Cell, b: Cell, pitch: Pitch, *, between: bool) -> list[str]:
+    """Link boxes of two layers, or of a row or column, the first one left of or above the second."""
     (ax, ay), (bx, by) = a.middle, b.middle
+    if between and pitch.style.lines:
+        return [line((a.x + a.width, ay), (b.x, by))]
+    if between:
+        right, low, slant = a.x + a.width, b.y + TALL, 0.7 * END
+        return [line((right, a.y), (right + slant, a.y - slant)), line((b.x, low), (b.x - slant, low + slant))]
     if a.y == b.y:
         steps = (bx - ax) / pitch.across
         if steps < 1.5:

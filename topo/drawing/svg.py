@@ -138,7 +138,7 @@ def scene_svg(scene: Scene, fabric: Fabric, shades: Shades) -> str:
     """Return a scene as SVG elements, what lies behind first."""
     parts = [_area(area) for area in scene.areas]
     for fan in scene.fans:
-        parts += [_fan(fan, shades), *_busy_spokes(fan, fabric, shades)]
+        parts += _fan(fan, fabric, shades)
     parts += [_stroke(stroke, fabric, shades) for stroke in scene.strokes]
     parts += [_hosts(hosts) for hosts in scene.hosts]
     parts += [_cell(cell, fabric) for cell in scene.cells]
@@ -176,17 +176,14 @@ def _area(area: Area) -> str:
     return element("rect", x=area.x, y=area.y, width=area.width, height=area.height, rx=6, **shade)
 
 
-def _fan(fan: Fan, shades: Shades) -> str:
+def _fan(fan: Fan, fabric: Fabric, shades: Shades) -> list[str]:
+    """Draw a fan, and its busiest links as lines of their own where loads are known."""
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in fan.corners)
     about = tooltip(f"{fan.label}; {shades.words(fan.links)}")
-    return element("polygon", about, points=points, fill=palette.PLAIN, opacity="0.13")
-
-
-def _busy_spokes(fan: Fan, fabric: Fabric, shades: Shades) -> list[str]:
-    """Draw the busiest links of a fan as lines of their own, where loads are known."""
+    area = element("polygon", about, points=points, fill=palette.PLAIN, opacity="0.13")
     busy = [(shades.busy(links), start, end, links) for links, start, end in fan.spokes]
     hot = sorted((spoke for spoke in busy if spoke[0] > HOT), key=lambda spoke: (-spoke[0], spoke[3]))[:MOST_HOT]
-    return [_stroke(Stroke(line(start, end), links), fabric, shades) for _, start, end, links in sorted(hot)]
+    return [area, *(_stroke(Stroke(line(start, end), links), fabric, shades) for _, start, end, links in sorted(hot))]
 
 
 def _stroke(stroke: Stroke, fabric: Fabric, shades: Shades) -> str:

@@ -68,10 +68,8 @@ class _Sheet(Records):
             for end in (a, b):
                 ends[end.system.casefold()].append(end)
         switches = {system for system, found in ends.items() if _is_switch(found)}
-        halved = {
-            system: max((int(match[1]) for end in ends[system] if (match := TWO.fullmatch(end.port))), default=0)
-            for system in switches
-        }
+        halves = {system: [TWO.fullmatch(end.port) for end in ends[system]] for system in switches}
+        halved = {system: max((int(half[1]) for half in found if half), default=0) for system, found in halves.items()}
         described: set[tuple[NodeKey, int, NodeKey, int]] = set()
         for line, *pair, rate in self.rows:
             if not any(end.system.casefold() in switches for end in pair):
@@ -169,16 +167,14 @@ def _of_type(kind: str) -> tuple[str, bool]:
 
 def _is_switch(ends: Sequence[_End]) -> bool:
     """Whether a system is a switch: the sheet says so, or what its ports are called."""
-    told = {end.switch for end in ends} - {None}
-    if told:
+    if told := {end.switch for end in ends} - {None}:
         return True in told
     ports = [end.port for end in ends]
     if any(BLADE.fullmatch(port) or TWO.fullmatch(port) or LABEL.fullmatch(port) for port in ports):
         return True
     numbers = [match for port in ports if (match := ONE.fullmatch(port))]
-    return len(numbers) == len(ports) and any(
-        not match[0].isdecimal() or int(match[1]) > MOST_ADAPTERS for match in numbers
-    )
+    many = (not match[0].isdecimal() or int(match[1]) > MOST_ADAPTERS for match in numbers)
+    return len(numbers) == len(ports) and any(many)
 
 
 def _at_switch(end: _End, halved: int) -> tuple[str, int]:

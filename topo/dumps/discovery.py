@@ -29,12 +29,8 @@ NodeKey = tuple[str, int]
 LETTERS = {"switch": "S", "sw": "S", "ca": "H", "hca": "H", "rt": "R", "router": "R"}
 """Letter of a node in its `NodeKey`, by the words that tools have for it."""
 KIND = {"S": Kind.SWITCH, "H": Kind.HCA, "R": Kind.ROUTER}
-ROLE = {
-    Kind.SWITCH: Role.SWITCH,
-    Kind.HCA: Role.COMPUTE,
-    Kind.AGGREGATION: Role.AGGREGATION,
-    Kind.ROUTER: Role.MANAGEMENT,
-}
+ROLE = {Kind.SWITCH: Role.SWITCH, Kind.HCA: Role.COMPUTE, Kind.AGGREGATION: Role.AGGREGATION,
+        Kind.ROUTER: Role.MANAGEMENT}  # fmt: skip
 
 MANAGED_SWITCH = re.compile(r"[^;:]{1,16};[^;:]{1,63}:([^;:/]{1,63})(?:/[^;:]{0,63})?")
 HOST_AND_DEVICE = re.compile(r"(\S{1,63}) (\S{1,63})")
@@ -345,16 +341,14 @@ def _hosts(nodes: list[FoundNode], kinds: list[Kind]) -> tuple[tuple[str, ...], 
     Of these, and of adapters that name no host, those with the same system image GUID form a server, which is called by
     the node GUID of its first adapter.
     """
-    named = [
-        HOST_AND_DEVICE.fullmatch(node.description) if kind == Kind.HCA else None
-        for node, kind in zip(nodes, kinds, strict=True)
-    ]
+    both = list(zip(nodes, kinds, strict=True))
+    named = [HOST_AND_DEVICE.fullmatch(node.description) if kind == Kind.HCA else None for node, kind in both]
     devices = Counter(match.groups() for match in named if match)
     ambiguous = {host for (host, _), count in devices.items() if count > 1} | DEFAULT_HOSTS
     index: dict[str, int] = {}
     by_system: dict[int, int] = {}
     host = []
-    for node, kind, match in zip(nodes, kinds, named, strict=True):
+    for (node, kind), match in zip(both, named, strict=True):
         if kind != Kind.HCA:
             host.append(-1)
         elif match and match.group(1) not in ambiguous:

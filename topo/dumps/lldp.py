@@ -141,11 +141,8 @@ def _plug(records: Records, seen: Sequence[_Seen]) -> None:
     for one in seen:
         names[one.device].append(one.port)
         names[one.far].append(one.far_port)
-    numbers = {
-        device: number_ports(ports)
-        for device, ports in names.items()
-        if 2 * sum(PANEL_PORT.fullmatch(port) is not None for port in ports) > len(ports)
-    }
+    on_panel = {device: sum(map(bool, map(PANEL_PORT.fullmatch, ports))) for device, ports in names.items()}
+    numbers = {device: number_ports(ports) for device, ports in names.items() if 2 * on_panel[device] > len(ports)}
     first_line = {device: one.line for one in reversed(seen) for device in (one.far, one.device)}
     for device, known in numbers.items():
         key = ("S", stable_guid(device))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -87,27 +87,13 @@ def list_parts(
     if kind == "server":
         return {name: Failed(servers=frozenset([name])) for name in reach.names}
     found: _Found = defaultdict(lambda: defaultdict(list))
+    boxed = kind in ("switch", "card", "frame")
     for subnet, fabric in enumerate(reach.fabrics):
         of = f"{fabric.name} " if len(reach.fabrics) > 1 else ""
-        if kind == "frame" and layout is not None:
-            device = layout.node_device[subnet][: fabric.n_switches]
-            for node in np.flatnonzero(np.bincount(device)[device] > 1).tolist():
-                found[layout.devices[device[node]].name][subnet].append(node)
-        elif kind in ("switch", "card", "frame"):
-            framed = list_frames(fabric, subnet, catalog) if kind == "frame" else {}
-            if kind == "card":
-                whole = {
-                    fabric.model_of(node) for node in list_frames(fabric, subnet, catalog) if not fabric.frame(node)
-                }
-                if whole:
-                    why = f"nobody knows which chips of {listed(whole)} share a line card"
-                    raise HeddleError(f"card: {why}; expected a dump, whose names tell, or the kind frame")
-            for node in range(fabric.n_switches):
-                if name := framed.get(node) or _box(fabric, node, kind):
-                    found[of + name][subnet].append(node)
-        else:
-            _gather_links(found, kind, reach, subnet, of, layout)
-    if kind in ("switch", "card", "frame"):
+        named = _boxes(kind, fabric, subnet, of, catalog, layout) if boxed else _links(kind, reach, subnet, of, layout)
+        for name, number in named:
+            found[name][subnet].append(number)
+    if boxed:
         return {name: Failed(switches=dict(nodes)) for name, nodes in found.items()}
     return {name: Failed(links=dict(links)) for name, links in found.items()}
 
@@ -192,38 +178,50 @@ def _feeds(reach: Reach, catalog: Catalog, layout: Layout) -> Parts:
     return {f"one of {feeds.count}": devices_down(reach, layout, (at for at, one in enumerate(runs) if one == "no"))}
 
 
-def _box(fabric: Fabric, node: int, kind: str) -> str:
-    """Return the part of a kind that a switch belongs to, from its label; "" for none."""
-    label = fabric.label(node)
-    if kind != "card":
-        return label if kind == "switch" else fabric.frame(node)
-    match = CARD.fullmatch(label)
-    return match[1] if match else ""
+def _boxes(
+    kind: str, fabric: Fabric, subnet: int, of: str, catalog: Catalog | None, layout: Layout | None
+) -> Iterator[tuple[str, int]]:
+    """Yield the name of the part that each switch belongs to, and the switch."""
+    if kind == "frame" and layout is not None:
+        device = layout.node_device[subnet][: fabric.n_switches]
+        for node in np.flatnonzero(np.bincount(device)[device] > 1).tolist():
+            yield layout.devices[device[node]].name, node
+        return
+    framed = {} if kind == "switch" else list_frames(fabric, subnet, catalog)
+    if kind == "card" and (whole := {fabric.model_of(node) for node in framed if not fabric.frame(node)}):
+        why = f"nobody knows which chips of {listed(whole)} share a line card"
+        raise HeddleError(f"card: {why}; expected a dump, whose names tell, or the kind frame")
+    for node in range(fabric.n_switches):
+        name = fabric.label(node)
+        if kind == "frame":
+            name = framed.get(node) or fabric.frame(node)
+        elif kind == "card":
+            match = CARD.fullmatch(name)
+            name = match[1] if match else ""
+        if name:
+            yield of + name, node
 
 
-def _gather_links(found: _Found, kind: str, reach: Reach, subnet: int, of: str, layout: Layout | None) -> None:
+def _links(kind: str, reach: Reach, subnet: int, of: str, layout: Layout | None) -> Iterator[tuple[str, int]]:
+    """Yield the name of the part that each link belongs to, and the link."""
     fabric = reach.fabrics[subnet]
-    ends = fabric.links.tolist()
+    ends, nodes = fabric.links.tolist(), fabric.port_node[fabric.links]
+    inner = (nodes < fabric.n_switches).all(axis=1) & (nodes[:, 0] != nodes[:, 1])
     if kind == "adapter":
         for link in reach.plugs[subnet][:, 2].tolist():
-            port = max(ends[link])
-            found[of + fabric.port_label(port)][subnet].append(link)
-        return
-    nodes = fabric.port_node[fabric.links]
-    inner = (nodes < fabric.n_switches).all(axis=1) & (nodes[:, 0] != nodes[:, 1])
-    if kind == "link":
+            yield of + fabric.port_label(max(ends[link])), link
+    elif kind == "link":
         for link in np.flatnonzero(inner).tolist():
-            found[of + " - ".join(map(fabric.port_label, ends[link]))][subnet].append(link)
-        return
-    if layout is None:
-        places = [fabric.frame(node) or fabric.label(node) for node in range(fabric.n_nodes)]
+            yield of + " - ".join(map(fabric.port_label, ends[link])), link
     else:
-        of, inner = "", np.ones(len(ends), bool)
-        places = [layout.rack_name(rack) for rack in layout.rack[layout.node_device[subnet]].tolist()]
-    for link in np.flatnonzero(inner).tolist():
-        a, b = sorted(places[node] for node in nodes[link].tolist())
-        if a != b:
-            found[f"{of}{a} - {b}"][subnet].append(link)
+        places = [fabric.frame(node) or fabric.label(node) for node in range(fabric.n_nodes)]
+        if layout is not None:
+            of, inner = "", np.ones(len(ends), bool)
+            places = [layout.rack_name(rack) for rack in layout.rack[layout.node_device[subnet]].tolist()]
+        for link in np.flatnonzero(inner).tolist():
+            a, b = sorted(places[node] for node in nodes[link].tolist())
+            if a != b:
+                yield f"{of}{a} - {b}", link
 
 
 def _batches(fabrics: Sequence[Fabric], cablings: Sequence[Cabling], size: int) -> Parts:
