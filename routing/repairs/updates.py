@@ -282,24 +282,27 @@ def _stages(mixture: _Mixture, rank: Int32s) -> Ints:
         change = passes & np.take_along_axis(mixture.changed, ahead, axis=1)
         following = np.where(change, ahead, following)
     old, new = mixture.ranks(rank, 0), mixture.ranks(rank, 1)
-    place = row * switches + here
-    edges = []  # one that waits, and what for
+    edges = []
+
+    def wait(rows: Ints, waiting: Ints, awaited: Ints) -> None:
+        edges.append(np.stack([rows * switches + waiting, rows * switches + awaited], axis=1))
+
     on = following[row, here]
     lost = (on >= 0) & ~delivered[row, np.maximum(on, 0)]
-    edges.append(np.stack([place[lost], row[lost] * switches + on[lost]], axis=1))
+    wait(row[lost], here[lost], on[lost])
     on = mixture.then[1][row, here]
     turned = mixture.changed[row, on] & (mixture.channel[1][row, here] >= 0) & (new[row, here] >= old[row, on])
-    edges.append(np.stack([place[turned], row[turned] * switches + on[turned]], axis=1))
+    wait(row[turned], here[turned], on[turned])
     on = mixture.then[0][row, here]
     turned = mixture.changed[row, on] & (mixture.channel[0][row, here] >= 0) & (old[row, here] >= new[row, on])
-    edges.append(np.stack([row[turned] * switches + on[turned], place[turned]], axis=1))
+    wait(row[turned], on[turned], here[turned])
     drops = mixture.changed & ~kept
     sends = delivered[row, here] & kept[row, here] & drops[row].any(axis=1)
     row, here, on = row[sends], here[sends], here[sends]
     while len(on):  # along the old path
         on = mixture.then[0][row, on]
         dropped = drops[row, on]
-        edges.append(np.stack([(row * switches + on)[dropped], (row * switches + here)[dropped]], axis=1))
+        wait(row[dropped], on[dropped], here[dropped])
         goes = on != mixture.dest_switch[row]
         row, here, on = row[goes], here[goes], on[goes]
     waits, awaited = np.concatenate(edges).T

@@ -39,7 +39,7 @@ Mark = tuple[str, str, str]
 
 WIDER = 1.17
 """How much wider than Helvetica the fonts are that some systems have in its place, such as DejaVu Sans."""
-Loads = NDArray[np.int64]
+_Loads = NDArray[np.int64]
 
 UNPRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, not even escaped."""
@@ -55,7 +55,7 @@ class Shades:
     """
 
     def __init__(
-        self, fabric: Fabric, load: Loads | None, speeds: Sequence[float], unit: str = "pairs", *, marked: bool = False
+        self, fabric: Fabric, load: _Loads | None, speeds: Sequence[float], unit: str = "pairs", *, marked: bool = False
     ) -> None:
         self.load = load
         self.unit = unit

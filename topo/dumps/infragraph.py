@@ -84,7 +84,7 @@ class _Described:
             instance, at = self._numbers(endpoint["instance"], {name: one[1] for name, one in self.instances.items()})
             parts = self.parts[self.instances[instance][0]]
             component, of = self._numbers(endpoint["component"], {name: part[0] for name, part in parts.items()})
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, IndexError) as error:
             raise self.records.refuse(f"found the endpoint {endpoint!s:.80}; expected a known part ({error})") from None
         if len(at) * len(of) > DUMP_CABLE_ENDS.limit:
             raise DUMP_CABLE_ENDS.exceeded(self.records.path)
@@ -98,14 +98,9 @@ class _Described:
         everything = range(min(counts[match[1]], DUMP_CABLE_ENDS.limit))
         if not match[2]:
             return match[1], everything
-        bounds = [int(bound) if bound else None for bound in match[2].split(":")]
-        if len(bounds) > 1:
-            if bounds[2:] == [0]:
-                raise KeyError(text)
-            return match[1], everything[slice(*bounds)]
-        if bounds[0] not in everything and bounds[0] not in range(-len(everything), 0):
-            raise KeyError(text)
-        at = everything[bounds[0] or 0]
+        if ":" in match[2]:
+            return match[1], everything[slice(*(int(bound) if bound else None for bound in match[2].split(":")))]
+        at = everything[int(match[2])]
         return match[1], range(at, at + 1)
 
     def node(self, end: Vertex) -> tuple[str, int]:

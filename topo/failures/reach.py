@@ -25,12 +25,12 @@ from topo.hostlist import compress
 from topo.speeds import SPEEDS
 from topo.table import Brief
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+_Ints = NDArray[np.int64]
+_Floats = NDArray[np.float64]
+_Bools = NDArray[np.bool_]
 _Flows = dict[tuple[bytes, ...], float]
 """Maximum flows that are known, by what they depend on."""
-NOTHING: Ints = np.zeros(0, np.int64)
+NOTHING: _Ints = np.zeros(0, np.int64)
 PLANE = re.compile(r"-plane\d+$")
 """What the names of fabrics have that are planes of one network."""
 MOST_ZONES = 16
@@ -56,7 +56,7 @@ class _Pod:
     """Switches that only cores connect to others."""
 
     def __init__(
-        self, switches: Ints, inside: Ints, out: Ints, ends: Ints, rate: Floats, down: Floats, flows: _Flows
+        self, switches: _Ints, inside: _Ints, out: _Ints, ends: _Ints, rate: _Floats, down: _Floats, flows: _Flows
     ) -> None:
         self.switches = switches
         """(S,) nodes."""
@@ -72,7 +72,7 @@ class _Pod:
         self.alike = [bytes(hashlib.sha256(b"".join([*each, b"|", one])).digest()) for one in each]
         """Of each switch, what it has in common with those that it can be exchanged for, here or in another pod."""
 
-    def gbps(self, sends: Floats, works: Bools) -> float:
+    def gbps(self, sends: _Floats, works: _Bools) -> float:
         """Return the maximum flow from servers that send so much at each switch to cores over the links that work."""
         inside, out = works[self.inside], works[self.out]
         up = np.bincount(self._foot[out], self._rates[1][out], len(self.switches)).astype(np.float64)
@@ -86,17 +86,17 @@ class _Pod:
 class Reached:
     """Reachability of V servers over C connected components of switches with servers."""
 
-    on: Bools
+    on: _Bools
     """(V, C) whether each server has a working port on each component."""
     pairs: int
     """Pairs of servers that are connected, each counted once."""
-    alone: Bools
+    alone: _Bools
     """(V,) servers that reach no other."""
     ports: int
     """Ports of working servers with a working link to a working switch."""
-    gbps: Floats
+    gbps: _Floats
     """(V, N) Gb/s of these ports in each network."""
-    aside: Bools
+    aside: _Bools
     """(C,) whether the network of the component manages servers."""
 
 
@@ -120,7 +120,7 @@ class Reach:
         self.fabrics = tuple(fabrics)
         self.servers: dict[str, int] = {}
         role: list[int] = []
-        self.plugs: list[Ints] = []
+        self.plugs: list[_Ints] = []
         """For each subnet (n, 3): server, switch and link of each adapter port that is linked to a switch."""
         for fabric in self.fabrics:
             at = fabric.port_node[fabric.links].astype(np.int64)
@@ -160,7 +160,7 @@ class Reach:
         return self.without(Failed())
 
     @cached_property
-    def kind(self) -> Ints:
+    def kind(self) -> _Ints:
         """(V,) kind of each server: those of one kind have one role, and ports on the same components."""
         return self._groups(self.whole.on, np.equal(self.roles[:, None], [*HOST_ROLES.values()]))[1]
 
@@ -219,7 +219,7 @@ class Reach:
         on[who, index] = True
         return self._counted(on, len(who), gbps, np.array(self.manages, bool)[components % len(self.fabrics)])
 
-    def between(self, cut: Bools) -> int:
+    def between(self, cut: _Bools) -> int:
         """Return the pairs of servers outside ``cut`` that are connected in the intact plan."""
         return self._counted(self.whole.on & ~cut[:, None], 0, self.whole.gbps, self.whole.aside).pairs
 
@@ -275,7 +275,7 @@ class Reach:
         return found
 
     @cached_property
-    def _rates(self) -> list[tuple[Floats, Floats, Floats, Bools]]:
+    def _rates(self) -> list[tuple[_Floats, _Floats, _Floats, _Bools]]:
         """For each subnet (S,) Gb/s of servers, (S,) Gb/s to others, (L,) Gb/s of links, (L,) bool between switches."""
         found = []
         for fabric, plugs in zip(self.fabrics, self.plugs, strict=True):
@@ -323,7 +323,7 @@ class Reach:
         found = [self._fault(one, other) for one, other in self._apart(self.whole)]
         return spell_out(found, "pairs of groups that do not reach one another")
 
-    def _apart(self, reached: Reached, before: Reached | None = None) -> Iterator[tuple[Bools, ...]]:
+    def _apart(self, reached: Reached, before: Reached | None = None) -> Iterator[tuple[_Bools, ...]]:
         """Yield pairs of groups that do not meet and must; a group may be paired with itself.
 
         Those must meet that met ``before``, without those that reach nobody now; or, of a plan, of which one computes.
@@ -339,7 +339,7 @@ class Reach:
             if one.any() and other.any() and (a != b or one.sum() > 1):
                 yield (one, other) if (one & self.computes).any() else (other, one)
 
-    def named(self, servers: Bools) -> str:
+    def named(self, servers: _Bools) -> str:
         """Return some servers as a host list."""
         return compress(self.names[server] for server in np.flatnonzero(servers).tolist())
 
@@ -348,13 +348,13 @@ class Reach:
         apart = self._apart(reached, self.whole)
         return [f"{self.named(one)} and {self.named(other)}" for one, other in apart]
 
-    def by_role(self, servers: Bools) -> str:
+    def by_role(self, servers: _Bools) -> str:
         """Return how many of each role some servers are: ``10 of 12 storage, 2 of 2 management servers``."""
         of_all, these = np.bincount(self.roles), np.bincount(self.roles[servers]).tolist()
         said = (f"{n:,} of {of_all[role]:,} {Role(role).name.lower()}" for role, n in enumerate(these) if n)
         return f"{', '.join(said)} servers"
 
-    def _fault(self, one: Bools, other: Bools) -> str:
+    def _fault(self, one: _Bools, other: _Bools) -> str:
         if (one & other).any():
             return f"{self.named(one)} do not reach one another"
         said = f"{self.named(one)} reach no server of {self.named(other)}"
@@ -364,7 +364,7 @@ class Reach:
             return f"{said}: no cables connect them"
         return f"{said}: they have no adapter on {', '.join(sorted(stand[1])) or 'any network'}"
 
-    def _components(self, subnet: int, failed: Failed) -> Ints:
+    def _components(self, subnet: int, failed: Failed) -> _Ints:
         """Return (S,) the connected component of each switch, -1 for a failed one."""
         switches, links = failed.switches.get(subnet, ()), failed.links.get(subnet, ())
         if not len(links) and len(switches) <= 1 and not self.cuts[subnet].intersection(switches):
@@ -380,11 +380,11 @@ class Reach:
         return [articulation_points(fabric.n_switches, *pairs) for fabric, (pairs, _) in joined]
 
     @cached_property
-    def _whole_components(self) -> list[Ints]:
+    def _whole_components(self) -> list[_Ints]:
         return [self._label(subnet, (), ()) for subnet in range(len(self.fabrics))]
 
     @cached_property
-    def _joined(self) -> list[tuple[Ints, Ints]]:
+    def _joined(self) -> list[tuple[_Ints, _Ints]]:
         """For each subnet (2, n) linked pairs of switches, and (L,) the pair that each link joins, -1 for none."""
         found = []
         for fabric in self.fabrics:
@@ -396,7 +396,7 @@ class Reach:
             found.append((np.stack(np.divmod(pairs, fabric.n_switches)), pair))
         return found
 
-    def _label(self, subnet: int, switches: Iterable[int], links: Iterable[int]) -> Ints:
+    def _label(self, subnet: int, switches: Iterable[int], links: Iterable[int]) -> _Ints:
         n = self.fabrics[subnet].n_switches
         works = np.ones(n, bool)
         works[list(switches)] = False
@@ -407,13 +407,13 @@ class Reach:
             kept &= np.bincount(left[left >= 0], minlength=len(a)) > 0
         return np.where(works, components(n, a[kept], b[kept]), -1).astype(np.int64)
 
-    def _groups(self, *columns: Bools) -> tuple[Bools, Ints]:
+    def _groups(self, *columns: _Bools) -> tuple[_Bools, _Ints]:
         """Return the distinct rows, of which the last column is `managed`, and (V,) the row of each server."""
         on = np.column_stack([*columns, self.managed])
         _, first, of = np.unique(np.packbits(on, axis=1), axis=0, return_index=True, return_inverse=True)
         return on[first], of.ravel()
 
-    def _counted(self, on: Bools, ports: int, gbps: Floats, aside: Bools) -> Reached:
+    def _counted(self, on: _Bools, ports: int, gbps: _Floats, aside: _Bools) -> Reached:
         if not on.size:
             return Reached(on, 0, np.ones(len(self.names), bool), ports, gbps, aside)
         rows, of = self._groups(on)
@@ -423,13 +423,13 @@ class Reach:
         return Reached(on, int(servers @ partners) // 2, partners[of] == 0, ports, gbps, aside)
 
 
-def _meets(on: Bools, aside: Bools, managed: Bools) -> Bools:
+def _meets(on: _Bools, aside: _Bools, managed: _Bools) -> _Bools:
     """Return (R, R) whether servers on components reach one another, over those ``aside`` if either is ``managed``."""
     data, manages = on[:, ~aside].astype(np.int64), on[:, aside].astype(np.int64)
     return (data @ data.T > 0) | ((manages @ manages.T > 0) & (managed[:, None] | managed))
 
 
-def _by_switch(n: int, switch: Ints, *columns: NDArray[np.generic]) -> list[bytes]:
+def _by_switch(n: int, switch: _Ints, *columns: NDArray[np.generic]) -> list[bytes]:
     """Return the rows of each switch, in an order of their own."""
     rows = np.stack(columns, axis=1).astype(np.float64)
     order = np.lexsort((*rows.T, switch))
