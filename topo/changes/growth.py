@@ -277,13 +277,11 @@ def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Moves,
         if a not in at or b not in at:
             continue
         x, y = at[a], at[b]
-        key = _joins(target, x, y, (int(old.width[a]), int(old.speed[a])))
-        long_enough = [cable for cable in wanted[key] if not _length(target, cable[0]) > _length(old, a)]
-        if long_enough:
-            c, d = long_enough[0]
-            wanted[key].remove((c, d))
-            if target.port_node[c] != target.port_node[x]:
-                c, d = d, c
+        candidates = wanted[_joins(target, x, y, (int(old.width[a]), int(old.speed[a])))]
+        long_enough = (cable for cable in candidates if not _length(target, cable[0]) > _length(old, a))
+        if cable := next(long_enough, None):
+            candidates.remove(cable)
+            c, d = cable if target.port_node[cable[0]] == target.port_node[x] else cable[::-1]
             moved_to[c], moved_to[d] = x, y
             stay.add((a, b))
     return moved_to, at, stay
@@ -307,15 +305,10 @@ def _moved(target: Fabric, moved_to: Moves) -> tuple[Fabric, list[int]]:
     """
     for node in range(target.n_switches):
         ports = np.array(target.ports_of(node))
-        taken = set(moved_to[ports][moved_to[ports] >= 0].tolist())
-        cabled = [port for port in ports[moved_to[ports] < 0].tolist() if target.peer[port] >= 0]
-        for port in cabled:
-            if port not in taken:
-                moved_to[port] = port
-                taken.add(port)
-        spare = iter([port for port in ports.tolist() if port not in taken])
-        for port in ports[moved_to[ports] < 0].tolist():
-            moved_to[port] = next(spare)
+        own = ports[(moved_to[ports] < 0) & (target.peer[ports] >= 0) & ~np.isin(ports, moved_to[ports])]
+        moved_to[own] = own
+        free = ports[moved_to[ports] < 0]
+        moved_to[free] = np.setdiff1d(ports, moved_to[ports])[: len(free)]
     moved_to[moved_to < 0] = np.flatnonzero(moved_to < 0)
     back = np.argsort(moved_to)
     peer = target.peer[back]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,7 @@ from topo.fabric import Fabric, Role
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class HostPort:
+class HostPort(NamedTuple):
     """A port of a server, as the switch that it hangs on sees it."""
 
     node: int
@@ -195,8 +195,7 @@ def find_rails(fabric: Fabric) -> NDArray[np.int64]:
 
     Rail r are the leaves on which every compute server has the r-th of its adapters, where it has several.
     """
-    rails = np.full(fabric.n_switches, -1, np.int64)
-    ends = fabric.ends()
+    rails, ends = np.full(fabric.n_switches, -1, np.int64), fabric.ends()
     node, switch = fabric.end_node[ends], fabric.end_switch[ends]
     computes = fabric.role[node] == Role.COMPUTE
     leaves: dict[int, dict[int, None]] = {}
