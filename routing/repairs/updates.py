@@ -271,16 +271,14 @@ def _stages(mixture: _Mixture, rank: Int32s) -> Ints:
     n, switches = mixture.changed.shape
     row, here = np.nonzero(mixture.changed)
     delivered, kept = (mixture.arrives(which) for which in (0, 1))
-    # The first switch on the new path that changes.
-    following = np.where(mixture.onward(mixture.changed, 1), mixture.then[1], -1)
-    ahead = mixture.then[1]
+    ahead = mixture.then[1]  # the first switch on the new path that changes
     for _ in range(switches):
-        passes = (following < 0) & (ahead != np.take_along_axis(mixture.then[1], ahead, axis=1))
-        if not passes.any():
+        changes = np.take_along_axis(mixture.changed, ahead, axis=1)
+        further = np.where(changes, ahead, np.take_along_axis(mixture.then[1], ahead, axis=1))
+        if np.array_equal(further, ahead):
             break
-        ahead = np.where(passes, np.take_along_axis(mixture.then[1], ahead, axis=1), ahead)
-        change = passes & np.take_along_axis(mixture.changed, ahead, axis=1)
-        following = np.where(change, ahead, following)
+        ahead = further
+    following = np.where(changes, ahead, -1)
     old, new = mixture.ranks(rank, 0), mixture.ranks(rank, 1)
     edges = []
 
