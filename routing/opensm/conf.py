@@ -21,11 +21,11 @@ MAX_LINE = 1022
 SCOPES = ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr")
 """Everything; then adapters, port 0 of switches, their other ports, and routers."""
 
-KEYS = frozenset(f"{scope}_{key}" for scope, key in product(
-    SCOPES, ("high_limit", "max_vls", "sl2vl", "vlarb_high", "vlarb_low"))) | {
+KEYS = frozenset({
     "cn_guid_file", "honor_guid2lid_file", "io_guid_file", "lfts_file", "lmc", "max_op_vls", "node_name_map_name",
     "partition_config_file", "qos", "qos_policy_file", "reassign_lids", "root_guid_file", "routing_engine",
-}  # fmt: skip
+    *(f"{scope}_{of}" for scope, of in product(SCOPES, ("high_limit", "max_vls", "sl2vl", "vlarb_high", "vlarb_low"))),
+})  # fmt: skip
 
 BOOLEANS = ("TRUE", "FALSE")
 """OpenSM takes any other word, ``true`` too, for FALSE."""

@@ -53,13 +53,9 @@ def format_qos_policy(policy: QosPolicy) -> str:
     }
     lines: list[str] = []
     for section, items in contents.items():
-        inside = []
+        inside, item = [], SECTIONS[section]
         for content in items:
-            inside += [
-                f"    {SECTIONS[section]}",
-                *(f"        {line}" for line in content),
-                f"    end-{SECTIONS[section]}",
-            ]
+            inside += [f"    {item}", *(f"        {line}" for line in content), f"    end-{item}"]
         lines += [section, *inside, f"end-{section}"] if items else []
     return "\n".join([*lines, ""])
 
