@@ -21,27 +21,11 @@ MAX_LINE = 1022
 SCOPES = ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr")
 """Everything; then adapters, port 0 of switches, their other ports, and routers."""
 
-KEYS = frozenset(
-    {
-        "cn_guid_file",
-        "honor_guid2lid_file",
-        "io_guid_file",
-        "lfts_file",
-        "lmc",
-        "max_op_vls",
-        "node_name_map_name",
-        "partition_config_file",
-        "qos",
-        "qos_policy_file",
-        "reassign_lids",
-        "root_guid_file",
-        "routing_engine",
-        *(
-            f"{scope}_{key}"
-            for scope, key in product(SCOPES, ("high_limit", "max_vls", "sl2vl", "vlarb_high", "vlarb_low"))
-        ),
-    }
-)
+KEYS = frozenset({
+    "cn_guid_file", "honor_guid2lid_file", "io_guid_file", "lfts_file", "lmc", "max_op_vls", "node_name_map_name",
+    "partition_config_file", "qos", "qos_policy_file", "reassign_lids", "root_guid_file", "routing_engine",
+    *(f"{scope}_{of}" for scope, of in product(SCOPES, ("high_limit", "max_vls", "sl2vl", "vlarb_high", "vlarb_low"))),
+})  # fmt: skip
 
 BOOLEANS = ("TRUE", "FALSE")
 """OpenSM takes any other word, ``true`` too, for FALSE."""
@@ -51,26 +35,15 @@ OPERATIONAL_LANES = {1: 1, 2: 2, 4: 3, 8: 4}
 
 
 def format_opensm_conf(options: Mapping[str, str | int | bool], comment: str = "") -> str:
-    """Return the file.
-
-    Raises
-    ------
-    ValueError
-        For a key or value that OpenSM would not take as it stands.
-    """
+    """Return the file; ValueError for a key or value that OpenSM would not take as it stands."""
     lines = [f"# {line}\n" for line in comment.splitlines()]
     for key, value in options.items():
         text = ("TRUE" if value else "FALSE") if isinstance(value, bool) else str(value)
         line = f"{key} {text}\n"
         if key not in KEYS:
             raise ValueError(f"{key!r} is not an option that OpenSM is known to read")
-        if (
-            not text
-            or text != text.strip()
-            or not text.isprintable()
-            or set(text) & set("#\"'")
-            or len(line) > MAX_LINE
-        ):
+        plain = text and text == text.strip() and text.isprintable() and set(text).isdisjoint("#\"'")
+        if not plain or len(line) > MAX_LINE:
             raise ValueError(f"OpenSM would not read the value {text!r} of {key} as it stands")
         lines.append(line)
     return "".join(lines)
@@ -83,14 +56,15 @@ def qos_options(lanes: LanePlan) -> dict[str, str | int | bool]:
     """
     operational = next(count for count in OPERATIONAL_LANES if count >= lanes.lanes)
     arbitration = ",".join(f"{vl}:{weight}" for vl, weight in lanes.arbitration)
-    options: dict[str, str | int | bool] = {"qos": True, "max_op_vls": OPERATIONAL_LANES[operational]}
-    for scope in SCOPES:
-        options[f"{scope}_max_vls"] = operational
-        options[f"{scope}_high_limit"] = 0
-        options[f"{scope}_vlarb_high"] = "0:0"
-        options[f"{scope}_vlarb_low"] = arbitration
-        options[f"{scope}_sl2vl"] = ",".join(map(str, lanes.sl2vl))
-    return options
+    each: dict[str, str | int | bool] = {
+        "max_vls": operational,
+        "high_limit": 0,
+        "vlarb_high": "0:0",
+        "vlarb_low": arbitration,
+        "sl2vl": ",".join(map(str, lanes.sl2vl)),
+    }
+    options = {f"{scope}_{key}": value for scope in SCOPES for key, value in each.items()}
+    return {"qos": True, "max_op_vls": OPERATIONAL_LANES[operational], **options}
 
 
 def read_lanes(path: str | Path) -> LanePlan:
@@ -114,13 +88,9 @@ def parse_lanes(text: str | Iterable[str], path: str = "") -> LanePlan:
 
     Without ``qos TRUE`` there is one. What ``qos_swe_`` leaves out, ``qos_`` says; what that leaves out too
     is as OpenSM has it: each level on the lane of its number (15 on lane 7), all lanes with equal weight. A lane's
-    weight is the sum over both arbitration tables; that entries of high priority go first is not looked at.
-
-    Raises
-    ------
-    FormatError
-        When no line is an option of `KEYS`, one of lanes is misspelt, a map or a table cannot be read, or a lane in
-        use would never be served.
+    weight is the sum over both arbitration tables; that entries of high priority go first is not looked at. FormatError
+    when no line is an option of `KEYS`, one of lanes is misspelt, a map or a table cannot be read, or a lane in use
+    would never be served.
     """
     options: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(lines_of(text, path), 1):
@@ -132,11 +102,8 @@ def parse_lanes(text: str | Iterable[str], path: str = "") -> LanePlan:
             raise FormatError(f"found {key[:60]!r}; expected an option of OpenSM. {hint}".rstrip(), path, number)
     if KEYS.isdisjoint(options):
         found, number = next(((f"{key} {value}", number) for key, (number, value) in options.items()), ("no line", 0))
-        raise FormatError(
-            f"found {found[:60]!r} and no option of lanes or routing; expected options of OpenSM, such as qos FALSE",
-            path,
-            number,
-        )
+        message = f"found {found[:60]!r} and no option of lanes or routing"
+        raise FormatError(f"{message}; expected options of OpenSM, such as qos FALSE", path, number)
     number, on = options.get("qos", (0, "FALSE"))
     if on not in BOOLEANS:
         raise FormatError(f"found qos {on[:60]!r}, which OpenSM takes for FALSE; expected TRUE or FALSE", path, number)
@@ -144,14 +111,14 @@ def parse_lanes(text: str | Iterable[str], path: str = "") -> LanePlan:
         return LanePlan((0,) * 16, ((0, 1),))
 
     def option(name: str, pattern: str, default: str) -> tuple[int, str]:
-        unset = ("", "(null)")
         for scope in ("qos_swe", "qos"):
             number, value = options.get(f"{scope}_{name}", (0, ""))
-            if value not in unset:
-                if not re.fullmatch(pattern, value):
-                    message = f"found {scope}_{name} {value[:60]!r}; expected {default}, for example"
-                    raise FormatError(message, path, number)
-                return number, value
+            if value in ("", "(null)"):
+                continue
+            if not re.fullmatch(pattern, value):
+                message = f"found {scope}_{name} {value[:60]!r}; expected {default}, for example"
+                raise FormatError(message, path, number)
+            return number, value
         return 0, default
 
     entries = r"\d{1,2}:\d{1,3}(,\d{1,2}:\d{1,3})*"

@@ -11,10 +11,9 @@ from routing.lanes.classes import LanePlan, check_lanes
 from routing.lanes.policy import MatchRule, PortGroup, QosPolicy, ends_of_roles
 from routing.opensm.conf import format_opensm_conf, qos_options
 from routing.opensm.guid2lid import format_guid2lid
-from routing.opensm.keeper import keeper_files
 from routing.opensm.lfts import lfts_sections
 from routing.opensm.qos_policy import format_qos_policy
-from routing.opensm.readme import format_readme
+from routing.opensm.readme import format_readme, keeper_files
 from routing.routed import Routed
 from routing.tables import RoutingTables, lid_owners
 from topo.dumps.roles import format_guid_list
@@ -161,12 +160,8 @@ def _policy_of_paths(fabric: Fabric, tables: RoutingTables) -> QosPolicy:
 
     Switches whose hosts have the same levels towards everything are one group of sources, with a rule for each level
     but 0: its destinations. Or conversely, where destinations that have the same levels from everywhere make
-    fewer rules. So OpenSM looks for a port in one group a rule, and in a second one where that holds it.
-
-    Raises
-    ------
-    RoutingError
-        When that takes more rules than `MAX_RULES`.
+    fewer rules. So OpenSM looks for a port in one group a rule, and in a second one where that holds it. RoutingError
+    when that takes more rules than `MAX_RULES`.
     """
     assert tables.path_sl is not None
     owner = lid_owners(tables)

@@ -48,11 +48,8 @@ def read_guid2lid(path: str | Path) -> dict[int, range]:
 def parse_guid2lid(text: str | Iterable[str], path: str = "") -> dict[int, range]:
     """Return the LIDs of each port GUID, as OpenSM would take them.
 
-    Raises
-    ------
-    FormatError
-        At an entry that OpenSM would lose: another form, no empty line before it, a GUID or LID that came before, a
-        LID outside the unicast range.
+    FormatError at an entry that OpenSM would lose: another form, no empty line before it, a GUID or LID that came
+    before, a LID outside the unicast range.
     """
     entries: dict[int, range] = {}
     taken: set[int] = set()
@@ -64,22 +61,17 @@ def parse_guid2lid(text: str | Iterable[str], path: str = "") -> dict[int, range
         match = ENTRY.fullmatch(line)
         low, high = (_number(match[2]), _number(match[3])) if match else (None, None)
         if match is None or low is None or high is None:
-            raise FormatError(
-                f"found {line[:60]!r}; expected '0x<16 digits of a port GUID> <lowest LID> <highest LID>', in small "
-                "letters and from the first column on",
-                path,
-                number,
-            )
+            form = "'0x<16 digits of a port GUID> <lowest LID> <highest LID>'"
+            expected = f"{form}, in small letters and from the first column on"
+            raise FormatError(f"found {line[:60]!r}; expected {expected}", path, number)
         if not separated:
-            raise FormatError(
-                "no empty line before this entry; OpenSM would read it as part of the previous one", path, number
-            )
+            message = "no empty line before this entry; OpenSM would read it as part of the previous one"
+            raise FormatError(message, path, number)
         separated = False
         guid = int(match[1], 16)
         if not 1 <= low <= high <= min(MAX_UNICAST_LID, low + 127):
-            raise FormatError(
-                f"found LIDs {low:#06x} to {high:#06x}; expected 1 to 128 of 0x0001 to 0xbfff", path, number
-            )
+            message = f"found LIDs {low:#06x} to {high:#06x}; expected 1 to 128 of 0x0001 to 0xbfff"
+            raise FormatError(message, path, number)
         lids = range(low, high + 1)
         if guid in entries or not taken.isdisjoint(lids):
             what = f"GUID 0x{guid:016x}" if guid in entries else f"LID {low:#06x}"

@@ -13,9 +13,15 @@ OK, BAD_HEADER, NO_SWITCH, BAD_ENTRY, BAD_LID, BAD_PORT, TWO_OWNERS = range(7)
 """Why a scan stopped: a section opens without the GUID of its switch; an entry comes before the first section, or does
 not read ``0x<lid> <port>``, or has a LID or port that cannot be; a LID has two port GUIDs."""
 
+NOTES = (
+    "switches that the fabric does not have",
+    "entries of switches that the fabric does not have",
+    "entries towards port GUIDs that the fabric does not have",
+    "duplicate entries (the last one counts)",
+    "lines that are not part of a forwarding table",
+)
+"""What a scan skips."""
 UNKNOWN_SWITCH, UNKNOWN_ENTRY, UNKNOWN_PORT, DUPLICATE, OTHER, N_NOTES = range(6)
-"""What a scan skips: sections and entries of switches that the fabric does not have, entries towards port GUIDs
-that it does not have, entries given before, lines that no tool prints."""
 
 
 class LftScan(NamedTuple):
@@ -117,24 +123,10 @@ def scan_lfts(
     radix: NDArray[np.int64],
     n_lids: int,
 ) -> tuple[Any, ...]:
-    """Read forwarding tables in any of the forms that `routing.opensm.lfts` names.
+    """Return the fields of `LftScan` from tables in any of the forms that `routing.opensm.lfts` names.
 
-    Parameters
-    ----------
-    text : (bytes,) uint8
-    switch_guids, switch_order : (S,) uint64 sorted, (S,) int64
-        Node GUIDs of the switches, and which switch each is.
-    end_guids, end_order : (E,) uint64 sorted, (E,) int64
-        Port GUIDs of the end ports, and which end port each is.
-    radix : (S,) int64
-        Ports of each switch.
-    n_lids : int
-        LIDs are 1 to ``n_lids - 1``.
-
-    Returns
-    -------
-    tuple
-        The fields of `LftScan`.
+    GUIDs are sorted; an order says which switch, or end port, each is. ``radix`` has the ports of each switch; LIDs
+    are 1 to ``n_lids - 1``.
     """
     lft = np.full((radix.size, n_lids), np.uint8(255))
     owner = np.full(n_lids, -1, np.int32)

@@ -40,6 +40,16 @@ HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 PORT_DIGITS = np.frombuffer("".join(f"{port:03d}" for port in range(256)).encode(), np.uint8).reshape(256, 3)
 
 
+ERRORS = {
+    lft_text.BAD_HEADER: "a table opens without the GUID of its switch; expected ' guid 0x<16 digits> '",
+    lft_text.NO_SWITCH: "an entry before the first switch; expected a line 'Unicast lids ... guid 0x...' above",
+    lft_text.BAD_ENTRY: "an entry that cannot be read; expected '0x<lid> <port>' as in '0x0001 021'",
+    lft_text.BAD_LID: f"LID 0x{{:04x}} is outside the unicast range 0x0001 to 0x{MAX_UNICAST_LID:04x}",
+    lft_text.BAD_PORT: "port {}, which this switch does not have",
+    lft_text.TWO_OWNERS: "this LID has another port GUID on line {:,}; are the tables of two different times?",
+}
+
+
 class LftsRead(NamedTuple):
     """Tables that were read, and what could not be used."""
 
@@ -92,9 +102,15 @@ def lfts_sections(fabric: Fabric, tables: RoutingTables) -> Iterator[bytes]:
     engine = clean_description(tables.engine) or "unknown"
     yield f"{fabric.caveat_head}# Forwarding tables of {clean_description(fabric.name)}, engine {engine}\n".encode()
     for switch in range(fabric.n_switches):
-        lid = int(tables.lid[switch])
-        entries = tables.lft[switch, lids]
-        _check_switch(fabric, switch, lid, tables, int(radix[switch]), lids, entries)
+        lid, entries, label = int(tables.lid[switch]), tables.lft[switch, lids], fabric.label(switch)
+        if lid == 0:
+            raise RoutingError(f"switch {label} has no LID; OpenSM manages a switch by its own")
+        if (own := tables.lft[switch, lid]) != 0:
+            raise RoutingError(f"switch {label} sends its own LID 0x{lid:04x} out of port {own}; it must be port 0")
+        if len(beyond := np.flatnonzero((entries > radix[switch]) & (entries != NO_PATH))):
+            entry = f"its entry for LID 0x{int(lids[beyond[0]]):04x} says {entries[beyond[0]]}"
+            has = f"switch {label} has ports 1 to {radix[switch]}"
+            raise RoutingError(f"{has}, and {entry}; OpenSM would reject the whole file")
         name = clean_description(fabric.names[switch])
         yield (
             f"Unicast lids [0x0001-0x{top:04x}] of switch Lid {lid} "
@@ -102,30 +118,6 @@ def lfts_sections(fabric: Fabric, tables: RoutingTables) -> Iterator[bytes]:
         ).encode()
         rows[:, PORT_AT] = PORT_DIGITS[entries]
         yield rows[entries != NO_PATH].tobytes()
-
-
-def _check_switch(
-    fabric: Fabric,
-    switch: int,
-    lid: int,
-    tables: RoutingTables,
-    radix: int,
-    lids: NDArray[np.int64],
-    entries: NDArray[np.uint8],
-) -> None:
-    label = fabric.label(switch)
-    if lid == 0:
-        raise RoutingError(f"switch {label} has no LID; OpenSM manages a switch by its own")
-    if tables.lft[switch, lid] != 0:
-        raise RoutingError(
-            f"switch {label} sends its own LID 0x{lid:04x} out of port {tables.lft[switch, lid]}; it must be port 0"
-        )
-    beyond = np.flatnonzero((entries > radix) & (entries != NO_PATH))
-    if len(beyond):
-        raise RoutingError(
-            f"switch {label} has ports 1 to {radix}, and its entry for LID 0x{int(lids[beyond[0]]):04x} says "
-            f"{entries[beyond[0]]}; OpenSM would reject the whole file"
-        )
 
 
 def _hex_digits(values: NDArray[np.uint64], digits: int) -> NDArray[np.uint8]:
@@ -196,33 +188,17 @@ def parse_lfts(text: bytes | mmap.mmap, fabric: Fabric, path: str = "") -> LftsR
     switches, ends = fabric.node_guid[: fabric.n_switches], fabric.end_guid
     switch_order, end_order = np.argsort(switches, kind="stable"), np.argsort(ends, kind="stable")
     radix = np.diff(fabric.port_offset[: fabric.n_switches + 1]).astype(np.int64)
-    scan = lft_text.LftScan(
-        *lft_text.scan_lfts(
-            np.frombuffer(text, np.uint8),
-            frozen(switches[switch_order]),
-            frozen(switch_order),
-            frozen(ends[end_order]),
-            frozen(end_order),
-            frozen(radix),
-            MAX_UNICAST_LID + 1,
-        )
-    )
+    by_guid = frozen(switches[switch_order]), frozen(switch_order), frozen(ends[end_order]), frozen(end_order)
+    found = lft_text.scan_lfts(np.frombuffer(text, np.uint8), *by_guid, frozen(radix), MAX_UNICAST_LID + 1)
+    scan = lft_text.LftScan(*found)
     if scan.error:
-        raise FormatError(_reason(scan.error, scan.error_value), path, int(scan.error_line))
+        raise FormatError(ERRORS[scan.error].format(scan.error_value), path, int(scan.error_line))
     if not scan.section.any():
         raise FormatError("holds no forwarding table of any switch of this fabric", path)
     notes: list[str] = []
-
-    def note(code: int, what: str) -> None:
-        if count := int(scan.skipped[code]):
-            lines = ", ".join(f"{line:,}" for line in scan.lines[code] if line)
-            notes.append(f"{count:,} {what} (from line {lines})")
-
-    note(lft_text.UNKNOWN_SWITCH, "switches that the fabric does not have")
-    note(lft_text.UNKNOWN_ENTRY, "entries of switches that the fabric does not have")
-    note(lft_text.UNKNOWN_PORT, "entries towards port GUIDs that the fabric does not have")
-    note(lft_text.DUPLICATE, "duplicate entries (the last one counts)")
-    note(lft_text.OTHER, "lines that are not part of a forwarding table")
+    for what, count, lines in zip(lft_text.NOTES, scan.skipped.tolist(), scan.lines.tolist(), strict=True):
+        if count:
+            notes.append(f"{count:,} {what} (from line {', '.join(f'{line:,}' for line in lines if line)})")
     if silent := np.flatnonzero(scan.section == 0).tolist():
         shown = ", ".join(fabric.label(switch) for switch in silent[:3])
         notes.append(f"{len(silent):,} switches of the fabric have no table ({shown})")
@@ -259,10 +235,8 @@ def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str)
     whole = ((times == 0) | (times >= 1 << lmc)) & (lid[fabric.n_switches :] % (1 << lmc) == 0)
     whole &= (times == 0) | (owner[np.minimum(last, MAX_UNICAST_LID)] == np.arange(fabric.n_switches, len(lid)))
     if lmc and not whole.all():
-        odd = np.count_nonzero(~whole)
-        notes.append(
-            f"{odd:,} end ports do not have {1 << lmc} LIDs (LMC {lmc}) as others do; the lowest of each counts"
-        )
+        lack = f"{np.count_nonzero(~whole):,} end ports do not have {1 << lmc} LIDs (LMC {lmc}) as others do"
+        notes.append(f"{lack}; the lowest of each counts")
         lmc = 0
     if without := int(np.count_nonzero((lid == 0) & (fabric.end_switch >= 0))):
         notes.append(f"{without:,} end ports of the fabric have no LID in the tables")
@@ -285,15 +259,3 @@ def _further_lids(
         return ""
     found = f"{plural(len(further), 'further LID')} of end ports, as of virtual ports: no pair of the proof has them"
     return f"{found}; they arrive from every switch" if not lost else f"{found}; lost: {listed(lost)}"
-
-
-def _reason(error: int, value: int) -> str:
-    return {
-        lft_text.BAD_HEADER: "a table opens without the GUID of its switch; expected ' guid 0x<16 digits> '",
-        lft_text.NO_SWITCH: "an entry before the first switch; expected a line 'Unicast lids ... guid 0x...' above",
-        lft_text.BAD_ENTRY: "an entry that cannot be read; expected '0x<lid> <port>' as in '0x0001 021'",
-        lft_text.BAD_LID: f"LID 0x{value:04x} is outside the unicast range 0x0001 to 0x{MAX_UNICAST_LID:04x}",
-        lft_text.BAD_PORT: f"port {value}, which this switch does not have",
-        lft_text.TWO_OWNERS: f"this LID has another port GUID on line {value:,}; "
-        "are the tables of two different times?",
-    }[error]

@@ -30,13 +30,7 @@ WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 def format_qos_policy(policy: QosPolicy) -> str:
-    """Return the file.
-
-    Raises
-    ------
-    ValueError
-        For a name that is not one word, or that a rule uses and nothing defines.
-    """
+    """Return the file; ValueError for a name that is not one word, or that a rule uses and nothing defines."""
     groups, levels = [group.name for group in policy.groups], ["DEFAULT", *(name for name, _ in policy.levels)]
     for name in (*groups, *levels):
         if not WORD.fullmatch(name):
@@ -44,36 +38,32 @@ def format_qos_policy(policy: QosPolicy) -> str:
     for rule in policy.rules:
         if unknown := ({*rule.source, *rule.destination} - set(groups)) | ({rule.level} - set(levels)):
             raise ValueError(f"a rule uses {sorted(unknown)}, which nothing defines")
-    text = ""
-    if groups:
-        text += _section("port-groups", "port-group", [_group(group) for group in policy.groups])
-    text += _section(
-        "qos-levels", "qos-level", [[f"name: {name}", f"sl: {sl}"] for name, sl in (("DEFAULT", 0), *policy.levels)]
-    )
-    if policy.rules:
-        text += _section("qos-match-rules", "qos-match-rule", [_rule(rule) for rule in policy.rules])
-    return text
+    guids = {group.name: [f"0x{guid:016x}" for guid in group.port_guids] for group in policy.groups}
+    contents = {
+        "port-groups": [[f"name: {name}", *_listed("port-guid", guids[name], GUIDS_A_LINE)] for name in groups],
+        "qos-levels": [[f"name: {name}", f"sl: {sl}"] for name, sl in (("DEFAULT", 0), *policy.levels)],
+        "qos-match-rules": [
+            [
+                *_listed("source", rule.source, NAMES_A_LINE),
+                *_listed("destination", rule.destination, NAMES_A_LINE),
+                f"qos-level-name: {rule.level}",
+            ]
+            for rule in policy.rules
+        ],
+    }
+    lines: list[str] = []
+    for section, items in contents.items():
+        inside, item = [], SECTIONS[section]
+        for content in items:
+            inside += [f"    {item}", *(f"        {line}" for line in content), f"    end-{item}"]
+        lines += [section, *inside, f"end-{section}"] if items else []
+    return "\n".join([*lines, ""])
 
 
-def _section(name: str, item: str, items: Sequence[Sequence[str]]) -> str:
-    lines = [name]
-    for content in items:
-        lines += [f"    {item}", *(f"        {line}" for line in content), f"    end-{item}"]
-    return "\n".join([*lines, f"end-{name}", ""])
-
-
-def _group(group: PortGroup) -> list[str]:
-    guids = [f"0x{guid:016x}" for guid in group.port_guids]
-    chunks = [guids[i : i + GUIDS_A_LINE] for i in range(0, len(guids), GUIDS_A_LINE)]
-    return [f"name: {group.name}", *(f"port-guid: {', '.join(chunk)}" for chunk in chunks)]
-
-
-def _rule(rule: MatchRule) -> list[str]:
-    lines = []
-    for key, names in (("source", rule.source), ("destination", rule.destination)):
-        chunks = [names[i : i + NAMES_A_LINE] for i in range(0, len(names), NAMES_A_LINE)]
-        lines += [f"{key}: {', '.join(chunk)}" for chunk in chunks]
-    return [*lines, f"qos-level-name: {rule.level}"]
+def _listed(key: str, values: Sequence[str], a_line: int) -> list[str]:
+    """Return the lines of a key with many values, so many a line."""
+    chunks = (values[start : start + a_line] for start in range(0, len(values), a_line))
+    return [f"{key}: {', '.join(chunk)}" for chunk in chunks]
 
 
 Item = tuple[int, dict[str, str]]
@@ -117,11 +107,8 @@ def read_levels(path: str | Path, fabric: Fabric, tables: RoutingTables) -> QosP
 def parse_qos_policy(text: str | Iterable[str], path: str = "") -> QosPolicy:
     """Read what `format_qos_policy` writes, and policies like it: groups by port GUID, levels by SL, rules by groups.
 
-    Raises
-    ------
-    FormatError
-        At what is not understood: a section ``qos-ulps``, groups by name or partition, rules by service or class.
-        To pass it over would be to say that paths have levels which they do not have.
+    FormatError at what is not understood: a section ``qos-ulps``, groups by name or partition, rules by service or
+    class. To pass it over would be to say that paths have levels which they do not have.
     """
     found = _items(lines_of(text, path), path)
     groups = []

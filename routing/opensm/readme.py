@@ -1,4 +1,4 @@
-"""The README of the folder of OpenSM files: which file goes where, and what must hold before and after."""
+"""Texts in the folder of OpenSM files: its README, and units of systemd that keep the tables."""
 
 from __future__ import annotations
 
@@ -127,3 +127,71 @@ def format_readme(routed: Routed, directory: str, cache: str, path_lanes: int = 
     if path_lanes > 1:
         text += LEVELS.format(lanes=path_lanes)
     return text + CLASSES.format(rows=rows) if rows else text
+
+
+# Units of systemd that run `plan keep` whenever OpenSM has found a change, or that keep it running. OpenSM writes
+# opensm-subnet.lst after each sweep (log_flags 0x43), a trap's too. The timer is for what was missed, and for what
+# failed. The resident keeper takes the place of both.
+NOW = "/var/log/opensm-subnet.lst"
+
+# systemd looks for programs in /usr/local/bin, where the README puts a link to `plan`, and in /usr/sbin.
+COMMAND = "/usr/bin/env plan keep {directory}/plan --now {now} --load {directory}/lfts"
+
+ONCE = """\
+[Unit]
+Description=Keep OpenSM's tables as good as what is up allows
+After=opensm.service
+
+[Service]
+Type=oneshot
+ExecStart={command}
+"""
+
+PATH_UNIT = """\
+[Unit]
+Description=Keep OpenSM's tables after each sweep
+
+[Path]
+PathChanged={now}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+TIMER = """\
+[Unit]
+Description=Keep OpenSM's tables, should a sweep have been missed or a pass have failed
+
+[Timer]
+OnBootSec=10min
+OnUnitInactiveSec=10min
+Unit=heddle-keep.service
+
+[Install]
+WantedBy=timers.target
+"""
+
+RESIDENT = """\
+[Unit]
+Description=Keep OpenSM's tables as good as what is up allows, from memory
+After=opensm.service
+
+[Service]
+ExecStart={command} --every 60
+Restart=always
+RestartSec=60
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def keeper_files(directory: str) -> dict[str, str]:
+    """Return the units by name; ``directory`` is where the files of a plan will be installed."""
+    command = COMMAND.format(directory=directory, now=NOW)
+    return {
+        "heddle-keep.service": ONCE.format(command=command),
+        "heddle-keep.path": PATH_UNIT.format(now=NOW),
+        "heddle-keep.timer": TIMER,
+        "heddle-keeper.service": RESIDENT.format(command=command),
+    }

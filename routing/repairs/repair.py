@@ -4,26 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.engines.balanced import MOST_DETOUR
 from routing.engines.base import ENGINES, route
 from routing.lanes.fit import break_loops
 from routing.names import find_ports
+from routing.order.channel_order import order_channels, switch_levels, taken_channels, with_ranks, write_ports
+from routing.order.legal import ChannelOrder
 from routing.order.turn_order import regrow_channel_order
 from routing.order.turns import extend_order, note_turns
-from routing.repairs.basis import RepairBasis, destinations, hosts_at, prepare_repair, repair_net
-from routing.repairs.channels import Channels
-from routing.repairs.relief import take_off_peaks
+from routing.repairs.basis import HOST, Channels, RepairBasis, destinations, hosts_at, prepare_repair, repair_net
 from routing.repairs.trees import RepairNet, repair_trees
 from routing.repairs.updates import Updates, order_updates
 from routing.routed import Routed
+from routing.search.move import AMENDED, AS_THEY_ARE
+from routing.search.problem import Dense, assemble
+from routing.search.search import TableSearch
 from routing.tables import LFT_BLOCK, NO_PATH, RoutingTables
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Frozen, frozen
 from topo.table import Shown, Table
+
+WAYS = (AS_THEY_ARE, 0), (AMENDED, MOST_DETOUR)
+"""Turns that moves may take at each price, and links that paths may have beyond the shortest."""
+
+HALVINGS = 8
+"""Prices that are tried: by the last one, an entry costs next to nothing."""
+
+EFFORT = 1 << 24
+"""Destinations times channels that are looked at, each of 16 times: some five seconds in all, as in
+`routing.search.search`, since repairs are waited for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +82,7 @@ class Repair(Frozen, Shown):
         """What changes."""
         changed = self.changed
         blocks = np.unique(changed[:, 0] * 1024 + changed[:, 1] // LFT_BLOCK)
-        cut = [self.before.fabric.port_label(port) for port in self.ports_cut_off]
+        cut = [*map(self.before.fabric.port_label, self.ports_cut_off)]
         some = f"{len(cut):,} ({', '.join(cut[:3])}{', ...' * (len(cut) > 3)})"
         figures: dict[str, int | str] = {
             "cables down": len(self.down) // 2,
@@ -81,16 +96,13 @@ class Repair(Frozen, Shown):
         return Table.of_rows("repair", ("of", "value"), figures.items())
 
     def _brief(self) -> str:
-        return (
-            f"{plural(len(self.down) // 2, 'cable')} down: {plural(len(self.changed), 'entry', 'entries')} changed, "
-            f"{self.how}"
-        )
+        changed = plural(len(self.changed), "entry", "entries")
+        return f"{plural(len(self.down) // 2, 'cable')} down: {changed} changed, {self.how}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON, with all ports of hosts by name."""
         found = {name.replace(" ", "_"): value for name, value in self.table.rows()}
-        cut = [self.before.fabric.port_label(port) for port in self.ports_cut_off]
-        return found | {"host_ports_without_a_cable": cut}
+        return found | {"host_ports_without_a_cable": [*map(self.before.fabric.port_label, self.ports_cut_off)]}
 
 
 def repair(
@@ -158,18 +170,18 @@ def repair(
         if extended is not None:
             rank, how = extended, "extended order"
         else:  # levels fit trees, and what is grown anything: the one that keeps more is the better one
-            orders = {"order of levels": channels.ranks(channels.order.rank), "grown order": _regrow(basis, channels)}
-            every = np.ones(len(lids), bool)
-            tried = {
-                name: repaired_entries(repair_net(whole, left, one, other=True), every) for name, one in orders.items()
-            }
+            grown = regrow_channel_order(channels.order, channels.start(basis.rank), *channels.turns(basis))
+            both = {"order of levels": channels.order.rank, "grown order": grown.rank}
+            orders = {name: channels.ranks(one) for name, one in both.items()}
+            nets = {name: repair_net(whole, left, one, other=True) for name, one in orders.items()}
+            tried = {name: repaired_entries(net, np.ones(len(lids), bool)) for name, net in nets.items()}
             how = min(tried, key=lambda name: (tried[name].lost.sum(), (tried[name].new != tried[name].old).sum()))
             found, rank = tried[how], orders[how]
     lft = tables.lft.copy()
     lft[:, found.lids] = found.new.T
     few = int((1.0 if spare is None and np.count_nonzero(dead) > 2 else spare or 0.0) * (found.new != found.old).sum())
     if basis.ordered and few:
-        relieved = take_off_peaks(basis, left, rank, few, lft)
+        relieved = _take_off_peaks(basis, left, rank, few, lft)
         if how == "kept order" and not np.array_equal(relieved, rank):
             how = "extended order"
         rank = relieved
@@ -255,7 +267,44 @@ def _extend(basis: RepairBasis, channels: Channels, entries: _Entries) -> NDArra
     return channels.ranks(turns.rank)
 
 
-def _regrow(basis: RepairBasis, channels: Channels) -> NDArray[np.int32]:
-    """Return an order that connects all that cables connect, with as many turns of the old tables as are found."""
-    grown = regrow_channel_order(channels.order, channels.start(basis.rank), *channels.turns(basis))
-    return channels.ranks(grown.rank)
+def _take_off_peaks(
+    basis: RepairBasis, left: Fabric, rank: NDArray[np.int32], spare: int, lft: NDArray[np.uint8]
+) -> NDArray[np.int32]:
+    """Move flows off full channels, each entry at a price, until the fullest one is no fuller than before the failure.
+
+    The price begins with what the failure costs for each entry that it changes: (J after - J before) / entries, with J
+    the score of all pairs (`routing.search`). It is halved as long as that leaves the fullest channel too full, and
+    spare entries: at most ``spare`` may differ from the old tables beyond those that do already. If the order leaves no
+    other path, further turns are allowed, and detours. ``lft`` is (S, T), complete tables for what is left, in and out.
+    ``rank``, and what is returned, are positions of channels in an order that all paths climb, before and afterwards.
+    """
+    whole, tables, channels = basis.routed.fabric, basis.routed.tables, Channels.of(left)
+    order = with_ranks(channels.order, frozen(channels.start(rank)))
+    of_whole = order_channels(whole, switch_levels(whole))
+    were = _all_pairs(basis, left, of_whole).weigh(of_whole, taken_channels(of_whole, tables.lft), 1.0)
+    search, repaired = _all_pairs(basis, left, order), taken_channels(order, lft)
+    found = search.weigh(order, repaired, 1.0)
+    price = (found.score - were.score) / max(int((tables.lft != lft).sum()), 1)
+    held = channels.growing(basis, rank).state.astype(np.int32)  # old paths are taken while entries change
+    fuller = np.nextafter(were.fullest, np.inf)
+    for halved, (turns, detour) in product(range(HALVINGS if price > 0 else 0), WAYS):
+        if found.fullest < fuller:
+            break
+        other = search.improve(
+            found.order, found.next_hop, turns=turns, detour=detour, high=1.0, least=price / 2**halved,
+            full=fuller, effort=EFFORT, held=held,
+        )  # fmt: skip
+        if np.count_nonzero(other.next_hop != repaired) <= spare:
+            found = other
+    write_ports(order, repaired, found.next_hop, lft)
+    same = np.array_equal(found.order.rank, order.rank)
+    return rank if same else channels.ranks(found.order.rank)
+
+
+def _all_pairs(basis: RepairBasis, left: Fabric, order: ChannelOrder) -> TableSearch:
+    """Return the search for the pairs of hosts that are left, over some channels."""
+    tables = basis.routed.tables
+    dest_switches, weight, lids = destinations(left, tables)
+    receives = np.where(weight < HOST / (1 << tables.lmc), 0.0, weight)
+    pairs = Dense("pairs", hosts_at(left), receives, 1.0)
+    return TableSearch(assemble(order, dest_switches.astype(np.int32), lids, [pairs], [], {"pairs": 1.0}), order)

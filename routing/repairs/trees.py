@@ -70,35 +70,16 @@ class TreeScan(NamedTuple):
 def empty_scan(n: int) -> TreeScan:
     """Return a scan of n switches, to be filled."""
     return TreeScan(
-        depth=np.empty(n, np.int32),
-        cut=np.empty(n, np.bool_),
-        label=np.empty(n, np.int32),
-        nearest=np.empty(n, np.int32),
-        size=np.zeros(1, np.int32),
-        onward=np.empty(n, np.int32),
-        flow=np.empty(n),
-        stack=np.empty(n, np.int32),
-        hops=np.empty(n, np.int32),
-        near=np.empty(n, np.int32),
-        due=np.empty(n, np.int32),
-        need=np.empty(n, np.int32),
-    )
+        depth=np.empty(n, np.int32), cut=np.empty(n, np.bool_), label=np.empty(n, np.int32),
+        nearest=np.empty(n, np.int32), size=np.zeros(1, np.int32), onward=np.empty(n, np.int32), flow=np.empty(n),
+        stack=np.empty(n, np.int32), hops=np.empty(n, np.int32), near=np.empty(n, np.int32),
+        due=np.empty(n, np.int32), need=np.empty(n, np.int32),
+    )  # fmt: skip
 
 
 @inner
 def scan_tree(net: RepairNet, far: Int32s, number: Numbers, dest_switch: int, found: TreeScan) -> None:
-    """Follow the entries of all switches towards a destination.
-
-    Parameters
-    ----------
-    net : RepairNet
-    far : (P,) int32
-        Node at the other end of each cable: ``net.whole`` or ``net.node``.
-    number : (S,) uint8
-        Entry of each switch.
-    dest_switch : int
-    found : TreeScan, out
-    """
+    """Follow the entries, ``number``, of all switches towards a destination, over ``net.whole`` or ``net.node``."""
     n = len(number)
     depth, onward, stack = found.depth, found.onward, found.stack
     for here in range(n):
@@ -165,16 +146,9 @@ def add_tree(far: Int32s, tree: TreeScan, sources: Floats, weight: float, load: 
 
 @kernel
 def sum_load(net: RepairNet, number: Numbers, dest_switches: Int32s, weight: Floats, sources: Floats) -> Floats:
-    """Return (P,) the load of each channel of the whole fabric, from all sources to some destinations.
+    """Return (P,) the load of each channel of the whole fabric, from (S,) sources to n destinations.
 
-    Parameters
-    ----------
-    number : (n, S) uint8
-        Entries by destination and switch.
-    dest_switches : (n,) int32
-        The switch that each destination hangs on.
-    weight : (n,) float64
-    sources : (S,) float64
+    ``number`` has (n, S) entries, ``dest_switches`` the switch that each destination hangs on, ``weight`` its weight.
     """
     tree, load = empty_scan(number.shape[1]), np.zeros(len(net.rank))
     for i in range(len(dest_switches)):
@@ -255,11 +229,9 @@ def repair_trees(
 
 
 @inner
-def _add_path(
-    net: RepairNet, far: Int32s, number: Numbers, here: int, dest_switch: int, weight: float, load: Floats
-) -> None:
+def _add_path(net: RepairNet, far: Int32s, number: Numbers, here: int, dest: int, weight: float, load: Floats) -> None:
     """Add what a switch sends to a destination to the load of the channels on its path."""
-    while here != dest_switch and weight != 0.0:
+    while here != dest and weight != 0.0:
         port = net.port_offset[here] + number[here] - 1
         load[port] += weight
         here = far[port]
@@ -271,8 +243,7 @@ def _repair(
 ) -> bool:
     """Give each cut switch another path, nearest first; return whether all have one and no other entry changed.
 
-    The scan is of the old entries. What those that are cut send is no part of the load: it is counted as they find
-    their paths.
+    The scan is of the old entries. What the cut ones send is counted in the load as they find their paths.
     """
     n = len(number)
     depth, cut, label, hops, onward = tree.depth, tree.cut, tree.label, tree.hops, tree.onward

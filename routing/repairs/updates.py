@@ -1,17 +1,15 @@
 """The order in which new forwarding tables are written over old ones while the fabric works.
 
-A subnet manager writes a table in blocks of 64 entries, switch by switch, and nobody knows which packet meets which
-block. Writes come in *stages*: within one, blocks may be written in any order, and the next one begins when all are
-written and every packet that was sent before has left the network: after a packet lifetime. Every mixture of old and
-new entries that can occur so
+A subnet manager writes blocks of 64 entries, and nobody knows which packet meets which block. Writes come in *stages*:
+within one, blocks may be written in any order, and the next one begins a packet lifetime after all are written, when
+every packet that was sent before has left the network. Every mixture of old and new entries that can occur so
 
 - delivers each packet that both tables deliver on the cables that are up, and
 - is free of credit loops, with all mixtures before it: every turn between two channels that a packet can take climbs
   one order of the channels (Dally and Seitz, IEEE Trans. Computers C-36(5), 1987).
 
-This holds for packets on their way, too. A turn depends on two entries, each read at its own moment of one stage, and
-both readings together are a mixture of that stage, whatever was written between them. A packet that lived from one
-stage into the next could combine an entry that the first replaced with one that the second wrote, hence the lifetime.
+This holds for packets on their way, too: a turn depends on two entries, each read at its own moment of one stage, and
+both readings together are a mixture of that stage.
 
 An entry waits for another of the same destination in three cases. A switch is not led to one whose old entry would drop
 the packet, or would turn it against the order, before that one has its new entry. A switch whose new entry would turn
@@ -36,6 +34,9 @@ from topo.errors import RoutingError, plural
 from topo.fabric import MAX_UNICAST_LID, Fabric, Frozen, frozen
 from topo.table import Shown, Table
 
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Int32s = NDArray[np.int32]
 HOME = 1 << 30
 """Rank at a destination's own switch, where packets have arrived."""
 
@@ -49,14 +50,14 @@ class Updates(Frozen, Shown):
 
     fabric: Fabric
     """The fabric while entries are written."""
-    entries: NDArray[np.int32]
+    entries: Int32s
     """(n, 3) stage, switch and LID of each entry that is written, in this order; stages count from 0."""
-    drained: NDArray[np.int32]
+    drained: Int32s
     """LIDs to which nothing may be sent until all stages are written."""
-    rank: NDArray[np.int32]
+    rank: Int32s
     """(P,) position of each channel between switches, which rises along every path to another LID in any mixture; -1
     where no path goes."""
-    longest: NDArray[np.int64]
+    longest: Ints
     """(stages,) most switches that a packet to a LID that changes and is not drained passes in a mixture of the stage;
     0 where all are drained."""
 
@@ -66,13 +67,12 @@ class Updates(Frozen, Shown):
         return int(self.entries[:, 0].max(initial=-1)) + 1
 
     @property
-    def writes(self) -> NDArray[np.int64]:
+    def writes(self) -> Ints:
         """(w, 4) stage, switch, number of the block of 64 LIDs, and entries that change in it, in order."""
         stage, switch, lid = self.entries.astype(np.int64).T
         blocks = (MAX_UNICAST_LID + 1) // LFT_BLOCK
-        keys, count = np.unique(
-            (stage * self.fabric.n_switches + switch) * blocks + lid // LFT_BLOCK, return_counts=True
-        )
+        key = (stage * self.fabric.n_switches + switch) * blocks + lid // LFT_BLOCK
+        keys, count = np.unique(key, return_counts=True)
         of_stage, block = np.divmod(keys, blocks)
         return np.stack([*np.divmod(of_stage, self.fabric.n_switches), block, count], axis=1)
 
@@ -107,7 +107,7 @@ class Updates(Frozen, Shown):
         return {"stages": self.stages, "drained_lids": self.drained.tolist(), "writes": writes}
 
 
-def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None = None) -> Updates:
+def order_updates(before: Routed, after: Routed, rank: Int32s | None = None) -> Updates:
     """Order the writes that turn one set of tables into another.
 
     Parameters
@@ -133,9 +133,8 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
     """
     fabric, old, new = Routed.given(after).fabric, Routed.given(before).tables, after.tables
     if old.lft.shape != new.lft.shape or not np.array_equal(old.lid, new.lid) or old.lmc != new.lmc:
-        raise RoutingError(
-            "the two tables have other switches or LIDs; expected tables of one fabric with the same LIDs"
-        )
+        expected = "tables of one fabric with the same LIDs"
+        raise RoutingError(f"the two tables have other switches or LIDs; expected {expected}")
     owner = lid_owners(new)
     lids = np.flatnonzero((owner >= 0) & (fabric.end_switch[owner] >= 0))
     changed = lids[(old.lft[:, lids] != new.lft[:, lids]).any(axis=0)]
@@ -172,13 +171,13 @@ def order_updates(before: Routed, after: Routed, rank: NDArray[np.int32] | None 
 class _Mixture(NamedTuple):
     """Old and new entries of S switches for n destinations, on the cables that are up."""
 
-    channel: tuple[NDArray[np.int64], NDArray[np.int64]]
+    channel: tuple[Ints, Ints]
     """(n, S) old and new: port that sends, -1 where a packet is dropped or has arrived."""
-    then: tuple[NDArray[np.int64], NDArray[np.int64]]
+    then: tuple[Ints, Ints]
     """(n, S) old and new: the switch that it is sent to, or the switch itself."""
-    dest_switch: NDArray[np.int64]
+    dest_switch: Ints
     """(n,) the switch that each destination hangs on."""
-    changed: NDArray[np.bool_]
+    changed: Bools
     """(n, S) entries that differ."""
 
     @classmethod
@@ -198,49 +197,49 @@ class _Mixture(NamedTuple):
         changed = before.tables.lft[:, lids].T != after.tables.lft[:, lids].T
         return cls((channels[0], channels[1]), (nexts[0], nexts[1]), dest_switch, changed)
 
-    def arrives(self, which: int) -> NDArray[np.bool_]:
+    def onward(self, values: NDArray[Any], which: int) -> NDArray[Any]:
+        """Return (n, S) what stands at the switch that each entry, old or new, leads to."""
+        return np.take_along_axis(values, self.then[which], axis=1)
+
+    def arrives(self, which: int) -> Bools:
         """Return (n, S) from where old or new entries lead to the destination's switch."""
-        found: NDArray[np.bool_] = np.arange(self.changed.shape[1])[None, :] == self.dest_switch[:, None]
+        found: Bools = np.arange(self.changed.shape[1])[None, :] == self.dest_switch[:, None]
         while True:  # one switch farther each time
-            more = found | np.take_along_axis(found, self.then[which], axis=1)
+            more = found | self.onward(found, which)
             if np.array_equal(more, found):
                 return found
             found = more
 
-    def ranks(self, rank: NDArray[np.integer], which: int) -> NDArray[np.int64]:
+    def ranks(self, rank: NDArray[np.integer], which: int) -> Ints:
         """Return (n, S) the rank of the channel of each entry, old or new; `HOME` where packets go no further."""
         return np.where(self.channel[which] >= 0, rank[self.channel[which]], HOME)
 
-    def turns(self, which: int) -> NDArray[np.int64]:
+    def turns(self, which: int) -> Ints:
         """Return (m, 2) the two channels of each turn that old or new entries make, each once."""
         first = self.channel[which]
-        then = np.take_along_axis(first, self.then[which], axis=1)
+        then = self.onward(first, which)
         both = (first >= 0) & (then >= 0)
         return np.unique(np.stack([first[both], then[both]], axis=1), axis=0)
 
 
-def _climbs(mixture: _Mixture, rank: NDArray[np.int32]) -> bool:
+def _climbs(mixture: _Mixture, rank: Int32s) -> bool:
     """Whether all turns of both tables climb the order."""
     for which in (0, 1):
-        behind = np.take_along_axis(mixture.ranks(rank, which), mixture.then[which], axis=1)
-        goes = mixture.channel[which] >= 0
-        if (mixture.ranks(rank, which)[goes] >= behind[goes]).any():
+        ranks, goes = mixture.ranks(rank, which), mixture.channel[which] >= 0
+        if (ranks >= mixture.onward(ranks, which))[goes].any():
             return False
     return True
 
 
-def _common_order(
-    before: Routed, after: Routed, parts: list[NDArray[np.int64]]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _common_order(before: Routed, after: Routed, parts: list[Ints]) -> tuple[Int32s, Int32s]:
     """Return an order of channels for both tables, and the LIDs that it leaves out: those drained.
 
     Of the turns of both tables together, only those of the new ones that lie on a cycle are left out: a cycle that
     remained would be one of the old tables alone.
     """
-    fabric = after.fabric
-    size = fabric.n_ports
+    fabric, size = after.fabric, after.fabric.n_ports
 
-    def keys(which: int) -> NDArray[np.int64]:
+    def keys(which: int) -> Ints:
         found = [_Mixture.of(before, after, part).turns(which) @ np.array([size, 1]) for part in parts]
         return np.unique(np.concatenate([*found, np.zeros(0, np.int64)]))
 
@@ -257,7 +256,7 @@ def _common_order(
     for part in parts if len(barred) else []:
         mixture = _Mixture.of(before, after, part)
         channel = mixture.channel[1]
-        turn = channel * size + np.take_along_axis(channel, mixture.then[1], axis=1)
+        turn = channel * size + mixture.onward(channel, 1)
         drained.append(part[(np.isin(turn, barred) & (channel >= 0)).any(axis=1)])
     first, then = np.divmod(np.setdiff1d(np.union1d(old, new), barred), size)
     indptr = np.searchsorted(first, np.arange(size + 1)).astype(np.int64)
@@ -267,40 +266,41 @@ def _common_order(
     return rank, np.concatenate(drained).astype(np.int32)
 
 
-def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
+def _stages(mixture: _Mixture, rank: Int32s) -> Ints:
     """Return (n, S) the stage of each entry that changes; -1 where entries wait for each other in a circle."""
     n, switches = mixture.changed.shape
     row, here = np.nonzero(mixture.changed)
     delivered, kept = (mixture.arrives(which) for which in (0, 1))
-    # The first switch on the new path that changes.
-    following = np.where(np.take_along_axis(mixture.changed, mixture.then[1], axis=1), mixture.then[1], -1)
-    ahead = mixture.then[1]
+    ahead = mixture.then[1]  # the first switch on the new path that changes
     for _ in range(switches):
-        passes = (following < 0) & (ahead != np.take_along_axis(mixture.then[1], ahead, axis=1))
-        if not passes.any():
+        changes = np.take_along_axis(mixture.changed, ahead, axis=1)
+        further = np.where(changes, ahead, np.take_along_axis(mixture.then[1], ahead, axis=1))
+        if np.array_equal(further, ahead):
             break
-        ahead = np.where(passes, np.take_along_axis(mixture.then[1], ahead, axis=1), ahead)
-        change = passes & np.take_along_axis(mixture.changed, ahead, axis=1)
-        following = np.where(change, ahead, following)
+        ahead = further
+    following = np.where(changes, ahead, -1)
     old, new = mixture.ranks(rank, 0), mixture.ranks(rank, 1)
-    place = row * switches + here
-    edges = [np.zeros((0, 2), np.int64)]  # one that waits, and what for
+    edges = []
+
+    def wait(rows: Ints, waiting: Ints, awaited: Ints) -> None:
+        edges.append(np.stack([rows * switches + waiting, rows * switches + awaited], axis=1))
+
     on = following[row, here]
     lost = (on >= 0) & ~delivered[row, np.maximum(on, 0)]
-    edges.append(np.stack([place[lost], row[lost] * switches + on[lost]], axis=1))
+    wait(row[lost], here[lost], on[lost])
     on = mixture.then[1][row, here]
     turned = mixture.changed[row, on] & (mixture.channel[1][row, here] >= 0) & (new[row, here] >= old[row, on])
-    edges.append(np.stack([place[turned], row[turned] * switches + on[turned]], axis=1))
+    wait(row[turned], here[turned], on[turned])
     on = mixture.then[0][row, here]
     turned = mixture.changed[row, on] & (mixture.channel[0][row, here] >= 0) & (old[row, here] >= new[row, on])
-    edges.append(np.stack([row[turned] * switches + on[turned], place[turned]], axis=1))
+    wait(row[turned], on[turned], here[turned])
     drops = mixture.changed & ~kept
     sends = delivered[row, here] & kept[row, here] & drops[row].any(axis=1)
     row, here, on = row[sends], here[sends], here[sends]
     while len(on):  # along the old path
         on = mixture.then[0][row, on]
         dropped = drops[row, on]
-        edges.append(np.stack([(row * switches + on)[dropped], (row * switches + here)[dropped]], axis=1))
+        wait(row[dropped], on[dropped], here[dropped])
         goes = on != mixture.dest_switch[row]
         row, here, on = row[goes], here[goes], on[goes]
     waits, awaited = np.concatenate(edges).T
@@ -314,7 +314,7 @@ def _stages(mixture: _Mixture, rank: NDArray[np.int32]) -> NDArray[np.int64]:
     return np.where(unsettled[:, None], -1, stage.reshape(n, switches))
 
 
-def _longest(mixture: _Mixture, stage: NDArray[np.int64], number: int, served: NDArray[np.bool_]) -> int:
+def _longest(mixture: _Mixture, stage: Ints, number: int, served: Bools) -> int:
     """Return the most switches on a path in any mixture of a stage, for the destinations that are ``served``.
 
     Mixtures climb an order, so old and new entries of one stage together have no circle.
@@ -323,17 +323,13 @@ def _longest(mixture: _Mixture, stage: NDArray[np.int64], number: int, served: N
     goes = [used & (channel >= 0) & served[:, None] for used, channel in zip(uses, mixture.channel, strict=True)]
     switches = np.ones(stage.shape, np.int64)
     while True:
-        onward = [
-            np.where(one, np.take_along_axis(switches, then, axis=1), 0)
-            for one, then in zip(goes, mixture.then, strict=True)
-        ]
-        more = 1 + np.maximum(*onward)
+        more = 1 + np.maximum(*(np.where(goes[which], mixture.onward(switches, which), 0) for which in (0, 1)))
         if np.array_equal(more, switches):
             return int(more[served].max(initial=0))
         switches = more
 
 
-def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDArray[np.int64]:
+def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> Ints:
     """Return (n, 2): switch and end port of each forwarding entry in which two tables of a fabric differ.
 
     Entries are those for the LIDs that an end port has in each of them, by number; who has none there has no path.
@@ -348,7 +344,7 @@ def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> NDA
     """
     owners = np.flatnonzero((a.lid != 0) | (b.lid != 0))
 
-    def entries(tables: RoutingTables, ends: NDArray[np.int64], number: int) -> NDArray[np.uint8]:
+    def entries(tables: RoutingTables, ends: Ints, number: int) -> NDArray[np.uint8]:
         lids = tables.lid[ends].astype(np.int64)
         has = (lids > 0) & (number < np.where(ends < len(tables.lft), 1, 1 << tables.lmc))
         known = has & (lids + number < tables.lft.shape[1])

@@ -13,7 +13,8 @@ from simulate.cluster.failures import DAY_S, FailureSpec
 from simulate.cluster.year import HOUR_S, draw_course
 from topo import palette
 from topo.drawing import Drawing
-from topo.drawing.charts import Axes, Mark, chart
+from topo.drawing.charts import Axes, chart
+from topo.drawing.svg import Mark
 from topo.errors import plural
 from topo.failures.parts import PartKind, Parts
 from topo.figures import percent

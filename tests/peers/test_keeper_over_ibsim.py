@@ -21,7 +21,7 @@ from plan.cli import run
 from plan.inputs import read_routed_argument
 from plan.opensm_lab.ibsim import SimulatedSubnet, as_simulated, simulated
 from routing.opensm import opensm_files, parse_lfts
-from routing.opensm.keeper import keeper_files
+from routing.opensm.readme import keeper_files
 from routing.tables import RoutingTables
 
 TOOLS = ("ibsim", "opensm", "ibnetdiscover", "usr/lib/*/umad2sim/libumad2sim.so")

@@ -136,8 +136,7 @@ class _Comparison:
     """
 
     def __init__(self, match: Match, racks: Sequence[tuple[int, str]] | None) -> None:
-        self.match, self.plan, self.there = match, match.plan, match.found
-        self.racks = racks
+        self.match, self.plan, self.there, self.racks = match, match.plan, match.found, racks
         self.out: list[Difference] = []
         self.owner, self.far_owner = self.plan.port_node.tolist(), self.there.port_node.tolist()
         self.place = match.node.tolist()
@@ -162,9 +161,7 @@ class _Comparison:
         both = planned & seen
         self.places()
         self.speeds(both)
-        only_planned, only_seen = planned - both, seen - both
-        only_planned = self.absent(only_planned)
-        only_seen = self.unplanned(only_seen)
+        only_planned, only_seen = self.absent(planned - both), self.unplanned(seen - both)
         for chain in _chains(only_planned, only_seen):
             self.classify(chain, only_planned)
         order = list(DIFFERENCE_KINDS)
@@ -173,9 +170,8 @@ class _Comparison:
 
     def backplanes(self, planned: set[frozenset[int]]) -> set[Cable]:
         """Return the links inside those frames of which the plan lists no inner links, as cable lists do not."""
-        boxes, there = (
-            [fabric.frame(node).casefold() for node in range(fabric.n_nodes)] for fabric in (self.plan, self.there)
-        )
+        both = (self.plan, self.there)
+        boxes, there = ([one.frame(node).casefold() for node in range(one.n_nodes)] for one in both)
         for node, other in self.plan_of.items():
             there[node] = boxes[other]
         known = {boxes[a] for a, b in self.plan.port_node[self.plan.links].tolist() if boxes[a] == boxes[b]}
@@ -201,17 +197,13 @@ class _Comparison:
         """Return the name of a port of either fabric, as the plan names its node where it has that."""
         if port < self.plan.n_ports:
             return self.plan.port_label(port)
-        port -= self.plan.n_ports
-        node = self.plan_of.get(self.far_owner[port], -1)
-        return self.there.port_label(port) if node < 0 else f"{self.plan.label(node)}:{self.there.port_number[port]}"
+        node, real = self.node_of(port), port - self.plan.n_ports
+        return self.there.port_label(real) if node < 0 else f"{self.plan.label(node)}:{self.there.port_number[real]}"
 
     def node_of(self, port: int) -> int:
         """Return the node of the plan that a port belongs to, -1 for none."""
-        return (
-            self.owner[port]
-            if port < self.plan.n_ports
-            else self.plan_of.get(self.far_owner[port - self.plan.n_ports], -1)
-        )
+        n = self.plan.n_ports
+        return self.owner[port] if port < n else self.plan_of.get(self.far_owner[port - n], -1)
 
     def sure(self, nodes: Iterable[int]) -> int:
         """Return how certain the places of some nodes are: an index into `SURE`."""
@@ -297,14 +289,11 @@ class _Comparison:
     def unplanned(self, seen: set[frozenset[int]]) -> set[frozenset[int]]:
         """Report nodes that the plan lacks; return the cables of the fabric that lead to none of these."""
         ends: dict[int, list[Cable]] = defaultdict(list)
-        rest = set()
         for link in seen:
-            strangers = [port for port in link if self.node_of(port) < 0]
-            for port in strangers:
-                (far,) = link - {port}
-                ends[self.far_owner[port - self.plan.n_ports]].append((port, far))
-            if not strangers:
-                rest.add(link)
+            for port in link:
+                if self.node_of(port) < 0:
+                    (far,) = link - {port}
+                    ends[self.far_owner[port - self.plan.n_ports]].append((port, far))
         for node, cables in sorted(ends.items()):
             cables.sort(key=lambda cable: self.label(cable[1]))
             known = [(port, far) for port, far in cables if self.node_of(far) >= 0]
@@ -314,7 +303,7 @@ class _Comparison:
             ports = [other for _, other in known] or [cables[0][0]]
             do, where = f"add {name} to the plan, or take it away", f"{self.label(far)} - {name}"
             self.add("unplanned", ports, self.wanted(far), f"{name}{more}", do, where)
-        return rest
+        return {link for link in seen if all(self.node_of(port) >= 0 for port in link)}
 
     def wanted(self, port: int) -> str:
         """Return the planned far end of a port, or ``nothing``."""
@@ -350,12 +339,11 @@ class _Comparison:
             self.ring(chain[:-1])
         elif len(links) == 1:
             a, b = sorted(chain)
+            cable = f"the cable from {label(a)} to {label(b)}"
             if is_planned[0]:
-                self.add(
-                    "missing", [a, b], label(b), "nothing", f"check or plug the cable from {label(a)} to {label(b)}"
-                )
+                self.add("missing", [a, b], label(b), "nothing", f"check or plug {cable}")
             else:
-                self.add("extra", [a, b], "nothing", label(b), f"take away the cable from {label(a)} to {label(b)}")
+                self.add("extra", [a, b], "nothing", label(b), f"take away {cable}")
         elif len(links) == 2:
             a, b, c = chain if is_planned[0] else chain[::-1]  # a - b is planned, b - c is there
             wanted, seen = (f"{label(b)} to {label(port)}" for port in (a, c))
@@ -373,12 +361,11 @@ class _Comparison:
 
         def spread(some: Sequence[int]) -> tuple[int, int]:
             nodes = {self.node_of(port) for port in some}
-            racks = (
-                {self.racks[node][1].partition(" ")[0] for node in nodes} if self.racks and -1 not in nodes else nodes
-            )
-            return len(nodes), len(racks)
+            if not self.racks or -1 in nodes:
+                return len(nodes), len(nodes)
+            return len({self.racks[node][1].partition(" ")[0] for node in nodes}), len(nodes)
 
-        wrong, other = (even, odd) if spread(even)[::-1] < spread(odd)[::-1] else (odd, even)
+        wrong, other = (even, odd) if spread(even) < spread(odd) else (odd, even)
         cables = [(ports[k], ports[k + 1]) for k in range(0, len(ports), 2)]
         there = [(ports[k], ports[(k + 1) % len(ports)]) for k in range(1, len(ports), 2)]
         wanted, seen = (", ".join(f"{self.label(a)} to {self.label(b)}" for a, b in some) for some in (cables, there))

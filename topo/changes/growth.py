@@ -26,6 +26,7 @@ from topo.table import Shown, Table, plain
 
 Bought = Sequence[tuple[str, str]]
 """Part number of the cable at each port, and the transceiver in it."""
+Places = tuple[Sequence[str], Sequence[str]] | None
 Moves = NDArray[np.int64]
 """(P,) new port of each port of a target, -1 where that is free to choose."""
 
@@ -95,19 +96,15 @@ class Growth(Shown):
     @property
     def renamed(self) -> list[tuple[str, str]]:
         """Old and new name of each node that stays and is renamed."""
-        pairs = [
-            (self.old.label(was), self.grown.label(node)) for node, was in enumerate(self.was.tolist()) if was >= 0
-        ]
+        stay = [(was, node) for node, was in enumerate(self.was.tolist()) if was >= 0]
+        pairs = [(self.old.label(was), self.grown.label(node)) for was, node in stay]
         return [pair for pair in pairs if pair[0] != pair[1]]
 
     @property
     def names(self) -> dict[str, str]:
         """Name of each switch and server that stays, by its name in the grown fabric."""
-        return {
-            self.grown.server_of(node): self.old.server_of(was)
-            for node, was in enumerate(self.was.tolist())
-            if was >= 0
-        }
+        stay = ((was, node) for node, was in enumerate(self.was.tolist()) if was >= 0)
+        return {self.grown.server_of(node): self.old.server_of(was) for was, node in stay}
 
     @property
     def cut(self) -> list[str]:
@@ -116,10 +113,8 @@ class Growth(Shown):
 
     def _brief(self) -> str:
         unplugged = sum(work.do == "unplug" for work in self.works)
-        return (
-            f"{plural(self.kept, 'cable')} stay, {unplugged:,} unplugged, {len(self.works) - unplugged:,} plugged in "
-            f"{plural(self.steps, 'step')}"
-        )
+        plugged = f"{unplugged:,} unplugged, {len(self.works) - unplugged:,} plugged"
+        return f"{plural(self.kept, 'cable')} stay, {plugged} in {plural(self.steps, 'step')}"
 
     @property
     def table(self) -> Table:
@@ -190,10 +185,10 @@ def plan_growth(
     moved_to, at, stay = _settle(old, target, was)
     grown, back = _moved(target, moved_to)
     bought = None if parts is None else (parts[0], [parts[1][port] for port in back] if parts[1] else ())
-    removed = [link for link in old.links.tolist() if tuple(link) not in stay]
+    removed = [(a, b) for a, b in old.links.tolist() if (a, b) not in stay]
     held = {tuple(sorted((at[a], at[b]))) for a, b in stay}
     added = [(a, b) for a, b in grown.links.tolist() if (a, b) not in held]
-    works = _order(old, grown, was, at, [(a, b) for a, b in removed], added, places, bought)
+    works = _order(old, grown, was, at, removed, added, places, bought)
     return Growth(old, _adopt(old, grown, was), was, tuple(works), len(stay))
 
 
@@ -216,13 +211,10 @@ def _key(label: str) -> str:
     return re.sub(r"\d+", lambda number: str(int(number[0])), label).removeprefix("z0-")
 
 
-def _match(
-    old: Fabric, target: Fabric, places: tuple[Sequence[str], Sequence[str]] | None, known: Mapping[str, str]
-) -> NDArray[np.int32]:
+def _match(old: Fabric, target: Fabric, places: Places, known: Mapping[str, str]) -> NDArray[np.int32]:
     """Return (N,) the node of the old fabric for each node of the target, -1 for a new one.
 
-    Servers are those that other networks know, else those with the same name and place: a cable is moved sooner than a
-    server. The others are matched by their switches.
+    Servers are those that other networks know, else those with the same name and place, else those on like switches.
     """
     was = np.full(target.n_nodes, -1, np.int32)
     keys = ([(_key(one.label(node)), _model(one, node)) for node in range(one.n_switches)] for one in (target, old))
@@ -231,56 +223,38 @@ def _match(
     before, after = _servers(old, place), _servers(target, {node: node for node in range(target.n_switches)})
     left, named = dict(before), {_key(name): name for name in before}
     floors = places if places and all(places) else None
-    for name, server in after.items():
+    for name, (looks, adapters) in after.items():
         mine = known.get(name) or named.get(_key(name), "")
-        stays = floors and mine in left and floors[0][left[mine].adapters[0]] == floors[1][server.adapters[0]]
-        if mine in left and left[mine].kind == server.kind and (name in known or stays):
-            was[server.adapters] = left.pop(mine).adapters
-    for exact in (2, 1, 0):  # same switches and name; same switches; same kind on any switch
+        if mine not in left or left[mine][0][0] != looks[0]:
+            continue
+        if name in known or (floors and floors[0][left[mine][1][0]] == floors[1][adapters[0]]):
+            was[adapters] = left.pop(mine)[1]
+    for exact in (3, 2, 1):  # same switches and name; same switches; same kind on any switch
         free = defaultdict(list)
-        for name, server in left.items():
-            free[server.key(name, exact)].append(name)
-        for name, server in after.items():
-            if was[server.adapters[0]] >= 0 or not free[server.key(name, exact)]:
-                continue
-            mine = free[server.key(name, exact)].pop(0)
-            was[server.adapters] = left.pop(mine).adapters
+        for name, (looks, _) in left.items():
+            free[looks[:exact]].append(name)
+        for looks, adapters in after.values():
+            if was[adapters[0]] < 0 and free[looks[:exact]]:
+                was[adapters] = left.pop(free[looks[:exact]].pop(0))[1]
     return was
 
 
-@dataclass(frozen=True)
-class _Server:
-    kind: tuple[object, ...]
-    """Role, models, and numbers of ports; only servers of the same kind are matched."""
-    switches: tuple[int, ...]
-    """Switch of the target that each port is attached to; -1 for none, -2 for one that the target lacks."""
-    adapters: list[int]
+def _servers(fabric: Fabric, place: Mapping[int, int]) -> dict[str, tuple[tuple[object, ...], list[int]]]:
+    """Return how each server looks, and its adapters, by name; an adapter without a host is a server of its own.
 
-    def key(self, name: str, exact: int) -> tuple[object, ...]:
-        """Return what two servers must have in common to be matched, at one of three levels."""
-        return (self.kind, *((self.switches,) if exact else ()), *((_key(name),) if exact == 2 else ()))
-
-
-def _servers(fabric: Fabric, place: Mapping[int, int]) -> dict[str, _Server]:
-    """Return the servers by name; an adapter without a host is a server of its own."""
+    Looks are its kind (role, models, and numbers of ports: only servers of one kind are matched), the switch of the
+    target that each port is attached to (-1 for none, -2 for one that the target lacks), and its name.
+    """
     nodes: dict[str, list[int]] = defaultdict(list)
     for node in range(fabric.n_switches, fabric.n_nodes):
         nodes[fabric.server_of(node)].append(node)
-    found = {}
+    found: dict[str, tuple[tuple[object, ...], list[int]]] = {}
     for name, mine in nodes.items():
-        ports = [fabric.ports_of(node) for node in mine]
-        switches = tuple(
-            -1 if (switch := int(fabric.peer_node[port])) < 0 else place.get(switch, -2)
-            for own in ports
-            for port in own
-        )
-        kind = (
-            int(fabric.role[mine[0]]),
-            fabric.server_model_of(mine[0]),
-            tuple(_model(fabric, node) for node in mine),
-            tuple(map(len, ports)),
-        )
-        found[name] = _Server(kind, switches, mine)
+        far = (int(fabric.peer_node[port]) for node in mine for port in fabric.ports_of(node))
+        switches = tuple(-1 if switch < 0 else place.get(switch, -2) for switch in far)
+        models = tuple(_model(fabric, node) for node in mine)
+        kind = int(fabric.role[mine[0]]), fabric.server_model_of(mine[0]), models
+        found[name] = (kind, switches, _key(name)), mine
     return found
 
 
@@ -303,13 +277,11 @@ def _settle(old: Fabric, target: Fabric, was: NDArray[np.int32]) -> tuple[Moves,
         if a not in at or b not in at:
             continue
         x, y = at[a], at[b]
-        key = _joins(target, x, y, (int(old.width[a]), int(old.speed[a])))
-        long_enough = [cable for cable in wanted[key] if not _length(target, cable[0]) > _length(old, a)]
-        if long_enough:
-            c, d = long_enough[0]
-            wanted[key].remove((c, d))
-            if target.port_node[c] != target.port_node[x]:
-                c, d = d, c
+        candidates = wanted[_joins(target, x, y, (int(old.width[a]), int(old.speed[a])))]
+        long_enough = (cable for cable in candidates if not _length(target, cable[0]) > _length(old, a))
+        if cable := next(long_enough, None):
+            candidates.remove(cable)
+            c, d = cable if target.port_node[cable[0]] == target.port_node[x] else cable[::-1]
             moved_to[c], moved_to[d] = x, y
             stay.add((a, b))
     return moved_to, at, stay
@@ -333,23 +305,17 @@ def _moved(target: Fabric, moved_to: Moves) -> tuple[Fabric, list[int]]:
     """
     for node in range(target.n_switches):
         ports = np.array(target.ports_of(node))
-        taken = set(moved_to[ports][moved_to[ports] >= 0].tolist())
-        cabled = [port for port in ports[moved_to[ports] < 0].tolist() if target.peer[port] >= 0]
-        for port in cabled:
-            if port not in taken:
-                moved_to[port] = port
-                taken.add(port)
-        spare = iter([port for port in ports.tolist() if port not in taken])
-        for port in ports[moved_to[ports] < 0].tolist():
-            moved_to[port] = next(spare)
+        own = ports[(moved_to[ports] < 0) & (target.peer[ports] >= 0) & ~np.isin(ports, moved_to[ports])]
+        moved_to[own] = own
+        free = ports[moved_to[ports] < 0]
+        moved_to[free] = np.setdiff1d(ports, moved_to[ports])[: len(free)]
     moved_to[moved_to < 0] = np.flatnonzero(moved_to < 0)
     back = np.argsort(moved_to)
     peer = target.peer[back]
     peer = np.where(peer >= 0, moved_to[np.maximum(peer, 0)], -1).astype(np.int32)
     lengths = target.length_m if len(target.length_m) == 0 else target.length_m[back]
-    return replace(
-        target, peer=frozen(peer), width=target.width[back], speed=target.speed[back], length_m=frozen(lengths)
-    ), back.tolist()
+    width, speed = target.width[back], target.speed[back]
+    return replace(target, peer=frozen(peer), width=width, speed=speed, length_m=frozen(lengths)), back.tolist()
 
 
 def _order(
@@ -359,22 +325,16 @@ def _order(
     at: Mapping[int, int],
     removed: Sequence[Cable],
     added: Sequence[Cable],
-    places: tuple[Sequence[str], Sequence[str]] | None,
+    places: Places,
     parts: tuple[Bought, Bought] | None,
 ) -> list[Work]:
     """Order the changes so that hosts stay connected, where any order allows it.
 
     A step unplugs at most one cable of each switch, of each adapter, and of each server that does not compute.
     """
+    # Ports of the old fabric follow those of the grown one where the target lacks their node; so do nodes.
     old_port = {port: at.get(port, grown.n_ports + port) for port in range(old.n_ports)}
-    node_of = {
-        **{port: int(node) for port, node in enumerate(grown.port_node.tolist())},
-        **{
-            old_port[port]: grown.n_nodes + int(node)
-            for port, node in enumerate(old.port_node.tolist())
-            if port not in at
-        },
-    }
+    node_of = [*grown.port_node.tolist(), *(grown.n_nodes + old.port_node).tolist()]
     served = (grown.host >= 0) & (grown.role != Role.COMPUTE)
     server_of = {int(node): -1 - int(grown.host[node]) for node in np.flatnonzero(served)}
 
@@ -384,11 +344,10 @@ def _order(
     staying = {int(node) for node in np.flatnonzero(was >= 0) if node >= grown.n_switches}
     live = _Live(node_of, [(old_port[a], old_port[b]) for a, b in old.links.tolist()], staying)
     was_of = {(old_port[a], old_port[b]): (a, b) for a, b in removed}
-    out = list(was_of)
-    waiting = list(added)
+    out, waiting = list(was_of), list(added)
     occupied = {port for cable in live.cables for port in cable}
     works: list[Work] = []
-    step = 0
+    step, busy = 0, set[int]()
 
     def work(do: str, cable: Cable, before: Cable | None = None, cut: tuple[str, ...] = ()) -> Work:
         """Return the change that plugs a cable, or unplugs it if ``before`` has its ports in the old fabric.
@@ -414,48 +373,37 @@ def _order(
             occupied.update(cable)
             works.append(work("plug", cable))
 
+    def unplug(cable: Cable, cut: tuple[str, ...] = ()) -> None:
+        nonlocal busy
+        live.remove(cable)
+        occupied.difference_update(cable)
+        busy |= occupies(cable)
+        works.append(work("unplug", cable, was_of[cable], cut))
+
     step += bool(waiting)
     plug()
     while out:
         step += 1
-        busy: set[int] = set()
-        later: list[Cable] = []
-        unplugged_now = 0
+        busy = set()
         for cable in out:
-            ends = occupies(cable)
-            if ends & busy or not live.spares(cable):
-                later.append(cable)
-                continue
-            live.remove(cable)
-            occupied.difference_update(cable)
-            busy |= ends
-            unplugged_now += 1
-            works.append(work("unplug", cable, was_of[cable]))
-        if not unplugged_now:  # every removal disconnects hosts: take those that disconnect fewest
+            if not (busy & occupies(cable) or live.disconnected_by(cable)):
+                unplug(cable)
+        if not busy:  # every removal disconnects hosts: take those that disconnect fewest
             least = min(len(live.disconnected_by(cable)) for cable in out)
             for cable in out:
-                if busy & occupies(cable) or len(cut := live.disconnected_by(cable)) > least:
-                    continue
-                later.remove(cable)
-                live.remove(cable)
-                live.disconnected |= cut
-                occupied.difference_update(cable)
-                busy |= occupies(cable)
-                hosts = tuple(sorted(old.label(was[node]) for node in cut))
-                works.append(work("unplug", cable, was_of[cable], hosts))
-        out = later
+                if not busy & occupies(cable) and len(cut := live.disconnected_by(cable)) <= least:
+                    live.disconnected |= cut
+                    unplug(cable, tuple(sorted(old.label(was[node]) for node in cut)))
+        out = [cable for cable in out if cable in live.cables]
         plug()
         live.disconnected -= live.largest()
     return works
 
 
 class _Live:
-    """The cables that are plugged at some time, and the hosts that they connect.
+    """The cables that are plugged at some time, and the hosts that they connect."""
 
-    Ports of the old fabric follow those of the grown one, if the target lacks their node.
-    """
-
-    def __init__(self, node_of: Mapping[int, int], cables: Sequence[Cable], hosts: set[int]) -> None:
+    def __init__(self, node_of: Sequence[int], cables: Sequence[Cable], hosts: set[int]) -> None:
         self.node_of, self.hosts = node_of, hosts
         self.cables: set[Cable] = set()
         self.graph = nx.Graph()
@@ -494,7 +442,3 @@ class _Live:
         joined = nx.has_path(self.graph, a, b)
         self.graph.add_edge(a, b)
         return set() if joined else min(sides, key=len) - self.disconnected
-
-    def spares(self, cable: Cable) -> bool:
-        """Return whether removing a cable disconnects no host."""
-        return not self.disconnected_by(cable)

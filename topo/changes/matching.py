@@ -91,13 +91,8 @@ class Match(Brief):
         node_guid[known] = found.node_guid[self.node[known]]
         port_guid[plugged] = found.port_guid[port[plugged]]
         lid = map_lids(plan, found, self.node, port, found.discovered_lid)
-        return replace(
-            plan,
-            node_guid=node_guid,
-            port_guid=port_guid,
-            discovered_lid=lid if lid.any() else plan.discovered_lid,
-            lmc=found.lmc if lid.any() else plan.lmc,
-        )
+        lid, lmc = (lid, found.lmc) if lid.any() else (plan.discovered_lid, plan.lmc)
+        return replace(plan, node_guid=node_guid, port_guid=port_guid, discovered_lid=lid, lmc=lmc)
 
 
 def match_nodes(plan: Fabric, found: Fabric) -> Match:
@@ -132,7 +127,7 @@ def match_nodes(plan: Fabric, found: Fabric) -> Match:
     by_name[list(named)] = list(named.values())
     agreeing = np.full(plan.n_nodes, np.nan)
     for x, y in work.place.items():
-        if cables := max(work.cables(plan, x), 1 if work.cables(found, y) else 0):
+        if cables := max(len(work.ends[plan][x]), bool(work.ends[found][y])):
             agreeing[x] = work.agreeing(x, y) / cables
     return Match(plan, found, node, by_name, agreeing)
 
@@ -195,17 +190,15 @@ class _Matcher:
         of_wire = {Kind.DEVICE: Kind.HCA}  # its neighbours see an end, as they see a host
         self.kind = {fabric: [of_wire.get(kind, kind) for kind in fabric.kind.tolist()] for fabric in (plan, found)}
 
-    def cables(self, fabric: Fabric, node: int) -> int:
-        """Count the cables of a node."""
-        return len(self.ends[fabric][node])
-
     def anchors(self) -> dict[int, int]:
         """Return the pairs of nodes with the same GUID, or with a description that is unique on both sides."""
         taken: dict[int, int] = {}
-        for key in (_guid, _name):
+        guids = [[f"{guid:x}" for guid in fabric.node_guid.tolist()] for fabric in (self.plan, self.found)]
+        names = [[_name(fabric, node) for node in range(fabric.n_nodes)] for fabric in (self.plan, self.found)]
+        for keys, others in (guids, names):
             gone = set(taken.values())
-            here = [None if node in taken else key(self.plan, node) for node in range(self.plan.n_nodes)]
-            there = [None if node in gone else key(self.found, node) for node in range(self.found.n_nodes)]
+            here = [None if node in taken else key for node, key in enumerate(keys)]
+            there = [None if node in gone else key for node, key in enumerate(others)]
             pairs = enumerate(match_keys(here, there).tolist())
             taken |= {x: y for x, y in pairs if y >= 0 and self.kind[self.plan][x] == self.kind[self.found][y]}
         return taken
@@ -254,7 +247,7 @@ class _Matcher:
                 if agreeing > best[0]:
                     best = agreeing, self.place, self.taken
             new = [x for x in best[1] if x not in kept]
-            if best[0] < AGREEING * sum(self.cables(self.plan, x) for x in new) or not new:
+            if best[0] < AGREEING * sum(len(self.ends[self.plan][x]) for x in new) or not new:
                 self.place, self.taken = kept, taken
                 return
             _, self.place, self.taken = best
@@ -282,8 +275,7 @@ class _Matcher:
 
     def agreeing(self, x: int, y: int) -> int:
         """Count the cables of a place that are as planned; an unmatched adapter agrees if its port does."""
-        far = self.ends[self.found][y]
-        same = 0
+        far, same = self.ends[self.found][y], 0
         for number, (a, there) in self.ends[self.plan][x].items():
             b, where = far.get(number, (-1, -1))
             if where == there and b >= 0:
@@ -310,16 +302,14 @@ class _Matcher:
         self.place = {x: y for x, y in self.place.items() if x >= n}
         self.taken = {y: x for x, y in self.place.items()}
         # Names break ties.
-        for (x, y), _ in sorted(
-            votes.items(), key=lambda item: (-item[1], named.get(item[0][0]) != item[0][1], item[0])
-        ):
+        for x, y in sorted(votes, key=lambda pair: (-votes[pair], named.get(pair[0]) != pair[1], pair)):
             if x not in self.place and y not in self.taken:
                 self.put(x, y)
 
     def prune(self, named: dict[int, int]) -> None:
         """Undo the places of switches that neither a name nor enough cables confirm."""
         for x, y in list(self.place.items()):
-            cables = min(self.cables(self.plan, x), self.cables(self.found, y))
+            cables = min(len(self.ends[self.plan][x]), len(self.ends[self.found][y]))
             if x < self.plan.n_switches and named.get(x) != y and self.agreeing(x, y) < AGREEING * cables:
                 del self.place[x], self.taken[y]
 
@@ -361,11 +351,6 @@ class _Matcher:
         free = [y for nodes in strange.values() for y in nodes if y not in self.taken]
         if len(left) == 1 == len(free):
             self.put(left[0], free[0])
-
-
-def _guid(fabric: Fabric, node: int) -> str:
-    """Return the GUID of a node."""
-    return f"{int(fabric.node_guid[node]):x}"
 
 
 def _name(fabric: Fabric, node: int) -> str:
@@ -424,10 +409,8 @@ def find_missing(whole: Fabric, now: Fabric) -> Missing:
     """
     twin = match_keys(whole.node_guid.tolist(), now.node_guid.tolist())
     if not (twin >= 0).any():
-        raise HeddleError(
-            f"{now.name}: found no node GUID of {whole.name}; expected a later dump of the same fabric. A plan "
-            "invents its GUIDs: use dumps of the real fabric for both"
-        )
+        message = f"{now.name}: found no node GUID of {whole.name}; expected a later dump of the same fabric"
+        raise HeddleError(f"{message}. A plan invents its GUIDs: use dumps of the real fabric for both")
     port = map_ports(whole, now, twin)
     known = port >= 0
     back = np.full(now.n_ports, -1)

@@ -15,8 +15,7 @@ from topo.counts import count
 from topo.drawing.bands import lay_bands
 from topo.drawing.direct import lay_grid, lay_groups
 from topo.drawing.scene import Scene
-from topo.drawing.shades import Shades
-from topo.drawing.svg import clean, element, format_legend, scene_svg, text
+from topo.drawing.svg import Shades, clean, element, format_legend, scene_svg, text
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.hostlist import compress
@@ -104,7 +103,7 @@ def draw(
             parts.append(text(MARGIN, y + 12, words, "z"))
             y += HEADLINE
         inside = scene_svg(scene, fabric, Shades(fabric, load, speeds, unit, marked=marked is not None))
-        parts.append(element("g", {"transform": f"translate({MARGIN:g} {y:.1f})"}, "\n", inside, "\n"))
+        parts.append(element("g", "\n", inside, "\n", transform=f"translate({MARGIN:g} {y:.1f})"))
         y += scene.height + MARGIN
         width, fans = max(width, scene.width), fans or bool(scene.fans)
     roles = {Role(role) for fabric in fabrics for role in np.unique(fabric.role[fabric.n_switches :]).tolist()}
@@ -120,24 +119,15 @@ def frame(name: str, about: str, parts: Sequence[str], width: float, bottom: flo
     """
     edge = 0.0 if bare else MARGIN
     wide, high = width + 2 * edge, bottom + edge
-    head = [
-        element("title", {}, clean(name)),
-        *([element("desc", {}, clean(about))] if about else []),
-        *([] if bare else [element("style", {}, palette.STYLE)]),
-        element("rect", {"width": "100%", "height": "100%", "fill": palette.PAPER}),
-    ]
+    head = [element("title", clean(name)), *([element("desc", clean(about))] if about else [])]
+    head += [] if bare else [element("style", palette.STYLE)]
+    head.append(element("rect", width="100%", height="100%", fill=palette.PAPER))
     if not bare:
         head += [text(MARGIN, MARGIN + 18, name, "t"), text(MARGIN, MARGIN + 38, about, "s")]
-    root = {
-        "xmlns": "http://www.w3.org/2000/svg",
-        "class": "heddle",
-        "role": "img",
-        "aria-label": f"{name}: {about}" if about else name,
-        "width": f"{wide:.0f}",
-        "height": f"{high:.0f}",
-        "viewBox": f"0 0 {wide:.0f} {high:.0f}",
-    }
-    return Drawing(element("svg", root, "\n".join(["", *head, *parts, ""])) + "\n")
+    root = {"xmlns": "http://www.w3.org/2000/svg", "class": "heddle", "role": "img",
+            "aria-label": f"{name}: {about}" if about else name, "width": f"{wide:.0f}", "height": f"{high:.0f}",
+            "viewBox": f"0 0 {wide:.0f} {high:.0f}"}  # fmt: skip
+    return Drawing(element("svg", "\n".join(["", *head, *parts, ""]), **root) + "\n")
 
 
 def lay_out(fabric: Fabric) -> Scene:
@@ -172,8 +162,7 @@ def _alike(fabrics: Sequence[Fabric], loads: Sequence[NDArray[np.int64] | None])
     groups: dict[tuple[bytes, ...], list[int]] = {}
     for number, (fabric, load) in enumerate(zip(fabrics, loads, strict=True)):
         arrays = [getattr(fabric, name) for name in CABLED] + ([] if load is None else [load])
-        key = tuple(array.tobytes() for array in arrays)
-        groups.setdefault(key, []).append(number)
+        groups.setdefault(tuple(array.tobytes() for array in arrays), []).append(number)
     return list(groups.values())
 
 
@@ -182,7 +171,7 @@ def _sum_up(fabrics: Sequence[Fabric]) -> str:
     counts = count(fabrics)
     tiers = {"leaf": "leaves", "spine": "spines", "core": "cores", "joint": "joints"}
     found = {name: getattr(counts, name) for name in tiers}
-    kinds = [f"{number:,} {tiers[name] if number > 1 else name}" for name, number in found.items() if number]
+    kinds = [plural(number, name, tiers[name]) for name, number in found.items() if number]
     servers = counts.gpu_nodes + counts.storage_nodes + counts.management_nodes
     adapters = sum(int(np.count_nonzero(fabric.kind == Kind.HCA)) for fabric in fabrics)
     subnets = f"{plural(len(fabrics), 'subnet')}, " if len(fabrics) > 1 else ""

@@ -86,15 +86,13 @@ def lay_bands(fabric: Fabric) -> Scene:
     scene = Scene()
     right = _columns(scene, fabric, inside, style)
     y = _stack(scene, fabric, inside, style, sides=sides) + ZONE_PAD
-    for row in inside:
-        if row.level == min(other.level for other in inside):
-            row.under = y + 6
+    for row in _by_level(inside)[0]:
+        row.under = y + 6
     if joints:
         joint_style = _style(fabric, joints)
-        x = (LEFT + right - joint_style.span(joints)) / 2
+        _center(fabric, joints, (LEFT + right) / 2, joint_style)
         for row in joints:
-            row.cells = [replace(cell, y=y + LEVEL_GAP) for cell in _boxes(fabric, row, x, joint_style)]
-            x += joint_style.span([row]) + ROW_GAP
+            row.cells = [replace(cell, y=y + LEVEL_GAP) for cell in row.cells]
             scene.cells += row.cells
         y += LEVEL_GAP + joint_style.height
         scene.captions.append(Caption(0, y - joint_style.height / 2, PLURALS[Role.JOINT]))
@@ -205,16 +203,9 @@ def _boxes(fabric: Fabric, row: BoxRow, x: float, style: Style) -> list[Cell]:
         span = short(" – ".join(names) if what else names[0], STACK_LETTERS)
         text = (f"{len(row.switches)} {what}", span) if what else (span,)
         return [Cell(tuple(row.switches), x, 0.0, style.width, style.height, text, style.upright)]
+    step, size = style.width + style.gap, (style.width, style.height)
     return [
-        Cell(
-            (switch,),
-            x + place * (style.width + style.gap),
-            0.0,
-            style.width,
-            style.height,
-            (short(fabric.label(switch)),),
-            style.upright,
-        )
+        Cell.of(fabric, switch, x + place * step, 0.0, size, upright=style.upright)
         for place, switch in enumerate(row.switches)
     ]
 

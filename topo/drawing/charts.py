@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from topo import palette
 from topo.drawing import HEAD, LEAST_WIDTH, MARGIN, Drawing, frame
 from topo.drawing.scene import LINE, short, text_width
-from topo.drawing.svg import WIDER, element, format_marks, text, tooltip
+from topo.drawing.svg import WIDER, Mark, element, format_marks, text, told
 from topo.errors import plural
 from topo.table import Brief
 
-Mark = tuple[str, str, str]
-"""Of a legend: shape, colour, words."""
 TICKS = 7
 """Numbers along a scale, or somewhat fewer."""
 GAP = 20.0
@@ -59,41 +57,37 @@ class Axes(Brief):
         self, edges: NDArray[np.float64], values: NDArray[np.float64], shade: str, *, words: str, dashed: bool = False
     ) -> None:
         """Add a curve that has each value between two edges; (n + 1,) and (n,)."""
-        step = np.flatnonzero(np.diff(values, prepend=np.nan) != 0)
-        path = "".join(
-            f"{'V' if number else 'M' + f'{x:.1f} '}{y:.1f}H{right:.1f}"
-            for number, (x, y, right) in enumerate(
-                (*self.at(edges[low], values[low]), self.at(edges[high], 0)[0])
-                for low, high in zip(step.tolist(), [*step[1:].tolist(), len(values)], strict=True)
-            )
-        )
-        style: dict[str, object] = {"class": "k", "d": path, "stroke": shade, "stroke-width": 1.5}
-        self.inside.append(
-            element("g", {}, tooltip(words), element("path", style | ({"stroke-dasharray": "5 3"} if dashed else {})))
-        )
+        step = np.flatnonzero(np.diff(values, prepend=np.nan) != 0).tolist()
+        path = f"M{self.at(edges[0], 0)[0]:.1f} "
+        for low, high in zip(step, [*step[1:], len(values)], strict=True):
+            (_, y), (right, _) = self.at(edges[low], values[low]), self.at(edges[high], 0)
+            path += f"{'V' if low else ''}{y:.1f}H{right:.1f}"
+        dashes = {"stroke_dasharray": "5 3"} if dashed else {}
+        line = element("path", class_="k", d=path, stroke=shade, stroke_width=1.5, **dashes)
+        self.inside.append(told(words, line))
 
     def bar(self, begin: float, end: float, row: float, shade: str, words: str) -> None:
         """Add a bar from one place to another, as high as a unit of the scale on the left."""
         (left, y), (right, _) = self.at(begin, row), self.at(end, row)
         high = 0.7 * abs(self.height / (self.y[1] - self.y[0]))
-        box: dict[str, object] = {"x": left, "y": y - high / 2, "width": max(right - left, 1.0), "height": high}
-        self.inside.append(element("g", {}, tooltip(words), element("rect", box | {"fill": shade, "rx": 2})))
+        size = {"x": left, "y": y - high / 2, "width": max(right - left, 1.0), "height": high}
+        self.inside.append(told(words, element("rect", **size, fill=shade, rx=2)))
 
     def dot(self, x: float, y: float, shade: str, words: str, radius: float = 3.0) -> None:
         """Add a point."""
         left, top = self.at(x, y)
-        place: dict[str, object] = {"cx": left, "cy": top, "r": radius, "fill": shade}
-        self.inside.append(element("g", {}, tooltip(words), element("circle", place)))
+        self.inside.append(told(words, element("circle", cx=left, cy=top, r=radius, fill=shade)))
 
     def cells(self, values: NDArray[np.float64]) -> None:
         """Fill the rectangle with cells from the top, a colour of `palette.HEAT` each, from 0 to 1; NaN is paper."""
-        place: dict[str, object] = {"width": self.width, "height": self.height, "preserveAspectRatio": "none"}
+        size = {"width": self.width, "height": self.height}
         rows, columns = values.shape
         # Viewers smooth what they enlarge: with two pixels a unit there is nothing left to smooth.
         pixels = shaded(values).repeat(int(2 * self.height / rows) + 1, axis=0)
         pixels = pixels.repeat(int(2 * self.width / columns) + 1, axis=1)
         image = base64.b64encode(_png(pixels)).decode()
-        self.inside.append(element("image", place | {"class": "p", "href": f"data:image/png;base64,{image}"}))
+        href = f"data:image/png;base64,{image}"
+        self.inside.append(element("image", **size, preserveAspectRatio="none", class_="p", href=href))
 
     def say(self, x: float, y: float, words: str, shade: str) -> None:
         """Add words around a point."""
@@ -118,20 +112,20 @@ class Axes(Brief):
         for value, label in self._up():
             y = self.at(self.x[0], value)[1]
             if self.names is None:
-                lines.append(element("path", {"class": "k q", "d": f"M0 {y:.1f}h{self.width:g}"}))
+                lines.append(element("path", class_="k q", d=f"M0 {y:.1f}h{self.width:g}"))
             words.append(text(self.left - 6, y + 26, label, "e l"))
         for value, label in self.columns or ():
             x = self.left + self.at(value, self.y[0])[0]
             words.append(text(x, self.height + 38, short(label), "m l"))
         for value in [] if self.x_words is None or self.columns is not None else ticks(*self.x):
             x, y = self.at(value, self.y[0])
-            lines.append(element("path", {"class": "k q", "d": f"M{x:.1f} {self.height:.1f}v4"}))
+            lines.append(element("path", class_="k q", d=f"M{x:.1f} {self.height:.1f}v4"))
             words.append(text(self.left + x, self.height + 38, f"{value:,g}", "m l"))
         if self.x_words:
             words.append(text(self.left + self.width, self.height + 38 + LINE, self.x_words, "e l"))
-        box = element("rect", {"class": "k q", "width": self.width, "height": self.height})
-        moved = {"transform": f"translate({self.left:.1f} 22)"}
-        return element("g", {}, element("g", moved, *lines, box, *self.inside), *words)
+        box = element("rect", class_="k q", width=self.width, height=self.height)
+        moved = element("g", *lines, box, *self.inside, transform=f"translate({self.left:.1f} 22)")
+        return element("g", moved, *words)
 
     def _up(self) -> list[tuple[float, str]]:
         if self.names is not None:
@@ -193,7 +187,7 @@ def chart(
     widest = 0.0 if beside else max((one.left for one in axes), default=0.0)
     for one in axes:
         shift = 0.0 if beside else widest - one.left  # left edges of rectangles are in line
-        parts.append(element("g", {"transform": f"translate({x + shift:.1f} {y:.1f})"}, one.svg()))
+        parts.append(element("g", one.svg(), transform=f"translate({x + shift:.1f} {y:.1f})"))
         wide, high = one.room
         width, bottom = max(width, x - edge + shift + wide), max(bottom, y + high)
         x, y = (x + wide + GAP, y) if beside else (x, y + high + 6)

@@ -9,8 +9,9 @@ as two short ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import cos, pi, prod, sin
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from topo.drawing.scene import (
     host_ports,
     longest_label,
     place_hosts,
-    short,
 )
 from topo.drawing.wiring import line
 from topo.fabric import Fabric
@@ -57,11 +57,8 @@ def lay_groups(fabric: Fabric) -> Scene:
         scene.hosts += [place_hosts(cell, mine) for cell in moved if (mine := ports[cell.switches[0]])]
     pairs = cable_pairs(fabric)
     for inside in (False, True):  # what crosses the circle lies behind
-        scene.strokes += [
-            _stroke(place[a], place[b], links, inside=inside)
-            for (a, b), links in pairs.items()
-            if bool(fabric.zone[a] == fabric.zone[b]) == inside
-        ]
+        some = [pair for pair in pairs if bool(fabric.zone[pair[0]] == fabric.zone[pair[1]]) == inside]
+        scene.strokes += [_stroke(place[a], place[b], pairs[a, b], inside=inside) for a, b in some]
     return scene
 
 
@@ -103,7 +100,7 @@ def _block(fabric: Fabric, switches: Sequence[int], longest: float) -> list[Cell
         start = PAD + (full - len(row) * (wide + gap) + gap) / 2
         y = HEAD + ARCS + number * (tall + 2 * ARCS)
         cells += [
-            Cell((switch,), start + place * (wide + gap), y, wide, tall, (short(fabric.label(switch)),), upright)
+            Cell.of(fabric, switch, start + place * (wide + gap), y, (wide, tall), upright=upright)
             for place, switch in enumerate(row)
         ]
     return cells
@@ -126,8 +123,7 @@ PAGE = 900.0
 """What is as wide can be read on a page; layers go into further rows where no lines join them."""
 
 
-@dataclass(frozen=True)
-class Pitch:
+class Pitch(NamedTuple):
     """Distances of boxes, and how longer links are drawn."""
 
     across: float
@@ -147,12 +143,8 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], style: GridStyle) -> Scene:
     ports = host_ports(fabric)
     wide = longest_label(fabric, range(fabric.n_switches)) + 10
     hosts = max(place_hosts(Cell((0,), 0.0, 0.0, wide, TALL, ()), mine).height for mine in ports)
-    pitch = Pitch(
-        across=wide + (24 + 2 * BEND * rows if style.arcs else 42),
-        down=TALL + hosts + (18 + 2 * BEND * columns if style.arcs else 40),
-        hosts=hosts,
-        style=style,
-    )
+    across, down = (24 + 2 * BEND * rows, 18 + 2 * BEND * columns) if style.arcs else (42, 40)
+    pitch = Pitch(wide + across, TALL + hosts + down, hosts, style)
     width, height = columns * pitch.across + 2 * LAYER_PAD, rows * pitch.down + LAYER_PAD + LAYER_HEAD
     scene = Scene()
     across = layers if style.lines else max(1, int((PAGE + LAYER_GAP) // (width + LAYER_GAP)))
@@ -163,13 +155,13 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], style: GridStyle) -> Scene:
             switch = which * rows * columns + place
             x = left + LAYER_PAD + place % columns * pitch.across + (pitch.across - wide) / 2
             y = top + LAYER_HEAD + LAYER_PAD / 2 + place // columns * pitch.down + (pitch.down - TALL - hosts) / 2
-            scene.cells.append(Cell((switch,), x, y, wide, TALL, (short(fabric.label(switch)),)))
+            scene.cells.append(Cell.of(fabric, switch, x, y, (wide, TALL)))
     scene.hosts = [place_hosts(cell, mine) for cell, mine in zip(scene.cells, ports, strict=True) if mine]
     for (a, b), links in cable_pairs(fabric).items():
         first, second, apart = scene.cells[a], scene.cells[b], b // (rows * columns) - a // (rows * columns)
         if apart == layers - 1 > 1 and not style.lines:  # the layer after the last one is the first
             first, second = second, first
-        paths = _between(first, second, pitch) if apart else _within(first, second, pitch)
+        paths = _paths(first, second, pitch, between=bool(apart))
         scene.strokes += [Stroke(path, tuple(links), end=len(paths) > 1) for path in paths]
     scene.width = max(area.x + area.width for area in scene.areas)
     scene.height = max(area.y + area.height for area in scene.areas)
@@ -180,17 +172,14 @@ def lay_grid(fabric: Fabric, sizes: Sequence[int], style: GridStyle) -> Scene:
     return scene
 
 
-def _between(a: Cell, b: Cell, pitch: Pitch) -> list[str]:
-    """Link boxes of two layers."""
-    if pitch.style.lines:
-        return [line((a.x + a.width, a.middle[1]), (b.x, b.middle[1]))]
-    right, low, slant = a.x + a.width, b.y + TALL, 0.7 * END
-    return [line((right, a.y), (right + slant, a.y - slant)), line((b.x, low), (b.x - slant, low + slant))]
-
-
-def _within(a: Cell, b: Cell, pitch: Pitch) -> list[str]:
-    """Link two boxes of a row or column, the first one left of or above the second."""
+def _paths(a: Cell, b: Cell, pitch: Pitch, *, between: bool) -> list[str]:
+    """Link boxes of two layers, or of a row or column, the first one left of or above the second."""
     (ax, ay), (bx, by) = a.middle, b.middle
+    if between and pitch.style.lines:
+        return [line((a.x + a.width, ay), (b.x, by))]
+    if between:
+        right, low, slant = a.x + a.width, b.y + TALL, 0.7 * END
+        return [line((right, a.y), (right + slant, a.y - slant)), line((b.x, low), (b.x - slant, low + slant))]
     if a.y == b.y:
         steps = (bx - ax) / pitch.across
         if steps < 1.5:

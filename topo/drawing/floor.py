@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -11,11 +12,11 @@ from numpy.typing import NDArray
 from topo import palette
 from topo.drawing import HEAD, LEAST_WIDTH, MARGIN, Drawing, frame
 from topo.drawing.scene import text_width
-from topo.drawing.svg import WIDER, element, format_marks, text, tooltip
+from topo.drawing.svg import WIDER, Mark, element, format_marks, text, told, tooltip
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.floor.cables import Cabling, fill_trays
-from topo.floor.racks import Layout, rack_name
+from topo.floor.racks import Device, Layout, rack_name
 from topo.hostlist import compress
 
 UNIT, FRONT, SCALE = 13.0, 190.0, 22.0
@@ -66,7 +67,6 @@ def draw_floor(
     >>> drawing.svg.count("data-rack"), "R01-01" in drawing.svg
     (11, True)
     """
-    shades, inside = _shades(fabrics, layout), layout.inside
     trays = fill_trays(fabrics, layout, cablings)
     fullest = int(max(trays.along.max(initial=0), trays.across.max(initial=0)))
     columns, rows = int(layout.column.max(initial=0)) + 1, int(layout.row.max(initial=0)) + 1
@@ -86,14 +86,12 @@ def draw_floor(
             line = f"M{x + begin:.1f} {y - AISLE / 2:.1f}{leads}"
             ends = [(row, column), (row + 1, column) if way else (row, column + 1)]
             words = f"{' to '.join(rack_name(*end) for end in ends)}: {plural(cables, 'cable')} {way}".rstrip()
-            shade = palette.LOADS[-1][1] if cables == fullest else palette.PLAIN
-            style: dict[str, object] = {"class": "k", "d": line, "stroke": shade, "stroke-width": float(max(wide, 0.8))}
-            style |= {} if cables == fullest else {"opacity": "0.55"}
-            parts.append(element("g", {}, tooltip(words), element("path", style)))
-    power = _power(layout)
-    for rack in range(layout.n_racks):
-        x, y = at(int(layout.row[rack]), int(layout.column[rack]))
-        parts.append(_rack_from_above(layout, rack, inside[rack], shades, x, y, power[rack]))
+            shade, pale = (palette.LOADS[-1][1], {}) if cables == fullest else (palette.PLAIN, {"opacity": "0.55"})
+            thick = float(max(wide, 0.8))
+            parts.append(told(words, element("path", class_="k", d=line, stroke=shade, stroke_width=thick, **pale)))
+    for rack in _racks(fabrics, layout):
+        place = at(int(layout.row[rack.number]), int(layout.column[rack.number]))
+        parts.append(_rack_from_above(rack, layout.floor.rack_units, *place))
     parts += [text(edge, at(row, 0)[1] + DEEP / 2 + 4, f"row {row + 1}", "l") for row in range(rows)]
     y = top + rows * (DEEP + AISLE) + 16
     legend = [*_role_marks(fabrics), ("line", palette.PLAIN, "cables in a tray: the wider, the more")]
@@ -134,11 +132,12 @@ def draw_racks(fabrics: Sequence[Fabric], layout: Layout, *, title: str | None =
     (3, True)
     """
     step, high = SCALE + FRONT + 2 * GAP, layout.floor.rack_units * UNIT + 64
-    fronts, pages = _fronts(fabrics, layout), rack_pages(layout)
+    fronts = [_front(rack, layout.floor.rack_units) for rack in _racks(fabrics, layout)]
+    pages = rack_pages(layout)
     drawings = []
     for number, racks in enumerate(pages, 1):
         parts = [
-            element("g", {"transform": f"translate({MARGIN + place * step:.1f} {MARGIN + HEAD:.1f})"}, fronts[rack])
+            element("g", fronts[rack], transform=f"translate({MARGIN + place * step:.1f} {MARGIN + HEAD:.1f})")
             for place, rack in enumerate(racks)
         ]
         width, bottom = max(LEAST_WIDTH, len(racks) * step), MARGIN + HEAD + high
@@ -176,7 +175,7 @@ def draw_rack_index(layout: Layout, files: Sequence[str], title: str) -> Drawing
         y = MARGIN + HEAD + INDEX_LINE * (number + 0.5)
         names = compress(layout.devices[one].name for one in np.flatnonzero(np.isin(layout.rack, racks)).tolist())
         parts += [
-            element("a", {"href": quote(file)}, text(MARGIN, y, file, "l")),
+            element("a", text(MARGIN, y, file, "l"), href=quote(file)),
             text(left, y, _span(layout, racks), "l"),
             text(left + FRONT, y, _fitted(names, INDEX_ROOM), "l"),
         ]
@@ -217,81 +216,76 @@ def draw_each_rack(fabrics: Sequence[Fabric], layout: Layout) -> list[Drawing]:
     """
     width, height = SCALE + FRONT + 4, layout.floor.rack_units * UNIT + 40
     return [
-        frame(f"front of rack {layout.rack_name(rack)}", "", [front], width, height, bare=True)
-        for rack, front in enumerate(_fronts(fabrics, layout))
+        frame(f"front of rack {rack.name}", "", [_front(rack, layout.floor.rack_units)], width, height, bare=True)
+        for rack in _racks(fabrics, layout)
     ]
 
 
-def _fronts(fabrics: Sequence[Fabric], layout: Layout) -> list[str]:
-    """Return the front of each rack as SVG elements, with its name above; unit 1 is at the foot."""
-    shades, inside, power = _shades(fabrics, layout), layout.inside, _power(layout)
-    return [_front(layout, rack, inside[rack], shades, power[rack]) for rack in range(layout.n_racks)]
+class _Rack(NamedTuple):
+    """A rack and what stands in it."""
+
+    number: int
+    name: str
+    devices: list[tuple[Device, int, str]]
+    """Each with its lowest unit and its colour."""
+    about: str
+    """Units in use, and what it draws of what it may."""
 
 
-def _power(layout: Layout) -> list[str]:
-    """Say what each rack draws, and what it may."""
+def _racks(fabrics: Sequence[Fabric], layout: Layout) -> list[_Rack]:
+    shades, units = _shades(fabrics, layout), layout.floor.rack_units
     limit = f" of {layout.floor.most_power:,.0f}" if layout.floor.most_power else ""
-    return ["power unknown" if watts.known is None else f"{watts}{limit} W" for watts in layout.power_by_rack()]
+    racks = []
+    for number, (inside, watts) in enumerate(zip(layout.inside, layout.power_by_rack(), strict=True)):
+        devices = [(layout.devices[at], int(layout.unit[at]), str(shades[at])) for at in inside]
+        used = sum(device.rack_units for device, _, _ in devices)
+        power = "power unknown" if watts.known is None else f"{watts}{limit} W"
+        racks.append(_Rack(number, layout.rack_name(number), devices, f"{used} of {units} units; {power}"))
+    return racks
 
 
-def _front(layout: Layout, rack: int, inside: Sequence[int], shades: NDArray[np.str_], power: str) -> str:
-    units = layout.floor.rack_units
-    used = sum(layout.devices[device].rack_units for device in inside)
-    name = layout.rack_name(rack)
+def _front(rack: _Rack, units: int) -> str:
+    """Return the front of a rack as SVG elements, with its name above; unit 1 is at the foot."""
     parts = [
-        text(SCALE, 12, name, "z"),
-        text(SCALE, 26, f"{used} of {units} units; {power}", "l"),
-        element("rect", {"class": "f", "x": SCALE, "y": 34.0, "width": FRONT, "height": units * UNIT}),
+        text(SCALE, 12, rack.name, "z"),
+        text(SCALE, 26, rack.about, "l"),
+        element("rect", class_="f", x=SCALE, y=34.0, width=FRONT, height=units * UNIT),
     ]
     numbered = [1, *range(5, units + 1, 5)]
     parts += [text(SCALE - 4, 34 + (units - unit + 1) * UNIT - 3, str(unit), "e") for unit in numbered]
-    for device in inside:
-        stands, lowest = layout.devices[device], int(layout.unit[device])
+    for stands, lowest, shade in rack.devices:
         if not stands.rack_units:
             continue
-        high = stands.rack_units * UNIT
-        y = 34 + (units - lowest - stands.rack_units + 1) * UNIT
-        box: dict[str, object] = {"x": SCALE + 2, "y": y + 1, "width": FRONT - 4, "height": high - 2, "rx": 2}
+        high, last = stands.rack_units * UNIT, lowest + stands.rack_units - 1
+        y = 34 + (units - last) * UNIT
+        box = element("rect", class_="v", x=SCALE + 2, y=y + 1, width=FRONT - 4, height=high - 2, rx=2)
+        mark = element("rect", x=SCALE + 2, y=y + 1, width=5, height=high - 2, fill=shade)
         room = (FRONT - 18) / WIDER
-        model = stands.model if text_width(f"{stands.name}  {stands.model}") <= room else ""
         words = [text(SCALE + 10, y + high / 2 + 3.5, _fitted(stands.name, room))]
-        if model:
-            words.append(text(SCALE + FRONT - 6, y + high / 2 + 3.5, model, "e"))
-        mark: dict[str, object] = {"x": SCALE + 2, "y": y + 1, "width": 5, "height": high - 2, "fill": shades[device]}
-        last = lowest + stands.rack_units - 1
+        if stands.model and text_width(f"{stands.name}  {stands.model}") <= room:
+            words.append(text(SCALE + FRONT - 6, y + high / 2 + 3.5, stands.model, "e"))
         place = f"U{lowest}" if last == lowest else f"U{lowest} to U{last}"
         draws = "power unknown" if stands.planned_w is None else f"{stands.planned_w:,.0f} W"
         if stands.max_w is None and stands.planned_w is not None:
             draws += " typically"
         about = f"{stands.name} ({stands.model or 'model unknown'}), {place}, {draws}"
-        parts.append(
-            element("g", {}, tooltip(about), element("rect", {"class": "v"} | box), element("rect", mark), *words)
-        )
-    return element("g", {"data-rack": rack}, *parts)
+        parts.append(told(about, box, mark, *words))
+    return element("g", *parts, data_rack=rack.number)
 
 
-def _rack_from_above(
-    layout: Layout, rack: int, inside: Sequence[int], shades: NDArray[np.str_], x: float, y: float, power: str
-) -> str:
+def _rack_from_above(rack: _Rack, units: int, x: float, y: float) -> str:
     """Return a rack: its name, and below it what it holds, unit by unit, the lowest on the left."""
-    units, name = layout.floor.rack_units, layout.rack_name(rack)
-    used = sum(layout.devices[device].rack_units for device in inside)
-    names = compress(layout.devices[device].name for device in inside)
-    about = f"{name}: {used} of {units} units; {power}; {names if len(names) <= 400 else f'{names[:400]}…'}"
-    scale, bars = (RACK - 8) / units, []
-    for device in inside:
-        bar: dict[str, object] = {"x": x + 4 + (int(layout.unit[device]) - 1) * scale, "y": y + 22}
-        size = {"width": layout.devices[device].rack_units * scale, "height": DEEP - 26, "fill": shades[device]}
-        bars.append(element("rect", bar | size))
-    return element(
-        "g",
-        {"data-rack": rack},
-        tooltip(about),
-        element("rect", {"class": "f", "x": x, "y": y, "width": RACK, "height": DEEP, "rx": 3}),
-        element("rect", {"class": "v", "x": x + 4, "y": y + 22, "width": RACK - 8, "height": DEEP - 26}),
-        *bars,
-        text(x + RACK / 2, y + 14, name, "m"),
-    )
+    names = compress(device.name for device, _, _ in rack.devices)
+    parts = [
+        tooltip(f"{rack.name}: {rack.about}; {names if len(names) <= 400 else f'{names[:400]}…'}"),
+        element("rect", class_="f", x=x, y=y, width=RACK, height=DEEP, rx=3),
+        element("rect", class_="v", x=x + 4, y=y + 22, width=RACK - 8, height=DEEP - 26),
+    ]
+    scale = (RACK - 8) / units
+    for device, lowest, shade in rack.devices:
+        left, wide = x + 4 + (lowest - 1) * scale, device.rack_units * scale
+        parts.append(element("rect", x=left, y=y + 22, width=wide, height=DEEP - 26, fill=shade))
+    return element("g", *parts, text(x + RACK / 2, y + 14, rack.name, "m"), data_rack=rack.number)
 
 
 def _fitted(words: str, room: float) -> str:
@@ -313,7 +307,7 @@ def _shades(fabrics: Sequence[Fabric], layout: Layout) -> NDArray[np.str_]:
     return shades
 
 
-def _role_marks(fabrics: Sequence[Fabric]) -> list[tuple[str, str, str]]:
+def _role_marks(fabrics: Sequence[Fabric]) -> list[Mark]:
     """Return what the colours of devices mean, for the legend."""
     roles = {role for fabric in fabrics for role in np.unique(fabric.role[fabric.kind != Kind.DEVICE]).tolist()}
     return [("box", shade, role.name.lower()) for role, shade in palette.DEVICES.items() if int(role) in roles]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,7 @@ from topo.fabric import Fabric, Role
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class HostPort:
+class HostPort(NamedTuple):
     """A port of a server, as the switch that it hangs on sees it."""
 
     node: int
@@ -39,6 +39,11 @@ class Cell:
     upright: bool = False
     """Whether the label reads upwards."""
 
+    @classmethod
+    def of(cls, fabric: Fabric, switch: int, x: float, y: float, size: Point, *, upright: bool = False) -> Cell:
+        """Return the box of one switch, with its name."""
+        return cls((switch,), x, y, *size, (short(fabric.label(switch)),), upright)
+
     @property
     def middle(self) -> Point:
         """Its centre."""
@@ -58,26 +63,27 @@ class Hosts:
     named: bool = False
 
     @property
+    def step(self) -> float:
+        """Distance of columns."""
+        return NAME_WIDTH if self.named else self.pitch
+
+    @property
     def columns(self) -> int:
         """Hosts side by side."""
-        step = NAME_WIDTH if self.named else self.pitch
-        return max(int((self.width + 1) // step), 1)
+        return max(int((self.width + 1) // self.step), 1)
 
     @property
     def start(self) -> float:
         """Left edge of the first column; the columns are centred."""
-        if not self.pitch:
-            return self.x
-        step = NAME_WIDTH if self.named else self.pitch
-        return self.x + (self.width - min(self.columns, len(self.ports)) * step) / 2
+        return self.x + (self.width - min(self.columns, len(self.ports)) * self.step) / 2 if self.pitch else self.x
 
     @property
     def counts(self) -> Counter[tuple[Role, str]]:
         """How many there are by role and by what their names begin with; by role alone where names have no system."""
         found = Counter((port.role, port.host.rstrip("0123456789-")[:16]) for port in self.ports)
-        return (
-            found if len(found) <= MOST_NAMES else Counter((port.role, port.role.name.lower()) for port in self.ports)
-        )
+        if len(found) <= MOST_NAMES:
+            return found
+        return Counter((port.role, port.role.name.lower()) for port in self.ports)
 
     @property
     def height(self) -> float:
@@ -189,8 +195,7 @@ def find_rails(fabric: Fabric) -> NDArray[np.int64]:
 
     Rail r are the leaves on which every compute server has the r-th of its adapters, where it has several.
     """
-    rails = np.full(fabric.n_switches, -1, np.int64)
-    ends = fabric.ends()
+    rails, ends = np.full(fabric.n_switches, -1, np.int64), fabric.ends()
     node, switch = fabric.end_node[ends], fabric.end_switch[ends]
     computes = fabric.role[node] == Role.COMPUTE
     leaves: dict[int, dict[int, None]] = {}
@@ -227,9 +232,7 @@ def short(name: str, most: int = MOST_LETTERS) -> str:
 
 def place_hosts(cell: Cell, ports: Sequence[HostPort], *, named: bool = False, above: bool = False) -> Hosts:
     """Place the hosts of a cell below it, or above."""
-    pitch = 5.4 if cell.upright else 8.0
-    if len(cell.switches) > 1:
-        pitch = 0.0
+    pitch = 0.0 if len(cell.switches) > 1 else 5.4 if cell.upright else 8.0
     hosts = Hosts(tuple(ports), cell.x, cell.y + cell.height + 4, cell.width, pitch, named and not cell.upright)
     if above:
         hosts = Hosts(hosts.ports, cell.x, cell.y - 4 - hosts.height, cell.width, pitch, hosts.named)

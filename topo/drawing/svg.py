@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
 
 from topo import palette
 from topo.drawing.scene import (
@@ -15,13 +18,11 @@ from topo.drawing.scene import (
     Area,
     Cell,
     Fan,
-    HostPort,
     Hosts,
     Scene,
     Stroke,
     text_width,
 )
-from topo.drawing.shades import Shades
 from topo.drawing.wiring import line
 from topo.errors import plural
 from topo.fabric import Fabric, Role
@@ -30,29 +31,88 @@ from topo.hostlist import compress
 HOT, MOST_HOT = 1.5, 120
 """Links of a fan above so many times the mean are drawn as lines of their own, but no more than so many."""
 
-LEGEND_LINE, LEGEND_GAP, MARK = (
-    18.0,
-    14.0,
-    {"dot": 14.0, "line": 22.0, "dashes": 22.0, "area": 22.0, "box": 16.0, "": 0.0},
-)
+LEGEND_LINE, LEGEND_GAP = 18.0, 14.0
+MARK = {"dot": 14.0, "line": 22.0, "dashes": 22.0, "area": 22.0, "box": 16.0, "": 0.0}
 """Of the legend: height of a line, room between words, width of each mark."""
+Mark = tuple[str, str, str]
+"""Of a legend: shape, colour, words."""
 
 WIDER = 1.17
 """How much wider than Helvetica the fonts are that some systems have in its place, such as DejaVu Sans."""
+_Loads = NDArray[np.int64]
 
 UNPRINTABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, not even escaped."""
 
 
-def element(name: str, attributes: Mapping[str, object], *inside: str) -> str:
-    """Return an element. Attributes are escaped here, what is inside must be already."""
-    given = "".join(f' {key}="{_value(value)}"' for key, value in attributes.items())
+class Shades:
+    """Colours of the links of one subnet: by how busy they are, or by speed where no load is known.
+
+    ``load`` is (P,) pairs, bytes or flows (``unit``) over each channel: a link is as busy as its busier channel, a slow
+    one the busier for it, beside the mean of the links between switches that carry any. With ``marked`` any load at all
+    is the most that there can be. ``speeds`` are the rates of links between switches in the whole drawing in Gb/s,
+    fastest first.
+    """
+
+    def __init__(
+        self, fabric: Fabric, load: _Loads | None, speeds: Sequence[float], unit: str = "pairs", *, marked: bool = False
+    ) -> None:
+        self.load = load
+        self.unit = unit
+        self.rate = fabric.rate_gbps[fabric.links].min(axis=1)
+        self._ports = fabric.links
+        self._speeds = list(speeds)
+        if load is None:
+            return
+        between = (fabric.port_node < fabric.n_switches) & (fabric.peer_node >= 0)
+        between &= fabric.peer_node < fabric.n_switches
+        busy = np.zeros(fabric.n_ports)
+        busy[between] = load[between] / fabric.rate_gbps[between] * fabric.rate_gbps[between].max(initial=1.0)
+        if marked:
+            busy[busy > 0] = np.inf
+        busier = busy[fabric.links].max(axis=1)
+        used = busier[np.isfinite(busier) & (busier > 0)]
+        self._busy = busier / (used.mean() if len(used) else 1.0)
+
+    def busy(self, links: Sequence[int], *, mean: bool = False) -> float:
+        """Return the load of the busiest of some links, or of all, in times of the mean; 1 where no load is known."""
+        if self.load is None:
+            return 1.0
+        busy = self._busy[list(links)]
+        return float(busy.mean() if mean else busy.max())
+
+    def of(self, links: Sequence[int], *, mean: bool = False) -> str:
+        """Return the colour of links that are drawn as one: by the busiest, or by all of them, or by the slowest."""
+        if self.load is None:
+            rate = float(self.rate[list(links)].min())
+            place = self._speeds.index(rate) if rate in self._speeds else 0
+            return palette.SPEED_SHADES[min(place, len(palette.SPEED_SHADES) - 1)]
+        busy = self.busy(links, mean=mean)
+        return next(colour for most, colour, _ in palette.LOADS if busy <= most)
+
+    def words(self, links: Sequence[int]) -> str:
+        """Say how fast links are, and how busy where that is known."""
+        rates = sorted(set(self.rate[list(links)].tolist()))
+        speed = " to ".join(f"{rate:g}" for rate in dict.fromkeys([rates[0], rates[-1]])) + " Gb/s"
+        if self.load is None:
+            return speed
+        loads = self.load[self._ports[list(links)]].max(axis=1)
+        least, most = int(loads.min()), int(loads.max())
+        return f"{speed}, {f'{least:,} to ' if least < most else ''}{most:,} {self.unit}"
+
+
+def element(name: str, *inside: str, **attributes: object) -> str:
+    """Return an element, with ``stroke_width`` for the attribute ``stroke-width``, and ``class_`` for ``class``.
+
+    Attributes are escaped here, what is inside must be already.
+    """
+    given = "".join(f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"' for key, value in attributes.items())
     return f"<{name}{given}>{''.join(inside)}</{name}>" if inside else f"<{name}{given}/>"
 
 
 def text(x: float, y: float, words: str, kind: str = "", **attributes: object) -> str:
     """Return a line of text that begins at a point, or is centred there when its class says so."""
-    return element("text", {"x": x, "y": y} | ({"class": kind} if kind else {}) | attributes, clean(words))
+    return element("text", clean(words), x=x, y=y, **({"class": kind} if kind else {}), **attributes)
 
 
 def clean(words: str) -> str:
@@ -66,14 +126,19 @@ def _value(value: object) -> str:
 
 def tooltip(words: str) -> str:
     """Return a tooltip, which screen readers tell too."""
-    return element("title", {}, clean(words))
+    return element("title", clean(words))
+
+
+def told(words: str, *inside: str) -> str:
+    """Return elements with a tooltip."""
+    return element("g", tooltip(words), *inside)
 
 
 def scene_svg(scene: Scene, fabric: Fabric, shades: Shades) -> str:
     """Return a scene as SVG elements, what lies behind first."""
     parts = [_area(area) for area in scene.areas]
     for fan in scene.fans:
-        parts += [_fan(fan, shades), *_busy_spokes(fan, fabric, shades)]
+        parts += _fan(fan, fabric, shades)
     parts += [_stroke(stroke, fabric, shades) for stroke in scene.strokes]
     parts += [_hosts(hosts) for hosts in scene.hosts]
     parts += [_cell(cell, fabric) for cell in scene.cells]
@@ -107,32 +172,22 @@ def _labels(scene: Scene, shades: Shades) -> list[str]:
 
 
 def _area(area: Area) -> str:
-    frame: dict[str, object] = {"x": area.x, "y": area.y, "width": area.width, "height": area.height, "rx": 6}
     shade = {"fill": "#eef1f4", "stroke": "#d5dbe1"} if area.faint else {"fill": palette.GROUND, "stroke": palette.EDGE}
-    return element("rect", frame | shade)
+    return element("rect", x=area.x, y=area.y, width=area.width, height=area.height, rx=6, **shade)
 
 
-def _fan(fan: Fan, shades: Shades) -> str:
+def _fan(fan: Fan, fabric: Fabric, shades: Shades) -> list[str]:
+    """Draw a fan, and its busiest links as lines of their own where loads are known."""
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in fan.corners)
     about = tooltip(f"{fan.label}; {shades.words(fan.links)}")
-    return element("polygon", {"points": points, "fill": palette.PLAIN, "opacity": "0.13"}, about)
-
-
-def _busy_spokes(fan: Fan, fabric: Fabric, shades: Shades) -> list[str]:
-    """Draw the busiest links of a fan as lines of their own, where loads are known."""
+    area = element("polygon", about, points=points, fill=palette.PLAIN, opacity="0.13")
     busy = [(shades.busy(links), start, end, links) for links, start, end in fan.spokes]
     hot = sorted((spoke for spoke in busy if spoke[0] > HOT), key=lambda spoke: (-spoke[0], spoke[3]))[:MOST_HOT]
-    return [_stroke(Stroke(line(start, end), links), fabric, shades) for _, start, end, links in sorted(hot)]
+    return [area, *(_stroke(Stroke(line(start, end), links), fabric, shades) for _, start, end, links in sorted(hot))]
 
 
 def _stroke(stroke: Stroke, fabric: Fabric, shades: Shades) -> str:
     count = len(stroke.links)
-    attributes: dict[str, object] = {
-        "class": "k",
-        "d": stroke.path,
-        "stroke": shades.of(stroke.links, mean=stroke.end),
-        "stroke-width": 2.0 + min(count, 30) / 15 if stroke.end else 1.0 + 0.5 * min(count - 1, 6),
-    }
     ends = {tuple(sorted(pair)) for pair in fabric.port_node[fabric.links[list(stroke.links)]].tolist()}
     common = set.intersection(*map(set, ends))
     where = f"{len(ends)} pairs of switches"
@@ -140,78 +195,58 @@ def _stroke(stroke: Stroke, fabric: Fabric, shades: Shades) -> str:
         where = " – ".join(fabric.label(node) for node in min(ends))
     elif common:
         where = f"{fabric.label(min(common))} to {len(ends)} switches"
-    what = plural(count, "link")
-    return element("path", attributes, tooltip(f"{where}: {what}; {shades.words(stroke.links)}"))
+    about = tooltip(f"{where}: {plural(count, 'link')}; {shades.words(stroke.links)}")
+    wide = 2.0 + min(count, 30) / 15 if stroke.end else 1.0 + 0.5 * min(count - 1, 6)
+    shade = shades.of(stroke.links, mean=stroke.end)
+    return element("path", about, class_="k", d=stroke.path, stroke=shade, stroke_width=wide)
 
 
 def _cell(cell: Cell, fabric: Fabric) -> str:
     role = Role(int(fabric.role[cell.switches[0]]))
-    frame: dict[str, object] = {"x": cell.x, "y": cell.y, "width": cell.width, "height": cell.height, "rx": 3}
-    frame |= {"fill": palette.SWITCHES.get(role, palette.OTHER_SWITCH), "stroke": "#7b8794"}
-    model = int(fabric.model[cell.switches[0]])
-    about = ", ".join([role.name.lower(), *([fabric.models[model]] if model >= 0 and fabric.models[model] else [])])
+    about = ", ".join(filter(None, (role.name.lower(), fabric.model_of(cell.switches[0]))))
     names = ", ".join(fabric.label(switch) for switch in cell.switches)
     x, y = cell.middle
     rises = [LINE * (place - (len(cell.text) - 1) / 2) + 3.5 for place in range(len(cell.text))]
     words = [text(x, y + rise, part, "m") for rise, part in zip(rises, cell.text, strict=True)]
     if cell.upright:
-        turned = element("g", {"transform": f"rotate(-90 {_value(x)} {_value(y)})"}, *words)
-        words = [turned]
-    return element("g", {}, tooltip(f"{names} ({about})"), element("rect", frame), *words)
+        words = [element("g", *words, transform=f"rotate(-90 {_value(x)} {_value(y)})")]
+    size = {"x": cell.x, "y": cell.y, "width": cell.width, "height": cell.height, "rx": 3}
+    box = element("rect", **size, fill=palette.SWITCHES.get(role, palette.OTHER_SWITCH), stroke="#7b8794")
+    return told(f"{names} ({about})", box, *words)
 
 
 def _hosts(hosts: Hosts) -> str:
-    inside = [tooltip(_hosts_title(hosts.ports))]
-    frame: dict[str, object] = {"class": "w", "x": hosts.start - 1, "y": hosts.y - 2, "height": hosts.height + 3}
-    inside.append(element("rect", frame | {"width": 2 * (hosts.x - hosts.start) + hosts.width + 2}))
-    if not hosts.pitch:
-        return element("g", {}, *inside, *_host_counts(hosts))
+    width = 2 * (hosts.x - hosts.start) + hosts.width + 2
+    ground = {"x": hosts.start - 1, "y": hosts.y - 2, "height": hosts.height + 3, "width": width}
+    inside = [element("rect", class_="w", **ground)]
     by_role: dict[Role, list[int]] = {}
-    for place, port in enumerate(hosts.ports):
+    for place, port in enumerate(hosts.ports if hosts.pitch else ()):
         by_role.setdefault(port.role, []).append(place)
     for role, places in by_role.items():
         shade = palette.HOSTS.get(role, palette.PLAIN)
         if hosts.named:
             inside += [_named_host(hosts, place, shade) for place in places]
-        else:
-            dots = "".join(f"M{_value(x)} {_value(y)}h0" for x, y in (_dot(hosts, place) for place in places))
-            size = {"stroke": shade, "stroke-width": hosts.pitch * 0.8}
-            inside.append(element("path", {"class": "h", "d": dots} | size))
-    return element("g", {}, *inside)
-
-
-def _host_counts(hosts: Hosts) -> list[str]:
-    """Return the numbers of hosts as lines of text."""
-    lines = []
-    for number, ((role, name), count) in enumerate(hosts.counts.items()):
-        style = f"fill:{palette.HOSTS.get(role, palette.PLAIN)}"
+            continue
+        spots = (divmod(place, hosts.columns) for place in places)
+        middles = [(hosts.start + hosts.pitch * (at + 0.5), hosts.y + hosts.pitch * (row + 0.5)) for row, at in spots]
+        dots = "".join(f"M{_value(x)} {_value(y)}h0" for x, y in middles)
+        inside.append(element("path", class_="h", d=dots, stroke=shade, stroke_width=hosts.pitch * 0.8))
+    for number, ((role, name), count) in enumerate(hosts.counts.items() if not hosts.pitch else ()):
         x, y = hosts.x + hosts.width / 2, hosts.y + LINE * (number + 0.7)
-        lines.append(text(x, y, f"{count:,} {name}", "m", style=style))
-    return lines
-
-
-def _dot(hosts: Hosts, place: int) -> tuple[float, float]:
-    row, column = divmod(place, hosts.columns)
-    return hosts.start + hosts.pitch * (column + 0.5), hosts.y + hosts.pitch * (row + 0.5)
+        inside.append(text(x, y, f"{count:,} {name}", "m", style=f"fill:{palette.HOSTS.get(role, palette.PLAIN)}"))
+    spelled = compress(Counter(port.host for port in hosts.ports))
+    spelled = spelled if len(spelled) <= 400 else f"{spelled[:400]}…"
+    return told(f"{plural(len(hosts.ports), 'server port')}: {spelled}", *inside)
 
 
 def _named_host(hosts: Hosts, place: int, shade: str) -> str:
     row, column = divmod(place, hosts.columns)
     x, y = hosts.start + column * NAME_WIDTH, hosts.y + row * NAME_HEIGHT
-    frame: dict[str, object] = {"x": x + 1, "y": y + 1, "width": NAME_WIDTH - 4, "height": NAME_HEIGHT - 4, "rx": 7}
     name = hosts.ports[place].host
     shown = name if len(name) <= 10 else f"{name[:9]}…"
-    label = text(x + NAME_WIDTH / 2 - 1, y + NAME_HEIGHT / 2 + 2.5, shown, "m")
-    box = element("rect", frame | {"fill": palette.PAPER, "stroke": shade})
-    return element("g", {}, tooltip(hosts.ports[place].adapter), box, label)
-
-
-def _hosts_title(ports: Sequence[HostPort]) -> str:
-    """Tell what hangs on a cell: ``19 server ports: gpu[0000-0014],storage[000-003]``."""
-    names = Counter(port.host for port in ports)
-    spelled = compress(names)
-    spelled = spelled if len(spelled) <= 400 else f"{spelled[:400]}…"
-    return f"{plural(len(ports), 'server port')}: {spelled}"
+    size = {"x": x + 1, "y": y + 1, "width": NAME_WIDTH - 4, "height": NAME_HEIGHT - 4, "rx": 7}
+    box = element("rect", **size, fill=palette.PAPER, stroke=shade)
+    return told(hosts.ports[place].adapter, box, text(x + NAME_WIDTH / 2 - 1, y + NAME_HEIGHT / 2 + 2.5, shown, "m"))
 
 
 def format_legend(
@@ -231,22 +266,16 @@ def format_legend(
     links tell their load if ``loaded``, else their speed; with ``marked`` those with any load are the first, all others
     the second. ``fans`` are bundles of links.
     """
-    groups: list[list[tuple[str, str, str]]] = [
-        [
-            ("dot", shade, f"port of a {role.name.lower()} server")
-            for role, shade in palette.HOSTS.items()
-            if role in roles
-        ]
-    ]
+    hosts = {role.name.lower(): shade for role, shade in palette.HOSTS.items() if role in roles}
+    groups: list[list[Mark]] = [[("dot", shade, f"port of a {name} server") for name, shade in hosts.items()]]
     if marked:
         groups.append([("line", palette.LOADS[-1][1], marked[0]), ("line", palette.UNUSED, marked[1])])
     elif loaded:
         head = ("", "", "load of a link (its busier direction), in times of the mean:")
         groups.append([head, *(("line", shade, words) for _, shade, words in palette.LOADS)])
     elif len(speeds) > 1:
-        groups.append(
-            [("line", shade, f"{rate:g} Gb/s") for rate, shade in zip(speeds, palette.SPEED_SHADES, strict=False)]
-        )
+        shades = zip(speeds, palette.SPEED_SHADES, strict=False)
+        groups.append([("line", shade, f"{rate:g} Gb/s") for rate, shade in shades])
     if fans:
         mean = f" in the colour of their mean; links above {HOT:g} times the mean on top"
         more = f", those {marked[0]} on top" if marked else mean if loaded else ""
@@ -254,10 +283,8 @@ def format_legend(
     return format_marks(x, y, width, groups)
 
 
-def format_marks(
-    x: float, y: float, width: float, groups: Sequence[Sequence[tuple[str, str, str]]]
-) -> tuple[str, float]:
-    """Return marks with their words (shape, colour, words), wrapped to a width group by group, and their height."""
+def format_marks(x: float, y: float, width: float, groups: Sequence[Sequence[Mark]]) -> tuple[str, float]:
+    """Return marks with their words, wrapped to a width group by group, and their height."""
     parts, left, top = [], x, y
     for group in groups:
         rooms = [MARK[shape] + WIDER * text_width(words, 11) + LEGEND_GAP for shape, _, words in group]
@@ -269,17 +296,17 @@ def format_marks(
             parts += [*_mark(shape, shade, left, top), text(left + MARK[shape], top + 12, words, "l")]
             left += room
         left += LEGEND_GAP
-    return element("g", {}, *parts), top + LEGEND_LINE - y
+    return element("g", *parts), top + LEGEND_LINE - y
 
 
 def _mark(shape: str, shade: str, x: float, y: float) -> list[str]:
     if shape == "dot":
-        return [element("circle", {"cx": x + 5, "cy": y + 8, "r": 4, "fill": shade})]
+        return [element("circle", cx=x + 5, cy=y + 8, r=4, fill=shade)]
     if shape in ("line", "dashes"):
-        dashes = {"stroke-dasharray": "5 3"} if shape == "dashes" else {}
-        return [element("path", {"d": f"M{x:.1f} {y + 8:.1f}h16", "stroke": shade, "stroke-width": 4} | dashes)]
+        dashes = {"stroke_dasharray": "5 3"} if shape == "dashes" else {}
+        return [element("path", d=f"M{x:.1f} {y + 8:.1f}h16", stroke=shade, stroke_width=4, **dashes)]
     if shape == "box":
-        return [element("rect", {"x": x, "y": y + 3, "width": 10, "height": 10, "fill": shade})]
+        return [element("rect", x=x, y=y + 3, width=10, height=10, fill=shade)]
     if shape == "area":
-        return [element("rect", {"x": x, "y": y + 3, "width": 16, "height": 10, "fill": shade, "opacity": "0.2"})]
+        return [element("rect", x=x, y=y + 3, width=16, height=10, fill=shade, opacity="0.2")]
     return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -22,6 +22,8 @@ LANE = 24.0
 
 Pairs = dict[tuple[int, int], list[int]]
 """Links between two boxes, each known by its first switch, the lower on the page first."""
+Groups = dict[tuple[int, int], Pairs]
+"""The same by the rows of both."""
 
 
 @dataclass
@@ -82,10 +84,10 @@ def line(*points: Point) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _group(fabric: Fabric, rows: Sequence[BoxRow]) -> dict[tuple[int, int], Pairs]:
-    """Return the links between boxes by the rows of both, the lower on the page first."""
+def _group(fabric: Fabric, rows: Sequence[BoxRow]) -> Groups:
+    """Return the links between boxes."""
     place = {switch: (row, cell) for row, boxes in enumerate(rows) for cell in boxes.cells for switch in cell.switches}
-    groups: dict[tuple[int, int], Pairs] = {}
+    groups: Groups = {}
     for (a, b), links in cable_pairs(fabric).items():
         (row_a, cell_a), (row_b, cell_b) = place[a], place[b]
         if cell_a is cell_b:
@@ -105,11 +107,7 @@ class _Wiring:
     """
 
     def __init__(
-        self,
-        scene: Scene,
-        rows: Sequence[BoxRow],
-        groups: Mapping[tuple[int, int], Pairs],
-        full: AbstractSet[tuple[float, float]],
+        self, scene: Scene, rows: Sequence[BoxRow], groups: Groups, full: AbstractSet[tuple[float, float]]
     ) -> None:
         self.scene, self.rows, self.groups, self.full = scene, rows, groups, full
         self.cells = {cell.switches[0]: cell for row in rows for cell in row.cells}
@@ -176,16 +174,13 @@ class _Wiring:
 
     def lane(self, low: int, high: int, y: float) -> None:
         """Draw the links between boxes of one height: each box has one end, and all meet on a line."""
-        ends: dict[int, set[int]] = {}
-        for side in (0, 1):
-            for box, mine in _by_end(self.groups[low, high], side).items():
-                ends.setdefault(box, set()).update(mine)
-        points = {box: self.point(box, False, (low, high)) for box in sorted(ends)}
+        ends = _by_end(self.groups[low, high], 0, 1)
+        points = {box: self.point(box, False, (low, high)) for box in ends}
         links = tuple(sorted(set().union(*ends.values())))
         left, right = min(x for x, _ in points.values()), max(x for x, _ in points.values())
         label = plural(len(links), "link")
         self.scene.strokes.append(Stroke(line((left, y), (right, y)), links, label, ((left + right) / 2, y - 9)))
-        self._ends({box: tuple(sorted(ends[box])) for box in points}, points, y)
+        self._ends(ends, points, y)
 
     def _ends(self, ends: Mapping[int, tuple[int, ...]], points: Mapping[int, Point], y: float) -> None:
         for box, links in ends.items():
@@ -212,9 +207,10 @@ def _crosses(start: Point, end: Point, at: Point, half: float) -> bool:
     return shares[0] < shares[1] and left < at[0] + half and right > at[0] - half
 
 
-def _by_end(pairs: Pairs, side: int) -> dict[int, tuple[int, ...]]:
-    """Return the links of each box at one end."""
-    ends: dict[int, list[int]] = {}
+def _by_end(pairs: Pairs, *sides: int) -> dict[int, tuple[int, ...]]:
+    """Return the links of each box at one end, or at both."""
+    ends: dict[int, set[int]] = defaultdict(set)
     for boxes, links in pairs.items():
-        ends.setdefault(boxes[side], []).extend(links)
+        for side in sides:
+            ends[boxes[side]].update(links)
     return {box: tuple(sorted(ends[box])) for box in sorted(ends)}

@@ -34,10 +34,7 @@ DIMENSIONS = ("Ring", "FullyConnected", "Switch")
 
 
 def parse_astra_topology(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a network, as text or line by line, describes.
-
-    FormatError for what is none, a kind of dimension that is not known, and a rate that no link has.
-    """
+    """Return the fabric; FormatError for what is no network, an unknown kind of dimension, and a rate of no link."""
     records = Records(path)
     try:
         document = parse_yaml("\n".join(lines_of(text, path)), path).value
@@ -51,9 +48,8 @@ def parse_astra_topology(text: str | Iterable[str], path: str = "") -> Discovery
         raise records.refuse(f"found {str(document)[:60]!r}; expected {expected}") from None
     for shape, count, rate in dimensions:
         if shape not in DIMENSIONS or type(count) is not int or count < 2 or type(rate) not in (int, float):
-            raise records.refuse(
-                f"found a dimension of {shape!s:.20}, {count!s:.20}, {rate!s:.20}; expected {expected}"
-            )
+            found = f"found a dimension of {shape!s:.20}, {count!s:.20}, {rate!s:.20}"
+            raise records.refuse(f"{found}; expected {expected}")
     npus = prod(counts)
     links = npus * sum(_degree(shape, count) for shape, count, _ in dimensions)  # from both ends, but of switches
     if not dimensions or npus > DUMP_NODES.limit:

@@ -22,7 +22,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from topo.builder import stable_guid
-from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
+from topo.dumps.discovery import UNCOUNTED, Discovery, FoundNode, NodeKey, Records
 from topo.dumps.planes import LABEL
 from topo.dumps.subnet_lst import SPEED_OF_LANE
 from topo.files.csv import plain_text, split_row
@@ -68,46 +68,34 @@ class _Sheet(Records):
             for end in (a, b):
                 ends[end.system.casefold()].append(end)
         switches = {system for system, found in ends.items() if _is_switch(found)}
-        halved = {
-            system: max((int(match[1]) for end in ends[system] if (match := TWO.fullmatch(end.port))), default=0)
-            for system in switches
-        }
-        plugs: list[tuple[int, list[tuple[NodeKey, int]], tuple[int, int] | None]] = []
-        found: dict[NodeKey, FoundNode] = {}
+        halves = {system: [TWO.fullmatch(end.port) for end in ends[system]] for system in switches}
+        halved = {system: max((int(half[1]) for half in found if half), default=0) for system, found in halves.items()}
+        described: set[tuple[NodeKey, int, NodeKey, int]] = set()
         for line, *pair, rate in self.rows:
             if not any(end.system.casefold() in switches for end in pair):
-                raise self.refuse(
-                    f"found {pair[0].port[:40]!r} and {pair[1].port[:40]!r}, none of which is the port of a switch; "
-                    "expected one such as 'Port 21', 'Blade 16_Port 2/20', '11/1' or 'P21'",
-                    line,
-                )
-            placed: list[tuple[NodeKey, int]] = []
+                found = f"{pair[0].port[:40]!r} and {pair[1].port[:40]!r}, none of which is the port of a switch"
+                expected = "one such as 'Port 21', 'Blade 16_Port 2/20', '11/1' or 'P21'"
+                raise self.refuse(f"found {found}; expected {expected}", line)
+            placed: list[tuple[FoundNode, int]] = []
             for end in pair:
                 system = end.system.casefold()
                 name, number = _at_switch(end, halved[system]) if system in switches else _at_server(end)
                 if not number:
                     raise self.refuse(f"cannot tell which port of {end.system[:40]!r} is {end.port[:40]!r}", line)
                 key = ("S" if system in switches else "H", stable_guid(name.casefold()))
-                node = found.setdefault(key, FoundNode(key, 1, name, line))
-                node.ports = max(node.ports, number)
-                placed.append((key, number))
-            plugs.append((line, placed, rate))
-        for node in found.values():
-            self.node(node)
-        described: set[tuple[tuple[NodeKey, int], tuple[NodeKey, int]]] = set()
-        for line, plugged, rate in plugs:
-            for near, far in permutations(plugged):
-                if (near, far) not in described:
-                    described.add((near, far))
-                    width, speed = rate or (4, 0)
-                    self.cable(CableEnd(line, *near, *far, width=width, speed=speed))
-        if bare := sum(rate is None for _, _, rate in plugs):
+                placed.append((FoundNode(key, UNCOUNTED, name, line), number))
+            for (near, number), (far, far_number) in permutations(placed):
+                cable = near.key, number, far.key, far_number
+                if cable not in described:
+                    described.add(cable)
+                    self.link(near, number, far, far_number, rate or (4, 0))
+        if bare := sum(rate is None for *_, rate in self.rows):
             self.skip(0, f"{bare:,} speeds, which the sheet does not have: taken as 4xSDR")
         return self.assemble()
 
 
 def parse_cabling_csv(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a CSV of planned cables, NDT or P2P, describes.
+    """Return the fabric of NDT or P2P.
 
     FormatError for a header without a column, a row without a cell, or a port that cannot be told or has two cables.
     """
@@ -122,10 +110,10 @@ def parse_cabling_csv(text: str | Iterable[str], path: str = "") -> Discovery:
         if not any(cells) or line.startswith("#"):
             continue
         if not places:
-            sheet.skip(number, f"{line.strip()[:60]!r}, which stands before the header")
+            sheet.pass_over(number, line, "stands before the header")
             continue
         if len(cells) <= max(places) or not all(cells[place] for place in places):
-            raise sheet.refuse(f"found {line.strip()[:60]!r}; expected a device and a port at either end", number)
+            raise sheet.unlike(line, "a device and a port at either end", number)
         a, p, b, q = (cells[place] for place in places)
         at_switch = True if p2p else None  # the right-hand end of a P2P sheet is one
         sheet.rows.append((number, _End(a, p), _End(b, q, switch=at_switch), None))
@@ -133,30 +121,23 @@ def parse_cabling_csv(text: str | Iterable[str], path: str = "") -> Discovery:
 
 
 def parse_topo(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a ``.topo`` file describes.
-
-    FormatError for a cable before the first system, or a port that cannot be told or has two cables.
-    """
+    """Return the fabric; FormatError for a cable before any system, or a port that cannot be told or has two cables."""
     sheet = _Sheet(path)
     system: tuple[str, str] | None = None
-    for number, line in enumerate(lines_of(text, path), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
+    for number, line in sheet.lines(text):
         if match := TOPO_CABLE.fullmatch(line):
             if system is None:
-                raise sheet.refuse(
-                    "found a cable before the first system; expected a line such as MQM8700 leaf01", number
-                )
+                expected = "a line such as MQM8700 leaf01"
+                raise sheet.refuse(f"found a cable before the first system; expected {expected}", number)
             port, width, lane, far_type, far, far_port = match.groups()
-            rate = (
-                sheet.rate(width + SPEED_OF_LANE.get(lane.upper().removesuffix("G"), lane), number) if width else None
-            )
+            speed = width and width + SPEED_OF_LANE.get(lane.upper().removesuffix("G"), lane)
+            rate = sheet.rate(speed, number) if speed else None
             near = _End(system[1], port, *_of_type(system[0]))
             sheet.rows.append((number, near, _End(far, far_port, *_of_type(far_type)), rate))
         elif match := TOPO_SYSTEM.fullmatch(line):
             system = match[1], match[2]
         else:
-            sheet.skip(number, f"{line.strip()[:60]!r}, which is no cable")
+            sheet.pass_over(number, line, "is no cable")
     return sheet.build()
 
 
@@ -172,9 +153,8 @@ def _places(sheet: _Sheet, line: str, number: int) -> Sequence[int]:
                 raise sheet.refuse(f"found no column {lacking[0]}; expected {', '.join(wanted)}", number)
             return [names.index(name) for name in wanted]
     if names.count("name") < 2 or not {"port", "hca/port"} <= set(names):
-        raise sheet.refuse(
-            "found a header without Name and Port of both ends; expected Rack,U,Name,HCA/Port,...", number
-        )
+        found = "a header without Name and Port of both ends"
+        raise sheet.refuse(f"found {found}; expected Rack,U,Name,HCA/Port,...", number)
     last = len(names) - 1 - names[::-1].index("name")
     return names.index("name"), names.index("hca/port"), last, names.index("port")
 
@@ -187,16 +167,14 @@ def _of_type(kind: str) -> tuple[str, bool]:
 
 def _is_switch(ends: Sequence[_End]) -> bool:
     """Whether a system is a switch: the sheet says so, or what its ports are called."""
-    told = {end.switch for end in ends} - {None}
-    if told:
+    if told := {end.switch for end in ends} - {None}:
         return True in told
     ports = [end.port for end in ends]
     if any(BLADE.fullmatch(port) or TWO.fullmatch(port) or LABEL.fullmatch(port) for port in ports):
         return True
     numbers = [match for port in ports if (match := ONE.fullmatch(port))]
-    return len(numbers) == len(ports) and any(
-        not match[0].isdecimal() or int(match[1]) > MOST_ADAPTERS for match in numbers
-    )
+    many = (not match[0].isdecimal() or int(match[1]) > MOST_ADAPTERS for match in numbers)
+    return len(numbers) == len(ports) and any(many)
 
 
 def _at_switch(end: _End, halved: int) -> tuple[str, int]:

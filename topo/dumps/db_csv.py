@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,7 +50,7 @@ published tables pair them with the ports that they describe. XDR and FDR10 are 
 
 
 def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a database of ibdiagnet, as text or line by line, describes.
+    """Return the fabric.
 
     FormatError for a row that lacks a column, has a number that is none, or describes what cannot be; and for a text
     without tables of nodes and links.
@@ -57,7 +58,6 @@ def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
     records = Records(path)
     table, columns, seen = "", None, set[str]()
     ports: dict[tuple[int, int], tuple[int, int, int, int]] = {}
-    switch_lid: dict[int, int] = {}
     links: list[tuple[int, int, int, int, int]] = []
     for number, line in enumerate(lines_of(text, path), 1):
         if TABLE_HEAD.fullmatch(line):
@@ -74,47 +74,60 @@ def parse_db_csv(text: str | Iterable[str], path: str = "") -> Discovery:
                 continue
             if len(cells) < len(columns):
                 raise records.refuse(f"found {len(cells)} cells; expected {len(columns)}, as in the header", number)
-            row = dict(zip(columns, cells, strict=False))
+            row = _Row(records, number, dict(zip(columns, cells, strict=False)))
             if table == "NODES":
-                _add_node(records, row, number)
+                row.add_node()
             elif table == "PORTS":
-                guid, port = _number(records, row, "nodeguid", number), _number(records, row, "portnum", number)
-                lid = _number(records, row, "lid", number, 0)
-                if port == 0:
-                    switch_lid[guid] = lid
-                records.lmc = max(records.lmc, min(_number(records, row, "lmc", number, 0), 7))
-                ports[guid, port] = (_number(records, row, "portguid", number, 0), lid, *_rate(records, row, number))
+                records.lmc = max(records.lmc, min(row.number("lmc", 0), 7))
+                width, speed = row.number("linkwidthactv", 0), row.number("linkspeedactv", 0)  # of one down: nothing
+                rate = WIDTH_BITS.get(width, 4), SPEEDS.index(SPEED_BIT.get(speed, "SDR"))
+                end = row.number("nodeguid"), row.number("portnum")
+                ports[end] = row.number("portguid", 0), row.number("lid", 0), *rate
             elif table == "PORT_HIERARCHY_INFO":
                 # Of adapters the number of the port may be missing; they follow from their switches.
-                guid, port = _number(records, row, "nodeguid", number), _number(records, row, "portnum", number, 0)
-                plane = _number(records, row, "plane", number, 0) if "plane" in row else None
-                records.labels[("S", guid), port] = row.get("extendedlabel", "").strip(), plane
+                key, plane = ("S", row.number("nodeguid")), row.number("plane", 0) if "plane" in row.cells else None
+                records.labels[key, row.number("portnum", 0)] = row.cells.get("extendedlabel", "").strip(), plane
             else:
-                a, p, b, q = (_number(records, row, name, number) for name in TABLES["LINKS"])
+                a, p, b, q = map(row.number, TABLES["LINKS"])
                 links.append((number, a, p, b, q))
     if lacking := [name for name in ("NODES", "LINKS") if name not in seen]:
         raise records.refuse(f"found no table START_{lacking[0]}; expected one, with a header")
     keys = {key[1]: key for key in records.nodes}
     for guid, key in keys.items():
-        records.nodes[key].lid = switch_lid.get(guid, 0) if key[0] == "S" else 0
+        records.nodes[key].lid = ports.get((guid, 0), (0, 0))[1] if key[0] == "S" else 0
     _add_links(records, links, keys, ports)
     return assemble(records)
 
 
-def _add_node(records: Records, row: Mapping[str, str], number: int) -> None:
-    kind = _number(records, row, "nodetype", number)
-    if kind not in NODE_TYPES:
-        raise records.refuse(f"found the node type {kind}; expected 1 for adapters, 2 for switches, 3", number)
-    node = FoundNode(
-        key=(NODE_TYPES[kind], _number(records, row, "nodeguid", number)),
-        ports=_number(records, row, "numports", number),
-        description=row["nodedesc"].strip(),
-        line=number,
-        device=_number(records, row, "deviceid", number, 0),
-        system=_number(records, row, "systemimageguid", number, 0),
-    )
-    if not records.node(node):
-        records.skip(number, f"a second row of the node in line {records.nodes[node.key].line}")
+class _Row(NamedTuple):
+    """A row of a table."""
+
+    records: Records
+    line: int
+    cells: dict[str, str]
+
+    def number(self, column: str, missing: int | None = None) -> int:
+        """Return the number in a cell, decimal or behind 0x; ``N/A`` and a column that is not there are missing."""
+        text = self.cells.get(column, "N/A").strip()
+        if missing is not None and text in ("N/A", ""):
+            return missing
+        match = re.fullmatch(r"0x([0-9a-fA-F]{1,16})|([0-9]{1,20})", text)
+        value = -1 if match is None else int(match[1], 16) if match[1] else int(match[2])
+        if not 0 <= value < 1 << 64:
+            expected = "a number such as 0x1b or 27"
+            raise self.records.refuse(f"found {text[:40]!r} in column {column}; expected {expected}", self.line)
+        return value
+
+    def add_node(self) -> None:
+        """Add the node that a row of NODES describes."""
+        kind, ports = self.number("nodetype"), self.number("numports")
+        if kind not in NODE_TYPES:
+            expected = "1 for adapters, 2 for switches, 3"
+            raise self.records.refuse(f"found the node type {kind}; expected {expected}", self.line)
+        key, name = (NODE_TYPES[kind], self.number("nodeguid")), self.cells["nodedesc"].strip()
+        device, system = self.number("deviceid", 0), self.number("systemimageguid", 0)
+        if not self.records.node(FoundNode(key, ports, name, self.line, device, system)):
+            self.records.skip(self.line, f"a second row of the node in line {self.records.nodes[key].line}")
 
 
 def _add_links(
@@ -126,8 +139,7 @@ def _add_links(
     """Add both ends of each link, which the table has once or from either end."""
     described: set[tuple[int, int, int, int]] = set()
     bare = 0
-    for number, *link in links:
-        a, p, b, q = link
+    for number, a, p, b, q in links:
         if a not in keys or b not in keys:
             records.skip(number, f"a link of 0x{a if a not in keys else b:016x}, which has no row")
             continue
@@ -139,30 +151,11 @@ def _add_links(
                 continue
             described.add((near, here, far, there))
             bare += (near, here) not in ports
-            guid, lid, width, speed = ports.get((near, here), (0, 0, 4, 0))
-            far_guid, far_lid, _, _ = ports.get((far, there), (0, 0, 4, 0))
-            ends = keys[near], here, keys[far], there
-            records.cable(CableEnd(number, *ends, guid, far_guid, lid, far_lid, width, speed))
+            guid, lid, *rate = ports.get((near, here), (0, 0, 4, 0))
+            far_guid, far_lid, *_ = ports.get((far, there), (0, 0, 4, 0))
+            records.cable(CableEnd(number, keys[near], here, keys[far], there, guid, far_guid, lid, far_lid, *rate))
     if bare:
         records.skip(0, f"{bare:,} ports of links without a row in PORTS: taken as 4xSDR")
-
-
-def _rate(records: Records, row: Mapping[str, str], number: int) -> tuple[int, int]:
-    """Return lanes and index of the generation; those of a port that is down mean nothing."""
-    width, speed = _number(records, row, "linkwidthactv", number, 0), _number(records, row, "linkspeedactv", number, 0)
-    return WIDTH_BITS.get(width, 4), SPEEDS.index(SPEED_BIT.get(speed, "SDR"))
-
-
-def _number(records: Records, row: Mapping[str, str], column: str, line: int, missing: int | None = None) -> int:
-    """Return the number in a cell, decimal or behind 0x; ``N/A`` and a column that is not there are missing."""
-    text = row.get(column, "N/A").strip()
-    if missing is not None and text in ("N/A", ""):
-        return missing
-    match = re.fullmatch(r"0x([0-9a-fA-F]{1,16})|([0-9]{1,20})", text)
-    value = -1 if match is None else int(match[1], 16) if match[1] else int(match[2])
-    if not 0 <= value < 1 << 64:
-        raise records.refuse(f"found {text[:40]!r} in column {column}; expected a number such as 0x1b or 27", line)
-    return value
 
 
 def format_db_csv(fabric: Fabric, counters: Mapping[int, Mapping[str, int]] | None = None) -> str:
@@ -184,22 +177,21 @@ def format_db_csv(fabric: Fabric, counters: Mapping[int, Mapping[str, int]] | No
     types = {letter: number for number, letter in NODE_TYPES.items()}
     widths = {lanes: bits for bits, lanes in WIDTH_BITS.items()}
     speeds = {SPEEDS.index(name): bit for bit, name in SPEED_BIT.items()}
-    guid, owner, number = fabric.node_guid.tolist(), fabric.port_node.tolist(), fabric.port_number.tolist()
+    guid = [f"0x{guid:016x}" for guid in fabric.node_guid.tolist()]
+    owner, number = fabric.port_node.tolist(), fabric.port_number.tolist()
     end, port_guid = fabric.end_of(np.arange(fabric.n_ports)).tolist(), fabric.port_guid.tolist()
     nodes = [
         f'"{clean_description(fabric.names[node])}",{len(fabric.ports_of(node))},'
-        f"{types[PREFIX[Kind(fabric.kind[node])]]},1,1,0x{guid[node]:016x},0x{guid[node]:016x},0x{guid[node]:016x},"
-        f"{device_id(fabric, node, None)}"
-        for node in range(fabric.n_nodes)
+        f"{types[PREFIX[Kind(kind)]]},1,1,{guid[node]},{guid[node]},{guid[node]},{device_id(fabric, node, None)}"
+        for node, kind in enumerate(fabric.kind.tolist())
     ]
-    ports = [f"0x{guid[node]:016x},0x{guid[node]:016x},0,{lids[node]},N/A,N/A,0,{ACTIVE}"
-             for node in range(fabric.n_switches)]  # fmt: skip
+    ports = [f"{guid[node]},{guid[node]},0,{lids[node]},N/A,N/A,0,{ACTIVE}" for node in range(fabric.n_switches)]
     ports += [
-        f"0x{guid[owner[port]]:016x},0x{port_guid[port]:016x},{number[port]},{lids[end[port]]},"
+        f"{guid[owner[port]]},0x{port_guid[port]:016x},{number[port]},{lids[end[port]]},"
         f"{widths[int(fabric.width[port])]},{speeds[int(fabric.speed[port])]},{fabric.lmc},{ACTIVE}"
         for port in np.flatnonzero(fabric.peer >= 0).tolist()
     ]
-    links = [",".join(f"0x{guid[owner[port]]:016x},{number[port]}" for port in link) for link in fabric.links.tolist()]
+    links = [",".join(f"{guid[owner[port]]},{number[port]}" for port in link) for link in fabric.links.tolist()]
     tables = {
         "NODES": ("NodeDesc,NumPorts,NodeType,ClassVersion,BaseVersion,SystemImageGUID,NodeGUID,PortGUID,DeviceID",
                   nodes),
@@ -209,7 +201,7 @@ def format_db_csv(fabric: Fabric, counters: Mapping[int, Mapping[str, int]] | No
     if counters:
         names = list(next(iter(counters.values())))
         rows = [
-            f"0x{guid[owner[port]]:016x},0x{port_guid[port]:016x},{number[port]},{','.join(map(str, told.values()))}"
+            f"{guid[owner[port]]},0x{port_guid[port]:016x},{number[port]},{','.join(map(str, told.values()))}"
             for port, told in sorted(counters.items())
         ]
         tables["PM_INFO"] = (f"NodeGUID,PortGUID,PortNumber,{','.join(names)}", rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES, DUMP_PORTS, DUMP_SKIPPED
 from topo.catalog.devices import AGGREGATION_DEVICE, CHIPS
 from topo.errors import FormatError, plural
 from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, Role
+from topo.files.text import lines_of
 from topo.speeds import LinkSpeed, parse_link_speed
 
 NodeKey = tuple[str, int]
@@ -27,12 +29,8 @@ NodeKey = tuple[str, int]
 LETTERS = {"switch": "S", "sw": "S", "ca": "H", "hca": "H", "rt": "R", "router": "R"}
 """Letter of a node in its `NodeKey`, by the words that tools have for it."""
 KIND = {"S": Kind.SWITCH, "H": Kind.HCA, "R": Kind.ROUTER}
-ROLE = {
-    Kind.SWITCH: Role.SWITCH,
-    Kind.HCA: Role.COMPUTE,
-    Kind.AGGREGATION: Role.AGGREGATION,
-    Kind.ROUTER: Role.MANAGEMENT,
-}
+ROLE = {Kind.SWITCH: Role.SWITCH, Kind.HCA: Role.COMPUTE, Kind.AGGREGATION: Role.AGGREGATION,
+        Kind.ROUTER: Role.MANAGEMENT}  # fmt: skip
 
 MANAGED_SWITCH = re.compile(r"[^;:]{1,16};[^;:]{1,63}:([^;:/]{1,63})(?:/[^;:]{0,63})?")
 HOST_AND_DEVICE = re.compile(r"(\S{1,63}) (\S{1,63})")
@@ -53,12 +51,16 @@ class Discovery:
     """The same with merged planes of XDR (`topo.dumps.planes`); None where there are no planes."""
 
 
+UNCOUNTED = -1
+
+
 @dataclass(slots=True)
 class FoundNode:
     """A node as its record describes it."""
 
     key: NodeKey
     ports: int
+    """`UNCOUNTED` where no record tells them: then there are as many as the highest that `Records.port` is told of."""
     description: str
     line: int
     device: int = 0
@@ -86,17 +88,6 @@ class CableEnd:
     speed: int = 0
 
 
-@dataclass(slots=True)
-class _Ports:
-    """Attributes of all ports, while they are collected."""
-
-    peer: list[int]
-    width: list[int]
-    speed: list[int]
-    guid: list[int]
-    lid: list[int]
-
-
 class Records:
     """Records of a dump, collected by its reader."""
 
@@ -105,14 +96,26 @@ class Records:
         self.nodes: dict[NodeKey, FoundNode] = {}
         self.cables: list[CableEnd] = []
         self.skipped: list[tuple[int, str]] = []
+        self.highest: Counter[NodeKey] = Counter()
+        """Highest port of nodes whose ports are not counted."""
         self.labels: dict[tuple[NodeKey, int], tuple[str, int | None]] = {}
         """Label of each port of XDR chips, and its plane, None if the dump does not give it (`topo.dumps.planes`)."""
         self.lmc = 0
         """Largest LMC of any port."""
 
+    def lines(self, text: str | Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Yield each line with its number, but for blank lines and comments."""
+        for number, line in enumerate(lines_of(text, self.path), 1):
+            if line.strip() and not line.lstrip().startswith("#"):
+                yield number, line
+
     def refuse(self, message: str, line: int = 0) -> FormatError:
         """Return the error for a line, to be raised."""
         return FormatError(message, self.path, line)
+
+    def unlike(self, line: str, expected: str, number: int) -> FormatError:
+        """Return the error for a line that is something else than expected."""
+        return self.refuse(f"found {line.strip()[:60]!r}; expected {expected}", number)
 
     def skip(self, line: int, reason: str) -> None:
         """Record that something is left out."""
@@ -120,22 +123,28 @@ class Records:
         if len(self.skipped) > DUMP_SKIPPED.limit:
             raise DUMP_SKIPPED.exceeded(self.path, line)
 
+    def pass_over(self, number: int, line: str, why: str) -> None:
+        """Record that a line is left out."""
+        self.skip(number, f"{line.strip()[:60]!r}, which {why}")
+
     def node(self, node: FoundNode) -> bool:
         """Add a node; return whether it is new.
 
-        FormatError if its number of ports is out of range or differs from an earlier record, or for too many nodes.
+        FormatError if its number of ports differs from an earlier record, or for too many nodes.
         """
-        if not 1 <= node.ports <= MAX_PORTS:
-            raise self.refuse(f"found {node.ports} ports; expected 1 to {MAX_PORTS}", node.line)
         if not node.description.isprintable():  # infiniband-diags print a space there; others must not steer terminals
             node.description = "".join(char if char.isprintable() else " " for char in node.description)
         known = self.nodes.setdefault(node.key, node)
-        if known.ports != node.ports:
+        if node.ports not in (UNCOUNTED, known.ports):
             found = f"found {node.ports} ports of a node that has {known.ports} in line {known.line}"
             raise self.refuse(f"{found}; expected one number", node.line)
         if len(self.nodes) > DUMP_NODES.limit:
             raise DUMP_NODES.exceeded(self.path, node.line)
         return known is node
+
+    def port(self, node: NodeKey, number: int) -> None:
+        """Note a port of a node whose ports no record counts."""
+        self.highest[node] = max(self.highest[node], number)
 
     def rate(self, text: str, line: int) -> tuple[int, int]:
         """Return width and index of the generation of a link speed; an unknown word is recorded and read as 4xSDR."""
@@ -150,6 +159,15 @@ class Records:
         if len(self.cables) > DUMP_CABLE_ENDS.limit:
             raise DUMP_CABLE_ENDS.exceeded(self.path, cable.line)
 
+    def link(
+        self, near: FoundNode, number: int, far: FoundNode, far_number: int, rate: tuple[int, int] = (4, 0)
+    ) -> None:
+        """Add one end of a cable and the nodes at both."""
+        for node, port in ((near, number), (far, far_number)):
+            self.node(node)
+            self.port(node.key, port)
+        self.cable(CableEnd(near.line, near.key, number, far.key, far_number, width=rate[0], speed=rate[1]))
+
     def assemble(self, name: str = "", *, both_ends: bool = False) -> Discovery:
         """Build the fabric, by default called by its file: switches first, otherwise in the order of the records.
 
@@ -158,6 +176,10 @@ class Records:
         """
         if not self.nodes:
             raise self.refuse("no switch, adapter or router in it; expected a dump of a fabric")
+        for key, node in self.nodes.items():
+            node.ports = max(self.highest[key], 1) if node.ports == UNCOUNTED else node.ports
+            if not 1 <= node.ports <= MAX_PORTS:
+                raise self.refuse(f"found {node.ports} ports; expected 1 to {MAX_PORTS}", node.line)
         if sum(node.ports for node in self.nodes.values()) > DUMP_PORTS.limit:
             raise DUMP_PORTS.exceeded(self.path)
         return _assemble(name or Path(self.path).name.partition(".")[0] or "fabric", self, both_ends)
@@ -173,17 +195,27 @@ def _link_speed(text: str) -> LinkSpeed | None:
 
 
 def _assemble(name: str, records: Records, both_ends: bool) -> Discovery:
-    nodes = list(records.nodes.values())
-    nodes = sorted(nodes, key=lambda node: node.key[0] != "S")  # stable: file order otherwise
-    index_of = {node.key: index for index, node in enumerate(nodes)}
+    nodes = sorted(records.nodes.values(), key=lambda node: node.key[0] != "S")  # stable: file order otherwise
     offset = np.concatenate([[0], np.cumsum([node.ports for node in nodes])]).astype(np.int32)
     n_switches = sum(node.key[0] == "S" for node in nodes)
-    ports = _plug(nodes, index_of, offset.tolist(), records, both_ends)
+    plugged, guids, lids = _plug(nodes, offset.tolist(), records, both_ends)
 
     kinds = [_kind(node) for node in nodes]
     models: dict[str, int] = {}
     hosts, host = _hosts(nodes, kinds)
-    lid = _lids(nodes, n_switches, ports.lid[offset[n_switches] :], records)
+    n_ports, first = int(offset[-1]), int(offset[n_switches])
+    peer, width, speed = np.full(n_ports, -1, np.int32), np.full(n_ports, 4, np.uint8), np.zeros(n_ports, np.uint8)
+    for port, (far, cable) in plugged.items():
+        peer[port], width[port], speed[port] = far, cable.width, cable.speed
+    node_guid = np.array([node.key[1] for node in nodes], np.uint64)
+    owner = np.repeat(np.arange(len(nodes)), np.diff(offset))
+    # Ports of adapters whose GUIDs are unknown are numbered as ibsim and the mlx4 adapters do.
+    number = np.where(owner < n_switches, 0, np.arange(n_ports) - offset[owner] + 1)
+    port_guid = node_guid[owner] + number.astype(np.uint64)
+    for port, guid in guids.items():
+        if port >= first and guid:
+            port_guid[port] = guid
+    lid = _lids(nodes[:n_switches], [lids.get(port, 0) for port in range(first, n_ports)], records)
     fabric = Fabric(
         name=name,
         kind=np.array(kinds, np.uint8),
@@ -192,16 +224,16 @@ def _assemble(name: str, records: Records, both_ends: bool) -> Discovery:
         zone=np.full(len(nodes), -1, np.int16),
         model=np.array([_model(node, models) for node in nodes], np.int16),
         models=tuple(models),
-        node_guid=np.array([node.key[1] for node in nodes], np.uint64),
+        node_guid=node_guid,
         names=tuple(node.description for node in nodes),
         host=np.array(host, np.int32),
         hosts=hosts,
         host_model=np.full(len(hosts), -1, np.int16),
         port_offset=offset,
-        peer=np.array(ports.peer, np.int32),
-        width=np.array(ports.width, np.uint8),
-        speed=np.array(ports.speed, np.uint8),
-        port_guid=np.array(ports.guid, np.uint64),
+        peer=peer,
+        width=width,
+        speed=speed,
+        port_guid=port_guid,
         discovered_lid=lid if lid.any() else np.zeros(0, np.uint16),
         lmc=records.lmc,
     )
@@ -209,88 +241,77 @@ def _assemble(name: str, records: Records, both_ends: bool) -> Discovery:
 
 
 def _plug(
-    nodes: list[FoundNode], index_of: dict[NodeKey, int], offset: list[int], records: Records, both_ends: bool
-) -> _Ports:
-    total = offset[-1]
-    ports = _Ports([-1] * total, [4] * total, [0] * total, [0] * total, [0] * total)
-    described: dict[int, CableEnd] = {}
+    nodes: list[FoundNode], offset: list[int], records: Records, both_ends: bool
+) -> tuple[dict[int, tuple[int, CableEnd]], dict[int, int], dict[int, int]]:
+    """Return the far end and the cable of each port that has one, GUIDs of ports, and LIDs of ports."""
+    index_of = {node.key: index for index, node in enumerate(nodes)}
+    described: dict[int, tuple[int, CableEnd]] = {}
+    guid: dict[int, int] = {}
+    lid: dict[int, int] = {}
+
+    def place(key: NodeKey, number: int, what: str, line: int) -> int:
+        node = index_of[key]
+        if number > nodes[node].ports:
+            found = f"found {what} {number} of {_show(key)}, which has {nodes[node].ports}"
+            raise records.refuse(f"{found}; expected a port that exists", line)
+        return offset[node] + number - 1
+
     for cable in records.cables:
-        near = index_of[cable.node]
-        if cable.number > nodes[near].ports:
-            found = f"port {cable.number} of {_show(cable.node)}, which has {nodes[near].ports}"
-            raise records.refuse(f"{found}; expected a port that exists", cable.line)
-        port = offset[near] + cable.number - 1
-        ports.guid[port] = ports.guid[port] or cable.guid
-        ports.lid[port] = ports.lid[port] or cable.lid
+        port = place(cable.node, cable.number, "port", cable.line)
+        guid[port], lid[port] = guid.get(port) or cable.guid, lid.get(port) or cable.lid
         if port in described:
-            twin = described[port]
+            twin = described[port][1]
             if (twin.far, twin.far_number) != (cable.far, cable.far_number):
                 was = f"port {cable.number} of {_show(cable.node)}, which holds another cable in line {twin.line}"
                 raise records.refuse(f"found a second cable in {was}", cable.line)
             records.skip(cable.line, f"the cable that line {twin.line} describes too")
             continue
-        far = index_of.get(cable.far)
-        if far is None:
+        if cable.far not in index_of:
             records.skip(cable.line, f"a cable to {_show(cable.far)}, which has no record")
             continue
-        if cable.far_number > nodes[far].ports:
-            found = f"a cable to port {cable.far_number} of {_show(cable.far)}, which has {nodes[far].ports}"
-            raise records.refuse(f"{found}; expected a port that exists", cable.line)
-        peer = offset[far] + cable.far_number - 1
+        peer = place(cable.far, cable.far_number, "a cable to port", cable.line)
         if peer == port:
             records.skip(cable.line, f"port {cable.number} of {_show(cable.node)} plugged into itself")
             continue
-        described[port] = cable
-        ports.peer[port], ports.width[port], ports.speed[port] = peer, cable.width, cable.speed
-        ports.guid[peer] = ports.guid[peer] or cable.far_guid
-        ports.lid[peer] = ports.lid[peer] or cable.far_lid
+        described[port] = peer, cable
+        guid[peer], lid[peer] = guid.get(peer) or cable.far_guid, lid.get(peer) or cable.far_lid
 
-    halves = _settle(described, ports, records)
+    halves = _settle(described, records)
     if both_ends and halves:
         raise records.refuse(
             f"found {plural(len(halves), 'cable')} from one end only, the first in this line; expected each from both "
             "ends: the list is not whole, write it anew",
             min(halves),
         )
-    for index, node in enumerate(nodes):
-        for port in range(offset[index], offset[index + 1]):
-            if node.key[0] == "S":
-                ports.guid[port] = node.key[1]
-            elif not ports.guid[port]:  # as ibsim and the mlx4 adapters number them
-                ports.guid[port] = node.key[1] + port - offset[index] + 1
-    return ports
+    return described, guid, lid
 
 
-def _settle(described: dict[int, CableEnd], ports: _Ports, records: Records) -> list[int]:
+def _settle(described: dict[int, tuple[int, CableEnd]], records: Records) -> list[int]:
     """Make both ends of each cable agree: complete those with one description, leave out contradictions.
 
     Returns the lines of those with one description.
     """
-    wanted: dict[int, list[int]] = defaultdict(list)  # ports that claim each port as their far end
-    for port in described:
-        wanted[ports.peer[port]].append(port)
-    dropped, completed = [], []
-    for port, cable in described.items():
-        peer = ports.peer[port]
-        other = described.get(peer)
-        if other is not None:
-            if (other.far, other.far_number) != (cable.node, cable.number):
-                dropped.append((port, other.line))
-        elif rivals := [rival for rival in wanted[peer] + wanted[port] if rival != port]:
-            dropped.append((port, described[rivals[0]].line))
+    claims: dict[int, list[int]] = defaultdict(list)  # ports that claim each port as their far end
+    for port, (peer, _) in described.items():
+        claims[peer].append(port)
+    dropped: dict[int, int] = {}
+    completed: dict[int, tuple[int, CableEnd]] = {}
+    for port, (peer, cable) in described.items():
+        if peer in described:
+            if described[peer][0] != port:
+                dropped[port] = described[peer][1].line
+        elif rivals := [rival for rival in claims[peer] + claims[port] if rival != port]:
+            dropped[port] = described[rivals[0]][1].line
         else:
-            completed.append(port)
-    for port, line in dropped:
-        ports.peer[port], ports.width[port], ports.speed[port] = -1, 4, 0
-        records.skip(described[port].line, f"a cable that line {line} contradicts")
-    for port in completed:
-        peer = ports.peer[port]
-        ports.peer[peer], ports.width[peer], ports.speed[peer] = port, described[port].width, described[port].speed
-    return [described[port].line for port in completed]
+            completed[peer] = port, cable
+    for port, line in dropped.items():
+        records.skip(described.pop(port)[1].line, f"a cable that line {line} contradicts")
+    described |= completed
+    return [cable.line for _, cable in completed.values()]
 
 
-def _lids(nodes: list[FoundNode], n_switches: int, adapter_lids: list[int], records: Records) -> NDArray[np.uint16]:
-    lids = [node.lid for node in nodes[:n_switches]] + adapter_lids
+def _lids(switches: list[FoundNode], adapter_lids: list[int], records: Records) -> NDArray[np.uint16]:
+    lids = [node.lid for node in switches] + adapter_lids
     owners = Counter(lids)
     shared = {lid for lid, count in owners.items() if count > 1 and 0 < lid <= MAX_UNICAST_LID}
     for lid in sorted(shared):
@@ -320,16 +341,14 @@ def _hosts(nodes: list[FoundNode], kinds: list[Kind]) -> tuple[tuple[str, ...], 
     Of these, and of adapters that name no host, those with the same system image GUID form a server, which is called by
     the node GUID of its first adapter.
     """
-    named = [
-        HOST_AND_DEVICE.fullmatch(node.description) if kind == Kind.HCA else None
-        for node, kind in zip(nodes, kinds, strict=True)
-    ]
+    both = list(zip(nodes, kinds, strict=True))
+    named = [HOST_AND_DEVICE.fullmatch(node.description) if kind == Kind.HCA else None for node, kind in both]
     devices = Counter(match.groups() for match in named if match)
     ambiguous = {host for (host, _), count in devices.items() if count > 1} | DEFAULT_HOSTS
     index: dict[str, int] = {}
     by_system: dict[int, int] = {}
     host = []
-    for node, kind, match in zip(nodes, kinds, named, strict=True):
+    for (node, kind), match in zip(both, named, strict=True):
         if kind != Kind.HCA:
             host.append(-1)
         elif match and match.group(1) not in ambiguous:

@@ -17,9 +17,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from topo.builder import stable_guid
-from topo.dumps.discovery import HOST_AND_DEVICE, CableEnd, Discovery, FoundNode, NodeKey, Records
+from topo.dumps.discovery import HOST_AND_DEVICE, UNCOUNTED, Discovery, FoundNode, Records
 from topo.files.csv import plain_text, split_row
-from topo.files.text import lines_of
 from topo.speeds import LANE_GBPS, SPEEDS, WIDTHS
 
 EDGE_HEAD: re.Pattern[str] = re.compile(
@@ -34,22 +33,19 @@ BY_GBPS = {
 
 
 def parse_edge_list(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a list of links, as text or line by line, describes.
-
-    FormatError for a row without two different nodes and a rate, or a rate that no link has.
-    """
+    """Return the fabric; FormatError for a row without two different nodes and a rate, or a rate that no link has."""
     records = Records(path)
     rows: list[tuple[int, str, str, str]] = []
     begun = False
-    for number, line in enumerate(lines_of(text, path), 1):
+    for number, line in records.lines(text):
+        cells = [plain_text(cell.strip()) for cell in split_row(line)]
         if EDGE_HEAD.fullmatch(line):
             begun = True
             continue
-        cells = [plain_text(cell.strip()) for cell in split_row(line)]
-        if not begun or not any(cells) or line.startswith("#"):
+        if not begun or not any(cells):
             continue
         if len(cells) != 3 or not all(cells) or cells[0] == cells[1]:
-            raise records.refuse(f"found {line.strip()[:60]!r}; expected two different nodes and a rate", number)
+            raise records.unlike(line, "two different nodes and a rate", number)
         rows.append((number, cells[0], cells[1], speed_of(records, cells[2], number)))
     plug(records, rows, lambda name, cables: cables == 1 or HOST_AND_DEVICE.fullmatch(name) is not None)
     return records.assemble()
@@ -63,14 +59,10 @@ def plug(records: Records, rows: Sequence[tuple[int, str, str, str]], is_adapter
     cables = Counter(name for _, a, b, _ in rows for name in (a, b))
     ports: Counter[str] = Counter()
     for number, a, b, speed in rows:
-        ends: list[tuple[NodeKey, int]] = []
-        for name in (a, b):
-            key = ("H" if is_adapter(name, cables[name]) else "S", stable_guid(name))
-            records.node(FoundNode(key, cables[name], name, number))
-            ports[name] += 1
-            ends.append((key, ports[name]))
-        width, index = records.rate(speed, number)
-        records.cable(CableEnd(number, *ends[0], *ends[1], width=width, speed=index))
+        keys = (("H" if is_adapter(name, cables[name]) else "S", stable_guid(name)) for name in (a, b))
+        near, far = (FoundNode(key, UNCOUNTED, name, number) for key, name in zip(keys, (a, b), strict=True))
+        ports.update((a, b))
+        records.link(near, ports[a], far, ports[b], records.rate(speed, number))
 
 
 def speed_of(records: Records, text: str, number: int) -> str:

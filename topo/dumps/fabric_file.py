@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -20,7 +20,6 @@ from topo.dumps import (
     lldp,
     net_dump,
     ns3_topology,
-    port_list,
     subnet_lst,
 )
 from topo.dumps.discovery import Discovery
@@ -38,11 +37,12 @@ NOTED = 5
 SNIFFED = 2000
 """Lines in which the format must show; banners and logs of a terminal may stand before it."""
 
-FORMATS: tuple[tuple[re.Pattern[str], Callable[[Iterable[str], str], Discovery]], ...] = (
+Parser = Callable[[Iterable[str], str], Discovery]
+FORMATS: tuple[tuple[re.Pattern[str], Parser], ...] = (
     (subnet_lst.CABLE_LINE, subnet_lst.parse_subnet_lst),
     (ibnetdiscover.NODE, ibnetdiscover.parse_ibnetdiscover),
     (ibnetdiscover.NAMED, ibnetdiscover.parse_ibsim_net),
-    (port_list.LISTED_PORT, port_list.parse_port_list),
+    (ibnetdiscover.LISTED_PORT, ibnetdiscover.parse_port_list),
     (db_csv.TABLE_HEAD, db_csv.parse_db_csv),
     (net_dump.SWITCH_HEAD, net_dump.parse_net_dump),
     (iblinkinfo.SWITCH_LINE, iblinkinfo.parse_iblinkinfo),
@@ -117,9 +117,8 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
 
 def read_dump(path: str | Path) -> Discovery:
     """Read a dump as `read_fabric` does, without looking for levels."""
-    lines = _lines(path)
-    head = list(islice(lines, SNIFFED))
-    if parse := _parser(head):
+    lines, head, parse = _opened(path)
+    if parse:
         return parse(chain(head, lines), str(path))
     first = next((line.strip() for line in head if line.strip()), "")
     hint = "; `topo.read` reads the spec of a cluster" if Path(path).suffix in (".yaml", ".yml") else ""
@@ -136,20 +135,15 @@ def read_dump(path: str | Path) -> Discovery:
 def is_fabric(path: str | Path) -> bool:
     """Whether a file is one that `read_fabric` takes, by its first lines."""
     try:
-        head = list(islice(_lines(path), SNIFFED))
+        _, head, parse = _opened(path)
     except FormatError:
         return False
-    return _parser(head) is not None or any(f'"{FORMAT}"' in line for line in head[:3])
+    return parse is not None or any(f'"{FORMAT}"' in line for line in head[:3])
 
 
-def _lines(path: str | Path) -> Iterator[str]:
-    return read_workbook(path) if Path(path).suffix.lower() == SUFFIX else read_lines(path)
-
-
-def _parser(head: Sequence[str]) -> Callable[[Iterable[str], str], Discovery] | None:
-    """Return what reads a dump that begins with these lines."""
-    for line in head:
-        for pattern, parse in FORMATS:
-            if pattern.fullmatch(line):
-                return parse
-    return None
+def _opened(path: str | Path) -> tuple[Iterator[str], list[str], Parser | None]:
+    """Return the lines of a dump, those taken from them already, and what reads a dump that begins so."""
+    lines = read_workbook(path) if Path(path).suffix.lower() == SUFFIX else read_lines(path)
+    head = list(islice(lines, SNIFFED))
+    found = (parse for line in head for pattern, parse in FORMATS if pattern.fullmatch(line))
+    return lines, head, next(found, None)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from topo.errors import FormatError
 from topo.fabric import MAX_LMC, MAX_UNICAST_LID, Fabric, Kind, Role
@@ -111,43 +110,37 @@ def parse_fabric(text: str, path: str = "") -> Fabric:
 def _field(name: str, value: Any, path: str) -> Any:
     """Return a field of a fabric, out of what JSON has for it."""
 
-    def refusal(expected: str) -> FormatError:
-        return FormatError(f"found something else in `{name}`; expected {expected}", path)
+    def check(holds: object, expected: str) -> None:
+        if not holds:
+            raise FormatError(f"found something else in `{name}`; expected {expected}", path)
 
     if name in ("name", "arrangement", "engine", "purpose"):
-        if not (isinstance(value, str) and value.isprintable()):
-            raise refusal("text that can be printed")
+        check(isinstance(value, str) and value.isprintable(), "text that can be printed")
         return value
     if name == "lmc":
-        if type(value) is not int or not 0 <= value <= MAX_LMC:
-            raise refusal(f"a whole number from 0 to {MAX_LMC}")
+        check(type(value) is int and 0 <= value <= MAX_LMC, f"a whole number from 0 to {MAX_LMC}")
         return value
-    if not isinstance(value, list):
-        raise refusal("a list")
+    check(isinstance(value, list), "a list")
     if name in TEXTS:
-        if not all(isinstance(item, str) and item.isprintable() for item in value):
-            raise refusal("printable text in a list")
+        check(all(isinstance(item, str) and item.isprintable() for item in value), "printable text in a list")
         return tuple(value)
-    if name == "traffic":
-        try:
-            return tuple(TrafficClass.model_validate(item) for item in value)
-        except ValidationError:
-            raise refusal("classes of traffic") from None
     try:
+        if name == "traffic":
+            return tuple(TrafficClass.model_validate(item) for item in value)
         if name in GUID_FIELDS:
             return np.array([int(item, 16) for item in value], np.uint64)
         if name == "length_m":
             metres = np.array([math.nan if item is None else item for item in value], np.float64)
-            if metres.ndim == 1 and not (metres < 0).any() and not np.isinf(metres).any():
-                return metres
-            raise refusal("metres, not negative, or null")
+            flat = metres.ndim == 1 and not (metres < 0).any() and not np.isinf(metres).any()
+            check(flat, "metres, not negative, or null")
+            return metres
         dtype, low, high = RANGES[name]
         numbers = np.array(value) if value else np.zeros(0, np.int64)
-        if numbers.ndim == 1 and numbers.dtype.kind == "i" and ((numbers >= low) & (numbers <= high)).all():
-            return numbers.astype(dtype)
+        whole = numbers.ndim == 1 and numbers.dtype.kind == "i" and ((numbers >= low) & (numbers <= high)).all()
+        check(whole, f"whole numbers from {low} to {high:,} in a list")
+        return numbers.astype(dtype)
     except (TypeError, ValueError, OverflowError):
-        raise refusal("numbers in a list") from None
-    raise refusal(f"whole numbers from {low} to {high:,} in a list")
+        check(False, "classes of traffic" if name == "traffic" else "numbers in a list")
 
 
 def _contradiction(fabric: Fabric) -> str:

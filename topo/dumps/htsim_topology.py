@@ -26,7 +26,6 @@ from collections.abc import Iterable
 from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES
 from topo.dumps.discovery import Discovery, Records
 from topo.dumps.edge_list import plug, speed_of
-from topo.files.text import lines_of
 
 HTSIM_HEAD: re.Pattern[str] = re.compile(r"\s*Nodes\s+\d{1,9}\s*", re.IGNORECASE)
 KEY_AND_NUMBER = re.compile(r"\s*(\w{1,30})\s+(\d{1,9})\s*(?:#.*)?")
@@ -36,17 +35,14 @@ LEFT_OUT = {"downlink_latency_ns", "switch_latency_ns", "queue_up", "queue_down"
 
 
 def parse_htsim_topology(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a topology, as text or line by line, describes.
+    """Return the fabric.
 
-    FormatError for a line that is none of the format, a key that is missing, numbers that do not divide, and a rate
-    that no link has.
+    FormatError for a line that is none of the format, a missing key, numbers that do not divide, a rate of no link.
     """
     records = Records(path)
     found: dict[tuple[int, str], int] = {}
     tier = -1
-    for number, line in enumerate(lines_of(text, path), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
+    for number, line in records.lines(text):
         match = KEY_AND_NUMBER.fullmatch(line)
         key = match[1].lower() if match else ""
         if match and key == "tier" and int(match[2]) < 3:
@@ -55,8 +51,7 @@ def parse_htsim_topology(text: str | Iterable[str], path: str = "") -> Discovery
             found[tier, key] = int(match[2])
         elif key not in LEFT_OUT or tier < 0:
             known = ", ".join(HEADER_KEYS if tier < 0 else (*TIER_KEYS, *sorted(LEFT_OUT)))
-            expected = f"one of {known}, each once, and a number"
-            raise records.refuse(f"found {line.strip()[:60]!r}; expected {expected}", number)
+            raise records.unlike(line, f"one of {known}, each once, and a number", number)
 
     def of(tier: int, key: str, otherwise: int = 0) -> int:
         value = found.get((tier, key), otherwise)

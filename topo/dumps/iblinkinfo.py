@@ -13,12 +13,11 @@ In blocks the far end has a LID and no GUID, so each LID must belong to one node
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
-from topo.files.text import lines_of
+from topo.dumps.discovery import UNCOUNTED, CableEnd, Discovery, FoundNode, NodeKey, Records
 
 SWITCH_LINE = re.compile(r"\s*+Switch: 0x([0-9a-f]{1,16}) (.{0,200}):\s*")
 ADAPTER = re.compile(r"\s*+(CA|Router): (.{0,200}):\s*")
@@ -45,18 +44,13 @@ class _Port(NamedTuple):
 
 
 def parse_iblinkinfo(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that the output of iblinkinfo, as text or line by line, describes.
-
-    FormatError for a port without a node, and for a LID of several nodes that cables lead to.
-    """
+    """Return the fabric; FormatError for a port without a node, and for a LID of several nodes that cables lead to."""
     records = Records(path)
     ports: list[_Port] = []
     names: dict[NodeKey, tuple[str, int]] = {}
     block: NodeKey | str = ""
     name = ""
-    for number, line in enumerate(lines_of(text, path), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
+    for number, line in records.lines(text):
         if match := SWITCH_LINE.fullmatch(line):
             block = ("S", int(match[1], 16))
             names.setdefault(block, (match[2].strip(), number))
@@ -74,53 +68,45 @@ def parse_iblinkinfo(text: str | Iterable[str], path: str = "") -> Discovery:
                 node = ("H" if block == "CA" else "R", int(guid, 16) if first < 1 or int(port) == 1 else first)
                 names.setdefault(node, (name, number))
             else:
-                raise records.refuse(
-                    'found a port without a node; expected a line such as "Switch: 0x.. leaf01:"', number
-                )
-            found = FAR.fullmatch(far)
-            ports.append(
-                _Port(number, node, int(guid or "0", 16), int(lid), int(port), rate, found.groups() if found else None)
-            )
+                expected = 'a line such as "Switch: 0x.. leaf01:"'
+                raise records.refuse(f"found a port without a node; expected {expected}", number)
+            led = FAR.fullmatch(far)
+            end = number, node, int(guid or "0", 16), int(lid), int(port), rate, led.groups() if led else None
+            ports.append(_Port(*end))
         else:
-            records.skip(number, f"{line.strip()[:60]!r}, which is no part of the output of iblinkinfo")
+            records.pass_over(number, line, "is no part of the output of iblinkinfo")
     return _assemble(records, ports, names)
 
 
 def _assemble(records: Records, ports: list[_Port], names: dict[NodeKey, tuple[str, int]]) -> Discovery:
     """Find who is at the other end of each cable, and build the fabric."""
-    at_lid: Counter[tuple[NodeKey, int]] = Counter()
-    most: dict[NodeKey, int] = {}
-    for port in ports:
-        at_lid[port.node, port.lid] += 1
-        most[port.node] = max(most.get(port.node, 1), port.number)
+    at_lid = Counter((port.node, port.lid) for port in ports)
     # In lines of their own, a switch is what has several ports under one GUID and one LID.
     switches = {node for (node, _), count in at_lid.items() if count > 1}
     key = {node: ("S" if node in switches else "H", node[1]) if not node[0] else node for node in names}
-    by_lid: dict[int, set[NodeKey]] = {}
+    by_lid: dict[int, set[NodeKey]] = defaultdict(set)
     for port in ports:
-        by_lid.setdefault(port.lid, set()).add(key[port.node])
+        by_lid[port.lid].add(key[port.node])
+        records.port(key[port.node], port.number)
     by_guid = {node[1]: found for node, found in key.items()}
     lid_of = {key[port.node]: port.lid for port in ports}
     for node, (name, line) in names.items():
         own = lid_of.get(key[node], 0) if key[node][0] == "S" else 0
-        records.node(FoundNode(key[node], most.get(node, 1), name, line, lid=own))
+        records.node(FoundNode(key[node], UNCOUNTED, name, line, lid=own))
     for port in ports:
         if port.far is None:
             continue
         guid, lid, far_number, far_name = port.far
-        there = {by_guid[int(guid, 16)]} if guid and int(guid, 16) in by_guid else by_lid.get(int(lid), set())
+        there = {by_guid[int(guid, 16)]} if guid and int(guid, 16) in by_guid else by_lid[int(lid)]
         if len(there) > 1:
-            raise records.refuse(
-                f"found LID {lid} of {len(there)} nodes; expected one, or take iblinkinfo --line", port.line
-            )
+            expected = "one, or take iblinkinfo --line"
+            raise records.refuse(f"found LID {lid} of {len(there)} nodes; expected {expected}", port.line)
         if not there:
             records.skip(port.line, f"a cable to {far_name.strip()[:40]!r} (LID {lid}), which has no lines of its own")
             continue
         (far,) = there
         match = LINK_RATE.fullmatch(port.rate)
-        width, speed = records.rate(
-            f"{match[1]}x{match[3] or SPEED_ON_WIRE.get(match[2], match[2])}" if match else port.rate.strip(), port.line
-        )
+        rate = f"{match[1]}x{match[3] or SPEED_ON_WIRE.get(match[2], match[2])}" if match else port.rate.strip()
         ends = key[port.node], port.number, far, int(far_number)
-        records.cable(CableEnd(port.line, *ends, port.guid, 0, port.lid, int(lid), width, speed))
+        records.cable(CableEnd(port.line, *ends, port.guid, 0, port.lid, int(lid), *records.rate(rate, port.line)))
     return records.assemble()

@@ -16,7 +16,7 @@ from typing import Any
 
 from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES
 from topo.builder import stable_guid
-from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
+from topo.dumps.discovery import UNCOUNTED, Discovery, FoundNode, NodeKey, Records
 from topo.dumps.edge_list import speed_of
 
 GBIT = {"gigabits_per_second": 1, "gigabytes_per_second": 8}
@@ -29,17 +29,13 @@ Vertex = tuple[str, int, str, int]
 
 
 def parse_infragraph(text: str, path: str = "") -> Discovery:
-    """Build the fabric of a description.
-
-    FormatError for what is none, an endpoint of an unknown part, or a link without the rate of a link.
-    """
+    """Return the fabric; FormatError for no description, an endpoint of an unknown part, a link without a rate."""
     records = Records(path)
     try:
         document = json.loads(text)
         found = _Described(records, document)
-        edges = [
-            (edge["ep1"], edge["ep2"], edge.get("scheme") or "one2one", edge["link"]) for edge in document["edges"]
-        ]
+        listed = document["edges"]
+        edges = [(one["ep1"], one["ep2"], one.get("scheme") or "one2one", one["link"]) for one in listed]
     except (ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise records.refuse(f"is no description of InfraGraph ({type(error).__name__}: {error!s:.80})") from None
     cables: dict[frozenset[Vertex], tuple[Vertex, Vertex, str]] = {}
@@ -54,20 +50,17 @@ def parse_infragraph(text: str, path: str = "") -> Discovery:
             if len(cables) > DUMP_CABLE_ENDS.limit:
                 raise DUMP_CABLE_ENDS.exceeded(path)
     number: Counter[NodeKey] = Counter()
-    uses = Counter(found.node(end) for pair in cables for end in pair)
     for (instance, at, part, of), times in Counter(end for pair in cables for end in pair).items():
         if times > 1 and found.node((instance, at, part, of))[1]:
             raise records.refuse(f"found {times} cables in {part}[{of}] of {instance}[{at}]; expected one in a port")
     for a, b, speed in cables.values():
-        ends: list[tuple[NodeKey, int]] = []
+        ends: list[tuple[FoundNode, int]] = []
         for point in (a, b):
             name, ports = found.node(point)
-            key = ("H" if ports == 0 else "S", stable_guid(name))
-            records.node(FoundNode(key, ports or uses[name, ports], name, 0))
+            key = ("S" if ports else "H", stable_guid(name))
             number[key] += 1
-            ends.append((key, number[key] if ports == 0 else found.port(point)))
-        width, index = records.rate(speed, 0)
-        records.cable(CableEnd(0, *ends[0], *ends[1], width=width, speed=index))
+            ends.append((FoundNode(key, ports or UNCOUNTED, name, 0), found.port(point) if ports else number[key]))
+        records.link(*ends[0], *ends[1], records.rate(speed, 0))
     return records.assemble()
 
 
@@ -91,7 +84,7 @@ class _Described:
             instance, at = self._numbers(endpoint["instance"], {name: one[1] for name, one in self.instances.items()})
             parts = self.parts[self.instances[instance][0]]
             component, of = self._numbers(endpoint["component"], {name: part[0] for name, part in parts.items()})
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, IndexError) as error:
             raise self.records.refuse(f"found the endpoint {endpoint!s:.80}; expected a known part ({error})") from None
         if len(at) * len(of) > DUMP_CABLE_ENDS.limit:
             raise DUMP_CABLE_ENDS.exceeded(self.records.path)
@@ -105,14 +98,9 @@ class _Described:
         everything = range(min(counts[match[1]], DUMP_CABLE_ENDS.limit))
         if not match[2]:
             return match[1], everything
-        bounds = [int(bound) if bound else None for bound in match[2].split(":")]
-        if len(bounds) > 1:
-            if bounds[2:] == [0]:
-                raise KeyError(text)
-            return match[1], everything[slice(*bounds)]
-        if bounds[0] not in everything and bounds[0] not in range(-len(everything), 0):
-            raise KeyError(text)
-        at = everything[bounds[0] or 0]
+        if ":" in match[2]:
+            return match[1], everything[slice(*(int(bound) if bound else None for bound in match[2].split(":")))]
+        at = everything[int(match[2])]
         return match[1], range(at, at + 1)
 
     def node(self, end: Vertex) -> tuple[str, int]:
@@ -129,14 +117,12 @@ class _Described:
         """Return the number of the port of a switch, from 1, over all of its components that are ports."""
         _, _, component, number = end
         parts = self.parts[self.instances[end[0]][0]]
-        before = 0
-        for name, (size, choice) in parts.items():
-            if name == component and choice == "port":
-                return before + number + 1
-            before += size if choice == "port" else 0
-        raise self.records.refuse(
-            f"found an edge at {component!r:.40} of {end[0]!r:.40}; expected a port of the switch"
-        )
+        ports = {name: size for name, (size, choice) in parts.items() if choice == "port"}
+        if component in ports:
+            before = list(ports)[: list(ports).index(component)]
+            return sum(ports[name] for name in before) + number + 1
+        found = f"found an edge at {component!r:.40} of {end[0]!r:.40}"
+        raise self.records.refuse(f"{found}; expected a port of the switch")
 
     def speed(self, link: str) -> str:
         """Return the speed of a link, by its name if that is one such as ``4xNDR``, else by its bandwidth."""

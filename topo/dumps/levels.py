@@ -1,32 +1,25 @@
 """Levels, zones and joints of a fabric from its wiring alone: no name, model or GUID is looked at.
 
-**Levels.** A tree is a fabric whose cables run between adjacent levels, hosts being level 0. So the levels sought are
-those that leave the fewest cables, those of hosts too, between levels that are not adjacent. They are found so:
+**Levels** are those that leave the fewest cables, those of hosts (level 0) too, between levels that are not adjacent:
 
-1. Leaves are the switches with HCAs (aggregation nodes, which every switch has, do not count), except those that have
-   more cables to other leaves than HCAs: management hosts that hang on a spine do not make it a leaf.
-2. Every other switch is as high as it is far from the leaves.
-3. One kind of switch at a time moves to the level that leaves fewest of its cables astray, until none can do better. So
+1. Leaves are the switches with HCAs (aggregation nodes do not count), except those with more cables to other leaves
+   than HCAs: management hosts that hang on a spine do not make it a leaf. Others are as high as they are far from them.
+2. One kind of switch at a time moves to the level that leaves fewest of its cables astray, until none can do better. So
    a misplugged cable from a leaf to a core does not pull the core down.
-4. An empty leaf, which has no HCAs, is now two levels too high; that costs no cable, so something else must tell it
-   from a core. A core connects spines that have no leaf in common. A switch is a leaf if it is wired at least half like
-   some leaf, and more so than like another switch at its level, or if it has no more cables down than a leaf has up and
-   the spines it knows have leaves in common (all but a quarter of their pairs). The same holds at every level (an
-   unused line card of a frame among its spines). After each such find steps 2 and 3 are repeated.
+3. An empty leaf is now two levels too high. A core connects spines that have no leaf in common, so a switch is a leaf
+   if it is wired at least half like some leaf, and more so than like another switch at its level, or if it has no more
+   cables down than a leaf has up and the spines it knows have leaves in common (all but a quarter of their pairs). The
+   same holds at every level. After each such find all is measured and moved again.
 
-Switches that the wiring cannot tell apart are of one *kind* (`refine_colours`), and what is said of one is done to all
-of its kind. Ties are broken by kind, too: labels decide nothing, and what is equal in structure gets an equal level.
+Switches that the wiring cannot tell apart are of one *kind* (`refine_colours`); what is said of one is done to all of
+its kind, and kinds break ties: labels decide nothing. A fabric that would keep over a tenth of its HCAs above the
+leaves is no tree, nor is a very tall one: then every switch with HCAs is a leaf, others are as high as they are far.
 
-A fabric that would keep over a tenth of its HCAs above the leaves is no tree (torus, dragonfly, BiGraph), nor is a very
-tall one: then every switch with HCAs is a leaf, the others are as high as they are far.
-
-**Zones** are fat-trees that share no spine. Leaves belong together when they have more than half of the switches
-above them in common, however many cables lead there: a border leaf may have most of its cables to joints, but these are
-few. A switch of level 2 without a cable further up, over a quarter of whose leaves belong
-elsewhere than the rest, may be a joint. The zones are what the other switches are connected to, over cables between
-adjacent levels (so cables from leaf to leaf do not merge zones), less the odd cable of a spine to a leaf that belongs
-elsewhere, as long as each is a fat-tree, with leaves and spines; the joints are those that have leaves in two of them.
-Pods of a three-level tree hang together over their cores: they are one zone.
+**Zones** are fat-trees that share no spine. Leaves belong together when they have more than half of the switches above
+them in common: a border leaf may have most of its cables to joints, but these are few. A switch of level 2 without a
+cable further up, over a quarter of whose leaves belong elsewhere than the rest, may be a joint. Zones are what the
+other switches are connected to over cables between adjacent levels, less the odd cable of a spine to a leaf that
+belongs elsewhere, as long as each has leaves and spines; joints are those that have leaves in two of them.
 """
 
 from __future__ import annotations
@@ -160,13 +153,10 @@ def _climb(cables: csr_array, anchored: Ints) -> Ints:
 
 
 def _settle(wiring: Wiring, level: Ints) -> Ints:
-    """Move kinds of switches one by one to the level that leaves fewest cables astray, the one first that saves most.
-
-    Cables within a kind are astray wherever it is.
-    """
+    """Move kinds of switches one by one to the level that leaves fewest cables astray, by what that saves."""
     _, one, of = np.unique(wiring.kind, return_index=True, return_inverse=True)
     near, far = wiring.cables[one].tocoo().coords
-    other = of[far] != near
+    other = of[far] != near  # cables within a kind are astray wherever it is
     from scipy.sparse import csr_array
 
     back = csr_array((wiring.cables[one].data[other], (of[far[other]], near[other])), shape=(len(one), len(one)))
@@ -205,17 +195,13 @@ def _empty(wiring: Wiring, level: Ints) -> Bools:
         np.fill_diagonal(like_there, 0)
         best = like_here.max(axis=1, initial=0)
         alike = (best >= 0.5) & (best > like_there.max(axis=1, initial=0))
-        linked = (up > 0).astype(np.int64)
-        in_common = (linked.T @ linked).tocsr()
+        linked, known = (up > 0).astype(np.int64), (down > 0).astype(np.int64)
         bare = linked.sum(axis=0) == 0  # with nothing below that is known yet
-        for row, suspect in enumerate(suspects.tolist()):
-            below = down.indices[down.indptr[row] : down.indptr[row + 1]]
-            pairs = len(below) * (len(below) - 1)
-            sharing = in_common[below][:, below].nnz - np.count_nonzero(~bare[below])
-            # The last case is a whole pod without hosts: its spines know no leaf but those that know no other spine.
-            found[suspect] = len(below) > 0 and (
-                alike[row] or (modest[row] and sharing >= ALMOST_ALL * pairs) or bare[below].all()
-            )
+        below, of_bare = known.sum(axis=1), known @ bare
+        sharing = known.multiply(known @ ((linked.T @ linked) > 0).astype(np.int64)).sum(axis=1) - (below - of_bare)
+        common = modest & (sharing >= ALMOST_ALL * below * (below - 1))
+        # The last case is a whole pod without hosts: its spines know no leaf but those that know no other spine.
+        found[suspects] = (below > 0) & (alike | common | (of_bare == below))
         if found.any():
             break
     return np.isin(wiring.kind, wiring.kind[found])
@@ -265,8 +251,7 @@ def _zones(wiring: Wiring, level: Ints) -> tuple[Ints, Bools]:
 def _groups_of_leaves(up: csr_array, housed: Bools, kind: Ints) -> Ints:
     """Return the group of each leaf: leaves that have most of the switches above them in common with another of it.
 
-    A leaf without HCAs joins the group that it is most like, and brings none together: it may be the border of a zone,
-    with nearly as many cables to joints as to spines.
+    A leaf without HCAs joins the group that it is most like, and brings none together: it may be the border of a zone.
     """
     n, linked = len(housed), (up > 0).astype(np.int64)
     shared, degree = linked @ linked.T, linked.sum(axis=1)
@@ -302,8 +287,7 @@ def _spread(wiring: Wiring, zone: Ints, level: Ints, joint: Bools) -> Ints:
 
 def _zones_of_adapters(fabric: Fabric, zone: Ints) -> Ints:
     n = fabric.n_switches
-    lowest = np.full(fabric.n_nodes, np.iinfo(np.int64).max)
-    highest = np.full(fabric.n_nodes, UNKNOWN)
+    lowest, highest = np.full(fabric.n_nodes, np.iinfo(np.int64).max), np.full(fabric.n_nodes, UNKNOWN)
     ports = np.arange(fabric.first_adapter_port, fabric.n_ports)
     ports = ports[(fabric.peer_node[ports] >= 0) & (fabric.peer_node[ports] < n)]
     node, seen = fabric.port_node[ports], zone[fabric.peer_node[ports]]

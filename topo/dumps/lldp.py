@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from topo.builder import stable_guid
-from topo.dumps.discovery import CableEnd, Discovery, FoundNode, NodeKey, Records
+from topo.dumps.discovery import UNCOUNTED, Discovery, FoundNode, Records
 from topo.fabric import Fabric
 from topo.files.text import SHELL, lines_of
 
@@ -58,10 +58,7 @@ class _Seen(NamedTuple):
 
 
 def parse_lldp(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a session with LLDP's neighbours of each device, as text or line by line, describes.
-
-    FormatError for JSON that is none of lldpctl's, or two cables in one port.
-    """
+    """Return the fabric; FormatError for JSON that is none of lldpctl's, or two cables in one port."""
     records = Records(path)
     outputs: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(lines_of(text, path), 1):
@@ -70,7 +67,7 @@ def parse_lldp(text: str | Iterable[str], path: str = "") -> Discovery:
         elif outputs:
             outputs[-1][2].append(line)
         elif line.strip():
-            records.skip(number, f"{line.strip()[:60]!r}, which stands before the first prompt")
+            records.pass_over(number, line, "stands before the first prompt")
     seen: dict[tuple[str, str], _Seen] = {}
     for number, device, lines in outputs:
         at = next((at for at, line in enumerate(lines) if line.lstrip().startswith("{")), None)
@@ -127,7 +124,7 @@ def _of_table(records: Records, line: int, device: str, lines: Sequence[str]) ->
             if len(found) == len(places):
                 yield _Seen(number, device, found[0], _short(found[1]), found[2])
             else:
-                records.skip(number, f"{text.strip()[:60]!r}, which is no row of the table")
+                records.pass_over(number, text, "is no row of the table")
     if not starts:
         records.skip(line, f"what {device} prints, which is neither JSON nor a table of neighbours")
 
@@ -144,11 +141,8 @@ def _plug(records: Records, seen: Sequence[_Seen]) -> None:
     for one in seen:
         names[one.device].append(one.port)
         names[one.far].append(one.far_port)
-    numbers = {
-        device: number_ports(ports)
-        for device, ports in names.items()
-        if 2 * sum(PANEL_PORT.fullmatch(port) is not None for port in ports) > len(ports)
-    }
+    on_panel = {device: sum(map(bool, map(PANEL_PORT.fullmatch, ports))) for device, ports in names.items()}
+    numbers = {device: number_ports(ports) for device, ports in names.items() if 2 * on_panel[device] > len(ports)}
     first_line = {device: one.line for one in reversed(seen) for device in (one.far, one.device)}
     for device, known in numbers.items():
         key = ("S", stable_guid(device))
@@ -158,18 +152,19 @@ def _plug(records: Records, seen: Sequence[_Seen]) -> None:
         # The name by which a server calls its port counts, where a switch has another.
         told = own.get((one.device, numbers.get(one.device, {}).get(one.port)))
         far_port = told.port if told and told.device == one.far else one.far_port
-        ends: list[tuple[NodeKey, int]] = []
+        ends: list[tuple[FoundNode, int]] = []
         for device, port in ((one.device, one.port), (one.far, far_port)):
-            if device in numbers and port in numbers[device]:
-                ends.append((("S", stable_guid(device)), numbers[device][port]))
-            elif device not in numbers:
+            if device not in numbers:
                 name = f"{device} {port}".replace('"', "'")
-                ends.append((("H", stable_guid(name)), 1))
-                records.node(FoundNode(ends[-1][0], 1, name, one.line))
-        if len(ends) < 2:
-            records.skip(one.line, f"a cable at a port of {one.device} or {one.far} that is not on its panel")
-        else:
-            records.cable(CableEnd(one.line, *ends[0], *ends[1]))
+                ends.append((FoundNode(("H", stable_guid(name)), 1, name, one.line), 1))
+            elif port in numbers[device]:
+                ends.append((FoundNode(("S", stable_guid(device)), UNCOUNTED, device, one.line), numbers[device][port]))
+        if len(ends) == 2:
+            records.link(*ends[0], *ends[1])
+            continue
+        for node, _ in ends:
+            records.node(node)
+        records.skip(one.line, f"a cable at a port of {one.device} or {one.far} that is not on its panel")
     records.skip(0, f"{len(seen):,} speeds, which LLDP does not tell: taken as 4xSDR")
 
 
@@ -182,8 +177,8 @@ def number_ports(names: Iterable[str]) -> dict[str, int]:
     {'Ethernet0': 1, 'Ethernet8': 2, 'Ethernet16': 3}
     """
     found = {name: match[1] for name in names if (match := PANEL_PORT.fullmatch(name))}
-    parts = {name: [int(word) for word in re.findall(r"\d{1,6}", text)] for name, text in found.items()}
-    parts = {name: numbers for name, numbers in parts.items() if numbers}
+    words = {name: re.findall(r"\d{1,6}", text) for name, text in found.items()}
+    parts = {name: [*map(int, numbers)] for name, numbers in words.items() if numbers}
 
     def has_slot() -> bool:
         least = min(len(numbers) - (not {"s", ":"}.isdisjoint(found[name])) for name, numbers in parts.items())
@@ -198,11 +193,10 @@ def number_ports(names: Iterable[str]) -> dict[str, int]:
     base = 0 if any(numbers[0] == 0 for numbers in parts.values()) else 1
     split = sorted({numbers[1] for numbers in parts.values() if len(numbers) > 1})
     last = max((numbers[0] - base + 1 for numbers in parts.values() if len(numbers) > 1), default=0)
+    behind = (len(split) - 1) * last * bool(split)
     return {
-        name: (numbers[0] - base) * len(split) + split.index(numbers[1]) + 1
-        if len(numbers) > 1
-        else numbers[0] - base + 1 + (len(split) - 1) * last * bool(split)
-        for name, numbers in parts.items()
+        name: (cage - base) * len(split) + split.index(part[0]) + 1 if part else cage - base + 1 + behind
+        for name, (cage, *part) in parts.items()
     }
 
 
@@ -223,11 +217,8 @@ def format_lldp(fabric: Fabric, labels: Sequence[str]) -> str:
     >>> topo.format_lldp(cluster.fabric, panel.labels).splitlines()[0]
     'leaf0# lldpctl -f json'
     """
-    of_node = [fabric.label(node) if node < fabric.n_switches else fabric.server_of(node)
-               for node in range(fabric.n_nodes)]  # fmt: skip
-    device = [re.sub(r"[^\w.-]", "-", name) for name in of_node]
-    owner, number = fabric.port_node.tolist(), fabric.port_number.tolist()
-    guids = fabric.node_guid.tolist()
+    device = [re.sub(r"[^\w.-]", "-", fabric.server_of(node)) for node in range(fabric.n_nodes)]
+    owner, number, guids = fabric.port_node.tolist(), fabric.port_number.tolist(), fabric.node_guid.tolist()
 
     def interface(port: int) -> str:
         node = owner[port]
@@ -243,14 +234,10 @@ def format_lldp(fabric: Fabric, labels: Sequence[str]) -> str:
             continue
         there, mac = owner[peer], f"{guids[owner[peer]] >> 8 & ~(3 << 40) & (1 << 48) - 1 | 2 << 40:012x}"
         kind = "Bridge" if there < fabric.n_switches else "Station"
-        chassis = {
-            "id": {"type": "mac", "value": ":".join(re.findall("..", mac))},
-            "capability": [{"type": kind, "enabled": True}],
-        }
+        address = {"type": "mac", "value": ":".join(re.findall("..", mac))}
+        chassis = {"id": address, "capability": [{"type": kind, "enabled": True}]}
         told = {"id": {"type": "ifname", "value": interface(peer)}, "ttl": "120"}
         one = {"via": "LLDP", "rid": "1", "chassis": {device[there]: chassis}, "port": told}
         listed.setdefault(device[owner[port]], []).append({interface(port): one})
-    return "".join(
-        f"{name}# lldpctl -f json\n{json.dumps({'lldp': {'interface': found}}, indent=1)}\n"
-        for name, found in listed.items()
-    )
+    printed = {name: json.dumps({"lldp": {"interface": found}}, indent=1) for name, found in listed.items()}
+    return "".join(f"{name}# lldpctl -f json\n{text}\n" for name, text in printed.items())

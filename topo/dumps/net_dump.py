@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from topo.dumps.discovery import CableEnd, Discovery, FoundNode, Records
+from topo.dumps.discovery import UNCOUNTED, CableEnd, Discovery, FoundNode, NodeKey, Records
 from topo.dumps.planes import assemble
 from topo.dumps.subnet_lst import SPEED_OF_LANE
-from topo.files.text import lines_of
 
 SWITCH_HEAD: re.Pattern[str] = re.compile(
     r'\s*"(.{0,200})"\s*,\s*[^,"]{1,40},\s*0x([0-9a-fA-F]{1,16})\s*,\s*LID\s+(\d{1,5})\s*'
@@ -27,77 +25,49 @@ SWITCH_HEAD: re.Pattern[str] = re.compile(
 COLUMNS = 13
 
 
-class _Row(NamedTuple):
-    line: int
-    guid: int
-    label: str
-    number: int
-    rate: str
-    far: int
-    far_label: str
-    far_lid: int
-    far_name: str
-
-
 def parse_net_dump(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a list of links by switch, as text or line by line, describes.
-
-    FormatError for a row that is none, or stands before the first switch.
-    """
+    """Return the fabric; FormatError for a row that is none, or stands before the first switch."""
     records = Records(path)
-    rows: list[_Row] = []
+    rows: list[tuple[int, NodeKey, int, str, int, str, int, str]] = []
     switches: dict[int, tuple[str, int, int]] = {}  # description, LID, line
     numbers: dict[tuple[int, str], int] = {}  # of a port, by what is printed there
-    ports: dict[int, int] = {}
     guid = None
-    for number, line in enumerate(lines_of(text, path), 1):
+    for number, line in records.lines(text):
         if match := SWITCH_HEAD.fullmatch(line):
             guid = int(match[2], 16)
             switches.setdefault(guid, (match[1].strip(), int(match[3]), number))
             continue
         cells = [cell.strip() for cell in line.split(":", COLUMNS - 1)]
-        if not line.strip() or cells[0] == "#" or line.startswith("#"):
-            continue
         if len(cells) < COLUMNS:
-            records.skip(number, f"{line.strip()[:60]!r}, which is no row of a port")
+            records.pass_over(number, line, "is no row of a port")
             continue
         if guid is None or not re.fullmatch(r"[0-9]{1,4}", cells[1]):
-            raise records.refuse(
-                f'found {line.strip()[:60]!r}; expected "switch", vendor, 0x<GUID>, LID <number>, then rows with the '
-                "number of a port in the second column",
-                number,
-            )
+            rows_of = "then rows with the number of a port in the second column"
+            raise records.unlike(line, f'"switch", vendor, 0x<GUID>, LID <number>, {rows_of}', number)
         port = int(cells[1])
-        ports[guid] = max(ports.get(guid, 0), port)
+        records.port(("S", guid), port)
         numbers[guid, cells[0]] = port
         records.labels[("S", guid), port] = cells[0], None
-        far = re.fullmatch(r"0x([0-9a-fA-F]{1,16})", cells[9])
-        if port and far and int(far[1], 16):
+        led = re.fullmatch(r"0x([0-9a-fA-F]{1,16})", cells[9])
+        if port and led and int(led[1], 16):
             name = cells[12].removeprefix('"').removesuffix('"').strip()
             lid = int(cells[11]) if re.fullmatch(r"[0-9]{1,5}", cells[11]) else 0
             rate = cells[5] + SPEED_OF_LANE.get(cells[6], cells[6])
-            rows.append(_Row(number, guid, cells[0], port, rate, int(far[1], 16), cells[10], lid, name))
+            rows.append((number, ("S", guid), port, rate, int(led[1], 16), cells[10], lid, name))
     for guid, (name, lid, line_number) in switches.items():
-        records.node(FoundNode(("S", guid), max(ports.get(guid, 1), 1), name, line_number, lid=lid))
-    adapters: dict[int, list[_Row]] = {}
-    for row in rows:
-        if row.far not in switches:
-            adapters.setdefault(row.far, []).append(row)
-    for adapter, found in adapters.items():
-        most = max(_adapter_port(row.far_label) for row in found)
-        records.node(FoundNode(("H", adapter), most, found[0].far_name, found[0].line))
-    for row in rows:
-        known = row.far in switches
-        there = numbers.get((row.far, row.far_label), 0) if known else _adapter_port(row.far_label)
+        records.node(FoundNode(("S", guid), UNCOUNTED, name, line_number, lid=lid))
+    for line_number, near, port, rate, far_guid, label, lid, name in rows:
+        far = ("S" if far_guid in switches else "H", far_guid)
+        if far_guid in switches:
+            there = numbers.get((far_guid, label), 0)
+        else:
+            there = int(label) if re.fullmatch(r"[1-9][0-9]?", label) else 1
+            records.node(FoundNode(far, UNCOUNTED, name, line_number))
+            records.port(far, there)
         if not there:
-            records.skip(row.line, f"a cable to port {row.far_label[:20]!r} of a switch that has none of that name")
+            records.skip(line_number, f"a cable to port {label[:20]!r} of a switch that has none of that name")
             continue
-        width, speed = records.rate(row.rate, row.line)
-        ends = ("S", row.guid), row.number, ("S" if known else "H", row.far), there
-        records.cable(CableEnd(row.line, *ends, far_guid=row.far, far_lid=row.far_lid, width=width, speed=speed))
+        width, speed = records.rate(rate, line_number)
+        ends = near, port, far, there
+        records.cable(CableEnd(line_number, *ends, far_guid=far_guid, far_lid=lid, width=width, speed=speed))
     return assemble(records)
-
-
-def _adapter_port(label: str) -> int:
-    """Return the number of an adapter's port: 1 where another thing is printed there."""
-    return int(label) if re.fullmatch(r"[1-9][0-9]?", label) else 1

@@ -34,7 +34,7 @@ COUNTS = {3: (0, 1, 2), 6: (0, 3, 4, 1, 2)}
 
 
 def parse_ns3_topology(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a topology, as text or line by line, describes.
+    """Return the fabric.
 
     FormatError for a line that is none of the format, a node that was not counted, a rate that no link has, fewer links
     than were counted, or not as many switches.
@@ -46,7 +46,7 @@ def parse_ns3_topology(text: str | Iterable[str], path: str = "") -> Discovery:
     counts = [words[at] for at in COUNTS.get(len(words), ())]
     if not counts or not all(re.fullmatch(r"\d{1,9}", word) for word in counts):
         expected = "how many nodes, GPUs a server, NVSwitches, switches and links there are, and the GPU"
-        raise records.refuse(f"found {head.strip()[:60]!r}; expected {expected}", number)
+        raise records.unlike(head, expected, number)
     nodes, n_switches, n_links, per_server, inside = *map(int, counts), *([0, 0] if len(counts) == 3 else [])
     if nodes > DUMP_NODES.limit:
         raise DUMP_NODES.exceeded(path, number)
@@ -55,8 +55,7 @@ def parse_ns3_topology(text: str | Iterable[str], path: str = "") -> Discovery:
         number, line = next(lines, (number, ""))
         numbers += line.split()
         if not line or not all(word.isdecimal() and int(word[:10]) < nodes for word in numbers):
-            expected = f"the numbers of {n_switches + inside} switches below {nodes}"
-            raise records.refuse(f"found {line.strip()[:60]!r}; expected {expected}", number)
+            raise records.unlike(line, f"the numbers of {n_switches + inside} switches below {nodes}", number)
     switches = [int(word) for word in numbers]
     if len(switches) > n_switches + inside or len({*switches}) < len(switches):
         raise records.refuse(f"found {len({*switches})} switches; expected {n_switches + inside}, each once", number)
@@ -73,8 +72,7 @@ def parse_ns3_topology(text: str | Iterable[str], path: str = "") -> Discovery:
         link = LINK.fullmatch(line)
         ends = [int(end) for end in link.groups()[:2]] if link else []
         if link is None or ends[0] == ends[1] or max(ends) >= nodes:
-            expected = f"two different nodes below {nodes}, a rate, a latency and losses"
-            raise records.refuse(f"found {line.strip()[:60]!r}; expected {expected}", number)
+            raise records.unlike(line, f"two different nodes below {nodes}, a rate, a latency and losses", number)
         if left_out.intersection(ends):
             n_inside += 1
             continue

@@ -9,10 +9,10 @@ lead to one merged port are merged, too.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
 
-from topo.dumps.discovery import CableEnd, Discovery, NodeKey, Records
+from topo.dumps.discovery import UNCOUNTED, CableEnd, Discovery, NodeKey, Records
 from topo.fabric import MAX_PORTS
 
 LABEL = re.compile(r"swp?0*(\d{1,3})[ps]0*([12])", re.IGNORECASE)
@@ -82,12 +82,11 @@ def _merge(records: Records, place: dict[End, End]) -> Records:
     merged = Records(records.path)
     merged.lmc = records.lmc
     owner = switches | {key: first for (key, _), (first, _) in place.items()}
-    ports: Counter[NodeKey] = Counter()
     for first, number in place.values():
-        ports[first] = max(ports[first], number)
+        merged.port(first, number)
     for key, node in records.nodes.items():
         if owner.get(key, key) == key:
-            merged.node(replace(node, ports=ports[key] or node.ports))
+            merged.node(replace(node, ports=UNCOUNTED if key in merged.highest else node.ports))
     ends: dict[End, dict[End, list[CableEnd]]] = defaultdict(lambda: defaultdict(list))
     for cable in records.cables:
         near, far = (cable.node, cable.number), (cable.far, cable.far_number)

@@ -117,9 +117,8 @@ def parse_role_rules(text: str | Iterable[str], path: str = "") -> tuple[RoleRul
         if not word or word.startswith("#"):
             continue
         if word not in HOST_ROLES:
-            hint = did_you_mean(word, HOST_ROLES)
-            message = f"found the role {word[:40]!r}; expected one of {', '.join(HOST_ROLES)}. {hint}"
-            raise FormatError(message.rstrip(), path, number)
+            message = f"found the role {word[:40]!r}; expected one of {', '.join(HOST_ROLES)}"
+            raise FormatError(f"{message}. {did_you_mean(word, HOST_ROLES)}".rstrip(), path, number)
         if not 1 <= len(pattern) <= ROLE_PATTERN.limit:
             message = f"found a pattern of {len(pattern)} characters; expected 1 to {ROLE_PATTERN.limit}, such as st*"
             raise FormatError(message, path, number)
@@ -171,12 +170,9 @@ def parse_guid_list(text: str | Iterable[str], path: str = "") -> tuple[int, ...
             continue
         match = GUID_LINE.fullmatch(line)
         if match is None or len(line) > MAX_LINE:
-            raise FormatError(
-                f"found {line.strip()[:60]!r}; expected a GUID such as 0x0c42a10300a9b026, then white space and a "
-                f"comment, at most {MAX_LINE} characters in all",
-                path,
-                number,
-            )
+            expected = f"then white space and a comment, at most {MAX_LINE} characters in all"
+            found = f"found {line.strip()[:60]!r}; expected a GUID such as 0x0c42a10300a9b026"
+            raise FormatError(f"{found}, {expected}", path, number)
         guids.append(int(match.group(1), 16))
         if len(guids) > GUIDS.limit:
             raise GUIDS.exceeded(path, number)

@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from topo.dumps.discovery import LETTERS, CableEnd, Discovery, FoundNode, Records
-from topo.files.text import lines_of
 
 END = (
     r"\{\s*(CA|SW|RT)\w*(?:-SM)?\s+Ports:([0-9A-F]{1,4})\s+SystemGUID:([0-9A-F]{1,16})\s+NodeGUID:([0-9A-F]{1,16})\s+"
@@ -24,38 +23,24 @@ END = (
     r"\{(.{0,64}?)\}\s+LID:([0-9A-F]{1,4})\s+PN:([0-9A-F]{1,4})\s*\}"
 )
 CABLE_LINE = re.compile(rf"\s*{END}\s*{END}\s*PHY=(\w+)(?:\s+LOG=\w+)?\s+SPD=(\S+)\s*", re.IGNORECASE)
-SPEED_OF_LANE = {
-    "2.5": "SDR",
-    "5": "DDR",
-    "10": "QDR",
-    "14": "FDR",
-    "25": "EDR",
-    "50": "HDR",
-    "100": "NDR",
-    "200": "XDR",
-}
+SPEED_OF_LANE = {"2.5": "SDR", "5": "DDR", "10": "QDR", "14": "FDR", "25": "EDR", "50": "HDR", "100": "NDR",
+                 "200": "XDR"}  # fmt: skip
 
 
 def parse_subnet_lst(text: str | Iterable[str], path: str = "") -> Discovery:
-    """Build the fabric that a link list, as text or line by line, describes.
+    """Return the fabric.
 
     FormatError for a line that opens a brace but describes no cable, a second cable in one port, a port that its node
     does not have, a cable that only one of its ends names, or a text without cables.
     """
     records = Records(path)
-    for number, line in enumerate(lines_of(text, path), 1):
-        if not line.strip():
-            continue
+    for number, line in records.lines(text):
         match = CABLE_LINE.fullmatch(line)
         if match is None:
             if line.lstrip().startswith("{"):
-                raise records.refuse(
-                    f"cannot read {line.strip()[:100]!r}; expected {{ CA Ports:.. .. PN:01 }} {{ SW .. }} PHY=4x "
-                    "LOG=ACT SPD=50 in one line",
-                    number,
-                )
-            if not line.startswith("#"):
-                records.skip(number, f"{line.strip()[:60]!r}, which describes no cable")
+                expected = "{ CA Ports:.. .. PN:01 } { SW .. } PHY=4x LOG=ACT SPD=50 in one line"
+                raise records.refuse(f"cannot read {line.strip()[:100]!r}; expected {expected}", number)
+            records.pass_over(number, line, "describes no cable")
             continue
         *fields, width, speed = match.groups()
         (near, port, guid), (far, far_port, far_guid) = (_end(fields[at : at + 9], number) for at in (0, 9))

@@ -25,7 +25,7 @@ APART = ("link", "rack", "feed")
 """Kinds of parts that are no switches."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Loss(Record):
     """Effect of the failure of one part."""
 
@@ -35,11 +35,11 @@ class Loss(Record):
     """Name of the part; the first of several with the same effect."""
     network: str
     """Name of the fabric of a switch or a link; empty for what spans several."""
-    alike: int
+    alike: int = 1
     """Number of parts of this kind with the same effect."""
-    alike_compute: int
+    alike_compute: int = 1
     """Number of parts of this kind with the same effect on compute servers."""
-    of: int
+    of: int = 1
     """Number of parts of this kind."""
     cut: str
     """Servers that are down or reach no other, as a host list."""
@@ -51,7 +51,7 @@ class Loss(Record):
     """Pairs of servers that no longer reach one another, including those of such servers; each pair counts once."""
     beyond: int
     """Those of them that count against `survived`: a rack takes its own servers with it, so theirs do not."""
-    together: int
+    together: int = 0
     """Those of `beyond` that no switch in a rack takes alone: switches that stand in for one another are in it."""
     off: int
     """Most of the other servers that lose all their ports in one of several networks, which others may connect."""
@@ -80,7 +80,7 @@ class Loss(Record):
     of what they send and of what its links to other switches carry, or that those of a pod lose to the cores."""
     narrowed: str
     """Whose share that is: ``switch`` or ``pod``; empty for none."""
-    reduced: int
+    reduced: int = 0
     """Servers that go on at reduced performance, on the feeds that are left."""
     apart: tuple[str, ...]
     """Pairs of groups of other servers that lost contact, as host lists."""
@@ -181,20 +181,21 @@ class Losses(Shown):
         >>> [str(check.verdict) for check in losses.survived(["switch", "rack"])]
         ['exceeded', 'cannot tell']
         """
-        return tuple(self._survived(kind) for kind in kinds)
+        checks = []
+        for kind in kinds:
+            what, worst = f"survives {kind}", self.worst_of(kind)
+            if worst is None:
+                why = next((words for words in self.unknown if kind in words.partition(":")[0]), f"there is no {kind}")
+                checks.append(Check(what, Verdict.CANNOT_TELL, why, "survives"))
+                continue
+            verdict = Verdict.HOLDS if worst.survived else Verdict.EXCEEDED
+            checks.append(Check(what, verdict, str(worst), "survives", worst.effect))
+        return tuple(checks)
 
     def worst_of(self, kind: str) -> Loss | None:
         """The worst failure of a ``switch``, ``link``, ``rack`` or ``feed``; None where there is none."""
-        mine = [loss for loss in self.worst if (loss.kind if loss.kind in APART else "switch") == kind]
+        mine = (loss for loss in self.worst if (loss.kind if loss.kind in APART else "switch") == kind)
         return max(mine, key=lambda loss: loss.weight, default=None)
-
-    def _survived(self, kind: str) -> Check:
-        what, worst = f"survives {kind}", self.worst_of(kind)
-        if worst is None:
-            why = next((words for words in self.unknown if kind in words.partition(":")[0]), f"there is no {kind}")
-            return Check(what, Verdict.CANNOT_TELL, why, "survives")
-        verdict = Verdict.HOLDS if worst.survived else Verdict.EXCEEDED
-        return Check(what, verdict, str(worst), "survives", worst.effect)
 
     @property
     def table(self) -> Table:
@@ -304,26 +305,18 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     share_compute, share_other = float(share[computes].max(initial=0.0)), float(share[~computes].max(initial=0.0))
     share_in = rest[computes].min(axis=0, initial=1.0).argmin() if share_compute else 0
     all_had, all_has = had[computes].sum(axis=1), has[computes].sum(axis=1)
-    zones = None
     bandwidth, narrowed = reach.bandwidth_lost(failed)
-    before = reach.whole_zones_gbps
-    if before:
-        after = reach.zones_gbps(failed)
-        zones = max((1 - now / once for now, once in zip(after, before, strict=True) if once), default=0.0)
+    by_zone = list(zip(reach.zones_gbps(failed), reach.whole_zones_gbps, strict=True))
+    zones = max((1 - now / once for now, once in by_zone if once), default=0.0) if by_zone else None
     return Loss(
         kind=kind,
         name=name,
         network=network,
-        alike=1,
-        alike_compute=1,
-        of=1,
         cut=reach.named(cut),
         servers=int(cut.sum()),
         roles=reach.by_role(cut) if cut.any() else "",
         pairs=reach.whole.pairs - left.pairs,
         beyond=(reach.between(stopped) if kind == "rack" else reach.whole.pairs) - left.pairs,
-        together=0,
-        reduced=0,
         apart=tuple(reach.parted(left)) if parted else (),
         off=int(off.max(initial=0)),
         networks=", ".join(
@@ -336,7 +329,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         gbps_compute=float((all_had - all_has).sum()),
         share_of_all=float(1.0 - (all_has[all_has > 0] / all_had[all_has > 0]).min(initial=1.0)),
         share=share_compute,
-        share_in=[*reach.networks][share_in] if share_compute else "",
+        share_in=reach.networks[share_in] if share_compute else "",
         share_other=share_other,
         other=reach.names[int(np.where(computes, 0.0, share).argmax())] if share_other > share_compute else "",
         zones=zones,
@@ -380,7 +373,7 @@ def _switches(reach: Reach) -> Iterator[tuple[str, str, str, Failed, object]]:
 
     A switch that leads to no other part of the network takes only what hangs on it, and bandwidth of its neighbours.
     Where there are zones, or it leads to other parts, those are alike that have no servers and links of the same rates
-    to the same switches: either may then be renamed to the other.
+    to the same switches.
     """
     zones = bool(reach.whole_zones_gbps)
     for subnet, (fabric, plugs) in enumerate(zip(reach.fabrics, reach.plugs, strict=True)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -32,18 +32,8 @@ CARD = re.compile(r"(.+/[LS]\d+)(/U\d+)?")
 
 Parts = dict[str, Failed]
 """What fails with each part, by name of the part."""
-
-
-class _Gathered:
-    """Switches and links by the name of their part and by subnet."""
-
-    def __init__(self) -> None:
-        self.switches: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-        self.links: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-
-    def parts(self) -> Parts:
-        names = dict.fromkeys([*self.switches, *self.links])
-        return {name: Failed(dict(self.switches.get(name, {})), dict(self.links.get(name, {}))) for name in names}
+_Found = defaultdict[str, defaultdict[int, list[int]]]
+"""Switches, or links, by the name of their part and by subnet."""
 
 
 def list_parts(
@@ -80,57 +70,32 @@ def list_parts(
     >>> [len(topo.list_parts(kind, reach)) for kind in ("link", "adapter", "switch", "server", "bundle")]
     [40, 22, 4, 20, 4]
     """
-    if kind in ("rack", "feed") and (layout is None or catalog is None):
-        raise HeddleError(f"{kind}: a dump or a spec without a floor plan has none; expected a spec with a floor plan")
-    if kind == "batch" and (cablings is None or batch is None):
-        wanted = "a spec with a floor plan" if cablings is None else "the size of a batch"
-        raise HeddleError(f"batch: the cables are unknown; expected {wanted}")
+    if kind in ("rack", "feed"):
+        if layout is None or catalog is None:
+            raise HeddleError(
+                f"{kind}: a dump or a spec without a floor plan has none; expected a spec with a floor plan"
+            )
+        if kind == "feed":
+            return _feeds(reach, catalog, layout)
+        racks = [np.flatnonzero(layout.rack == rack).tolist() for rack in range(layout.n_racks)]
+        return {layout.rack_name(rack): devices_down(reach, layout, inside) for rack, inside in enumerate(racks)}
+    if kind == "batch":
+        if cablings is None or batch is None:
+            wanted = "a spec with a floor plan" if cablings is None else "the size of a batch"
+            raise HeddleError(f"batch: the cables are unknown; expected {wanted}")
+        return _batches(reach.fabrics, cablings, batch)
     if kind == "server":
         return {name: Failed(servers=frozenset([name])) for name in reach.names}
-    if kind == "rack":
-        assert layout is not None
-        return {layout.rack_name(rack): devices_down(reach, layout, np.flatnonzero(layout.rack == rack).tolist())
-                for rack in range(layout.n_racks)}  # fmt: skip
-    if kind == "feed":
-        assert layout is not None and catalog is not None
-        if layout.floor.feeds is None:
-            raise HeddleError("feed: `floor.feeds` is not stated, so what one of them supplies is unknown")
-        if not layout.floor.feeds.spare:
-            if layout.floor.feeds.count == 1:
-                return {"the only one": devices_down(reach, layout, range(len(layout.devices)))}
-            raise HeddleError("feed: none is spare, so whether the others carry its load is unknown")
-        devices = [device for device in layout.devices if device.model != PDU]  # these come last
-        runs = [model and model.runs_on_one_feed for model in (catalog.device(device.model) for device in devices)]
-        if None in runs:
-            silent = sorted({device.model for device, one in zip(devices, runs, strict=True) if one is None})
-            where = " and ".join(catalog.tables_of(silent))
-            why = f"can run on one of two feeds is unknown (`runs_on_one_feed` in {where})"
-            raise HeddleError(f"feed: whether {listed(silent)} {why}")
-        down = (at for at, one in enumerate(runs) if one == "no")
-        return {f"one of {layout.floor.feeds.count}": devices_down(reach, layout, down)}
-    if kind == "batch":
-        assert cablings is not None and batch is not None
-        return _batches(reach.fabrics, cablings, batch)
-    found = _Gathered()
+    found: _Found = defaultdict(lambda: defaultdict(list))
+    boxed = kind in ("switch", "card", "frame")
     for subnet, fabric in enumerate(reach.fabrics):
         of = f"{fabric.name} " if len(reach.fabrics) > 1 else ""
-        if kind == "frame" and layout is not None:
-            device = layout.node_device[subnet][: fabric.n_switches]
-            for node in np.flatnonzero(np.bincount(device)[device] > 1).tolist():
-                found.switches[layout.devices[device[node]].name][subnet].append(node)
-        elif kind in ("switch", "card", "frame"):
-            framed = list_frames(fabric, subnet, catalog) if kind == "frame" else {}
-            if kind == "card" and (whole := [node for node in list_frames(fabric, subnet, catalog)
-                                            if not fabric.frame(node)]):  # fmt: skip
-                models = listed({fabric.model_of(node) for node in whole})
-                raise HeddleError(f"card: nobody knows which chips of {models} share a line card; expected a dump, "
-                                  "whose names tell, or the kind frame")  # fmt: skip
-            for node in range(fabric.n_switches):
-                if name := framed.get(node) or _box(fabric, node, kind):
-                    found.switches[of + name][subnet].append(node)
-        else:
-            _gather_links(found.links, kind, reach, subnet, of, layout)
-    return found.parts()
+        named = _boxes(kind, fabric, subnet, of, catalog, layout) if boxed else _links(kind, reach, subnet, of, layout)
+        for name, number in named:
+            found[name][subnet].append(number)
+    if boxed:
+        return {name: Failed(switches=dict(nodes)) for name, nodes in found.items()}
+    return {name: Failed(links=dict(links)) for name, links in found.items()}
 
 
 def fail_parts(fabrics: Sequence[Fabric], failed: Failed) -> tuple[Fabric, ...]:
@@ -193,45 +158,70 @@ def devices_down(reach: Reach, layout: Layout, devices: Iterable[int]) -> Failed
     return Failed(switches, servers=names & reach.servers.keys())
 
 
-def _box(fabric: Fabric, node: int, kind: str) -> str:
-    """Return the part of a kind that a switch belongs to, from its label; "" for none."""
-    label = fabric.label(node)
-    if kind != "card":
-        return label if kind == "switch" else fabric.frame(node)
-    match = CARD.fullmatch(label)
-    return match[1] if match else ""
+def _feeds(reach: Reach, catalog: Catalog, layout: Layout) -> Parts:
+    """Return the feed whose failure matters, if what it takes is known: all are alike."""
+    feeds = layout.floor.feeds
+    if feeds is None:
+        raise HeddleError("feed: `floor.feeds` is not stated, so what one of them supplies is unknown")
+    if not feeds.spare:
+        if feeds.count == 1:
+            return {"the only one": devices_down(reach, layout, range(len(layout.devices)))}
+        raise HeddleError("feed: none is spare, so whether the others carry its load is unknown")
+    devices = [device for device in layout.devices if device.model != PDU]  # these come last
+    runs = [model and model.runs_on_one_feed for model in (catalog.device(device.model) for device in devices)]
+    if None in runs:
+        silent = sorted({device.model for device, one in zip(devices, runs, strict=True) if one is None})
+        why = (
+            f"can run on one of two feeds is unknown (`runs_on_one_feed` in {' and '.join(catalog.tables_of(silent))})"
+        )
+        raise HeddleError(f"feed: whether {listed(silent)} {why}")
+    return {f"one of {feeds.count}": devices_down(reach, layout, (at for at, one in enumerate(runs) if one == "no"))}
 
 
-def _gather_links(
-    found: dict[str, dict[int, list[int]]], kind: str, reach: Reach, subnet: int, of: str, layout: Layout | None
-) -> None:
+def _boxes(
+    kind: str, fabric: Fabric, subnet: int, of: str, catalog: Catalog | None, layout: Layout | None
+) -> Iterator[tuple[str, int]]:
+    """Yield the name of the part that each switch belongs to, and the switch."""
+    if kind == "frame" and layout is not None:
+        device = layout.node_device[subnet][: fabric.n_switches]
+        for node in np.flatnonzero(np.bincount(device)[device] > 1).tolist():
+            yield layout.devices[device[node]].name, node
+        return
+    framed = {} if kind == "switch" else list_frames(fabric, subnet, catalog)
+    if kind == "card" and (whole := {fabric.model_of(node) for node in framed if not fabric.frame(node)}):
+        why = f"nobody knows which chips of {listed(whole)} share a line card"
+        raise HeddleError(f"card: {why}; expected a dump, whose names tell, or the kind frame")
+    for node in range(fabric.n_switches):
+        name = fabric.label(node)
+        if kind == "frame":
+            name = framed.get(node) or fabric.frame(node)
+        elif kind == "card":
+            match = CARD.fullmatch(name)
+            name = match[1] if match else ""
+        if name:
+            yield of + name, node
+
+
+def _links(kind: str, reach: Reach, subnet: int, of: str, layout: Layout | None) -> Iterator[tuple[str, int]]:
+    """Yield the name of the part that each link belongs to, and the link."""
     fabric = reach.fabrics[subnet]
-    ends = fabric.links.tolist()
+    ends, nodes = fabric.links.tolist(), fabric.port_node[fabric.links]
+    inner = (nodes < fabric.n_switches).all(axis=1) & (nodes[:, 0] != nodes[:, 1])
     if kind == "adapter":
         for link in reach.plugs[subnet][:, 2].tolist():
-            port = max(ends[link])
-            found[of + fabric.port_label(port)][subnet].append(link)
-        return
-    nodes = fabric.port_node[fabric.links]
-    inner = (nodes < fabric.n_switches).all(axis=1) & (nodes[:, 0] != nodes[:, 1])
-    if kind == "link":
+            yield of + fabric.port_label(max(ends[link])), link
+    elif kind == "link":
         for link in np.flatnonzero(inner).tolist():
-            found[of + " - ".join(map(fabric.port_label, ends[link]))][subnet].append(link)
-        return
-    stands = _places(fabric, subnet, layout)
-    wanted = range(len(ends)) if layout is not None else np.flatnonzero(inner).tolist()
-    for link in wanted:
-        a, b = sorted(stands(node) for node in nodes[link].tolist())
-        if a != b:
-            found[("" if layout else of) + f"{a} - {b}"][subnet].append(link)
-
-
-def _places(fabric: Fabric, subnet: int, layout: Layout | None) -> Callable[[int], str]:
-    """Return a function that gives the rack of a node, or without a layout its frame or switch."""
-    if layout is None:
-        return lambda node: fabric.frame(node) or fabric.label(node)
-    racks = layout.rack[layout.node_device[subnet]]
-    return lambda node: layout.rack_name(int(racks[node]))
+            yield of + " - ".join(map(fabric.port_label, ends[link])), link
+    else:
+        places = [fabric.frame(node) or fabric.label(node) for node in range(fabric.n_nodes)]
+        if layout is not None:
+            of, inner = "", np.ones(len(ends), bool)
+            places = [layout.rack_name(rack) for rack in layout.rack[layout.node_device[subnet]].tolist()]
+        for link in np.flatnonzero(inner).tolist():
+            a, b = sorted(places[node] for node in nodes[link].tolist())
+            if a != b:
+                yield f"{of}{a} - {b}", link
 
 
 def _batches(fabrics: Sequence[Fabric], cablings: Sequence[Cabling], size: int) -> Parts:
@@ -244,9 +234,10 @@ def _batches(fabrics: Sequence[Fabric], cablings: Sequence[Cabling], size: int) 
                 optics = [(cabling.parts[cabling.part[link]].item, int(cabling.cable[link]))]
             for model, piece in optics:
                 pieces[model][piece].append((subnet, link))
-    found = _Gathered()
+    found: _Found = defaultdict(lambda: defaultdict(list))
     for model, having in pieces.items():
-        for number, piece in enumerate(having):
-            for subnet, link in having[piece]:
-                found.links[f"{model} batch {number // size + 1}"][subnet].append(link)
-    return {name: unite([part]) for name, part in found.parts().items()}  # a link may have both of its ends in one
+        for number, links in enumerate(having.values()):
+            for subnet, link in links:
+                found[f"{model} batch {number // size + 1}"][subnet].append(link)
+    # A link may have both of its ends in one.
+    return {name: unite([Failed(links=links)]) for name, links in found.items()}

@@ -25,7 +25,12 @@ from topo.hostlist import compress
 from topo.speeds import SPEEDS
 from topo.table import Brief
 
-NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
+_Ints = NDArray[np.int64]
+_Floats = NDArray[np.float64]
+_Bools = NDArray[np.bool_]
+_Flows = dict[tuple[bytes, ...], float]
+"""Maximum flows that are known, by what they depend on."""
+NOTHING: _Ints = np.zeros(0, np.int64)
 PLANE = re.compile(r"-plane\d+$")
 """What the names of fabrics have that are planes of one network."""
 MOST_ZONES = 16
@@ -51,14 +56,7 @@ class _Pod:
     """Switches that only cores connect to others."""
 
     def __init__(
-        self,
-        switches: NDArray[np.int64],
-        inside: NDArray[np.int64],
-        out: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        rate: NDArray[np.float64],
-        down: NDArray[np.float64],
-        flows: dict[tuple[bytes, ...], float],
+        self, switches: _Ints, inside: _Ints, out: _Ints, ends: _Ints, rate: _Floats, down: _Floats, flows: _Flows
     ) -> None:
         self.switches = switches
         """(S,) nodes."""
@@ -74,7 +72,7 @@ class _Pod:
         self.alike = [bytes(hashlib.sha256(b"".join([*each, b"|", one])).digest()) for one in each]
         """Of each switch, what it has in common with those that it can be exchanged for, here or in another pod."""
 
-    def gbps(self, sends: NDArray[np.float64], works: NDArray[np.bool_]) -> float:
+    def gbps(self, sends: _Floats, works: _Bools) -> float:
         """Return the maximum flow from servers that send so much at each switch to cores over the links that work."""
         inside, out = works[self.inside], works[self.out]
         up = np.bincount(self._foot[out], self._rates[1][out], len(self.switches)).astype(np.float64)
@@ -88,17 +86,17 @@ class _Pod:
 class Reached:
     """Reachability of V servers over C connected components of switches with servers."""
 
-    on: NDArray[np.bool_]
+    on: _Bools
     """(V, C) whether each server has a working port on each component."""
     pairs: int
     """Pairs of servers that are connected, each counted once."""
-    alone: NDArray[np.bool_]
+    alone: _Bools
     """(V,) servers that reach no other."""
     ports: int
     """Ports of working servers with a working link to a working switch."""
-    gbps: NDArray[np.float64]
+    gbps: _Floats
     """(V, N) Gb/s of these ports in each network."""
-    aside: NDArray[np.bool_]
+    aside: _Bools
     """(C,) whether the network of the component manages servers."""
 
 
@@ -122,7 +120,7 @@ class Reach:
         self.fabrics = tuple(fabrics)
         self.servers: dict[str, int] = {}
         role: list[int] = []
-        self.plugs: list[NDArray[np.int64]] = []
+        self.plugs: list[_Ints] = []
         """For each subnet (n, 3): server, switch and link of each adapter port that is linked to a switch."""
         for fabric in self.fabrics:
             at = fabric.port_node[fabric.links].astype(np.int64)
@@ -149,9 +147,12 @@ class Reach:
         """(V,) servers with no port but in such subnets."""
         for plugs, manages in zip(self.plugs, self.manages, strict=True):
             self.managed[plugs[:, 0]] &= manages
-        self.computes = self.roles == Role.COMPUTE
-        if not self.computes.any():
-            self.computes[:] = True
+        self.computes = (self.roles == Role.COMPUTE) | (self.roles != Role.COMPUTE).all()
+        names = [PLANE.sub("", fabric.name) for fabric in self.fabrics]
+        self.networks = tuple(dict.fromkeys(names))
+        """Names of the networks: planes belong to one."""
+        self.network_of = [self.networks.index(name) for name in names]
+        """Place among `networks` of each subnet's own."""
 
     @cached_property
     def whole(self) -> Reached:
@@ -159,22 +160,9 @@ class Reach:
         return self.without(Failed())
 
     @cached_property
-    def kind(self) -> NDArray[np.int64]:
+    def kind(self) -> _Ints:
         """(V,) kind of each server: those of one kind have one role, and ports on the same components."""
         return self._groups(self.whole.on, np.equal(self.roles[:, None], [*HOST_ROLES.values()]))[1]
-
-    @cached_property
-    def networks(self) -> dict[str, list[int]]:
-        """The subnets of each network: planes belong to one."""
-        found: dict[str, list[int]] = {}
-        for subnet, fabric in enumerate(self.fabrics):
-            found.setdefault(PLANE.sub("", fabric.name), []).append(subnet)
-        return found
-
-    @cached_property
-    def network_of(self) -> dict[int, int]:
-        """Place among `networks` of each subnet's own."""
-        return {subnet: at for at, subnets in enumerate(self.networks.values()) for subnet in subnets}
 
     def around(self, subnet: int) -> list[bytes]:
         """Return what the failure of each switch of a subnet takes, if it leads to no other part of the network.
@@ -203,9 +191,7 @@ class Reach:
             for a, b, gbps in zip(near.tolist(), far.tolist(), lost.tolist(), strict=True):
                 if b in pod_of and a not in pod_of:
                     pods[a].setdefault(pod_of[b], []).append((alike[b], gbps))
-        told = [
-            repr((own, sorted(map(sorted, around.values())))).encode() for own, around in zip(alike, pods, strict=True)
-        ]
+        told = [repr((own, sorted(map(sorted, by.values())))).encode() for own, by in zip(alike, pods, strict=True)]
         feels = down[far] > 0
         near, far, lost = near[feels], far[feels], lost[feels]
         mine, of_all = self.whole.gbps[server, self.network_of[subnet]], self.whole.gbps.sum(axis=1)[server]
@@ -225,16 +211,15 @@ class Reach:
             used = plugs[works[plugs[:, 0]] & (label[plugs[:, 1]] >= 0) & ~dead]
             server.append(used[:, 0])
             component.append(label[used[:, 1]] * len(self.fabrics) + subnet)
-            gbps[:, self.network_of[subnet]] += np.bincount(
-                used[:, 0], self._rates[subnet][2][used[:, 2]], len(self.names)
-            )
+            rates = self._rates[subnet][2][used[:, 2]]
+            gbps[:, self.network_of[subnet]] += np.bincount(used[:, 0], rates, len(self.names))
         who = np.concatenate(server)
         components, index = np.unique(np.concatenate(component), return_inverse=True)
         on = np.zeros((len(self.names), len(components)), bool)
         on[who, index] = True
         return self._counted(on, len(who), gbps, np.array(self.manages, bool)[components % len(self.fabrics)])
 
-    def between(self, cut: NDArray[np.bool_]) -> int:
+    def between(self, cut: _Bools) -> int:
         """Return the pairs of servers outside ``cut`` that are connected in the intact plan."""
         return self._counted(self.whole.on & ~cut[:, None], 0, self.whole.gbps, self.whole.aside).pairs
 
@@ -271,7 +256,7 @@ class Reach:
     def _pods(self) -> list[list[_Pod]]:
         """For each subnet, its pods of several switches with servers."""
         found: list[list[_Pod]] = []
-        flows: dict[tuple[bytes, ...], float] = {}
+        flows: _Flows = {}
         for fabric, (down, _, rate, inner) in zip(self.fabrics, self._rates, strict=True):
             ends, core = fabric.port_node[fabric.links].astype(np.int64), fabric.role == Role.CORE
             found.append([])
@@ -290,7 +275,7 @@ class Reach:
         return found
 
     @cached_property
-    def _rates(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]]:
+    def _rates(self) -> list[tuple[_Floats, _Floats, _Floats, _Bools]]:
         """For each subnet (S,) Gb/s of servers, (S,) Gb/s to others, (L,) Gb/s of links, (L,) bool between switches."""
         found = []
         for fabric, plugs in zip(self.fabrics, self.plugs, strict=True):
@@ -303,12 +288,9 @@ class Reach:
         return found
 
     def zones_gbps(self, failed: Failed) -> list[float]:
-        """Return the maximum flow from each zone to all others; nothing if there is one zone.
+        """Return the maximum flow in Gb/s from each zone to all others, over all subnets; nothing if there is one zone.
 
-        Returns
-        -------
-        list of float
-            Gb/s by zone over all subnets. For two zones both directions are equal, and one is listed.
+        For two zones both directions are equal, and one is listed.
         """
         rates: list[float] = []
         if not any(map(len, (*failed.switches.values(), *failed.links.values()))) and "whole_zones_gbps" in vars(self):
@@ -341,7 +323,7 @@ class Reach:
         found = [self._fault(one, other) for one, other in self._apart(self.whole)]
         return spell_out(found, "pairs of groups that do not reach one another")
 
-    def _apart(self, reached: Reached, before: Reached | None = None) -> Iterator[tuple[NDArray[np.bool_], ...]]:
+    def _apart(self, reached: Reached, before: Reached | None = None) -> Iterator[tuple[_Bools, ...]]:
         """Yield pairs of groups that do not meet and must; a group may be paired with itself.
 
         Those must meet that met ``before``, without those that reach nobody now; or, of a plan, of which one computes.
@@ -357,7 +339,7 @@ class Reach:
             if one.any() and other.any() and (a != b or one.sum() > 1):
                 yield (one, other) if (one & self.computes).any() else (other, one)
 
-    def named(self, servers: NDArray[np.bool_]) -> str:
+    def named(self, servers: _Bools) -> str:
         """Return some servers as a host list."""
         return compress(self.names[server] for server in np.flatnonzero(servers).tolist())
 
@@ -366,15 +348,13 @@ class Reach:
         apart = self._apart(reached, self.whole)
         return [f"{self.named(one)} and {self.named(other)}" for one, other in apart]
 
-    def by_role(self, servers: NDArray[np.bool_]) -> str:
+    def by_role(self, servers: _Bools) -> str:
         """Return how many of each role some servers are: ``10 of 12 storage, 2 of 2 management servers``."""
         of_all, these = np.bincount(self.roles), np.bincount(self.roles[servers]).tolist()
-        said = [
-            f"{number:,} of {of_all[role]:,} {Role(role).name.lower()}" for role, number in enumerate(these) if number
-        ]
+        said = (f"{n:,} of {of_all[role]:,} {Role(role).name.lower()}" for role, n in enumerate(these) if n)
         return f"{', '.join(said)} servers"
 
-    def _fault(self, one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:
+    def _fault(self, one: _Bools, other: _Bools) -> str:
         if (one & other).any():
             return f"{self.named(one)} do not reach one another"
         said = f"{self.named(one)} reach no server of {self.named(other)}"
@@ -384,7 +364,7 @@ class Reach:
             return f"{said}: no cables connect them"
         return f"{said}: they have no adapter on {', '.join(sorted(stand[1])) or 'any network'}"
 
-    def _components(self, subnet: int, failed: Failed) -> NDArray[np.int64]:
+    def _components(self, subnet: int, failed: Failed) -> _Ints:
         """Return (S,) the connected component of each switch, -1 for a failed one."""
         switches, links = failed.switches.get(subnet, ()), failed.links.get(subnet, ())
         if not len(links) and len(switches) <= 1 and not self.cuts[subnet].intersection(switches):
@@ -400,11 +380,11 @@ class Reach:
         return [articulation_points(fabric.n_switches, *pairs) for fabric, (pairs, _) in joined]
 
     @cached_property
-    def _whole_components(self) -> list[NDArray[np.int64]]:
+    def _whole_components(self) -> list[_Ints]:
         return [self._label(subnet, (), ()) for subnet in range(len(self.fabrics))]
 
     @cached_property
-    def _joined(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    def _joined(self) -> list[tuple[_Ints, _Ints]]:
         """For each subnet (2, n) linked pairs of switches, and (L,) the pair that each link joins, -1 for none."""
         found = []
         for fabric in self.fabrics:
@@ -416,7 +396,7 @@ class Reach:
             found.append((np.stack(np.divmod(pairs, fabric.n_switches)), pair))
         return found
 
-    def _label(self, subnet: int, switches: Iterable[int], links: Iterable[int]) -> NDArray[np.int64]:
+    def _label(self, subnet: int, switches: Iterable[int], links: Iterable[int]) -> _Ints:
         n = self.fabrics[subnet].n_switches
         works = np.ones(n, bool)
         works[list(switches)] = False
@@ -427,15 +407,13 @@ class Reach:
             kept &= np.bincount(left[left >= 0], minlength=len(a)) > 0
         return np.where(works, components(n, a[kept], b[kept]), -1).astype(np.int64)
 
-    def _groups(self, *columns: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def _groups(self, *columns: _Bools) -> tuple[_Bools, _Ints]:
         """Return the distinct rows, of which the last column is `managed`, and (V,) the row of each server."""
         on = np.column_stack([*columns, self.managed])
         _, first, of = np.unique(np.packbits(on, axis=1), axis=0, return_index=True, return_inverse=True)
         return on[first], of.ravel()
 
-    def _counted(
-        self, on: NDArray[np.bool_], ports: int, gbps: NDArray[np.float64], aside: NDArray[np.bool_]
-    ) -> Reached:
+    def _counted(self, on: _Bools, ports: int, gbps: _Floats, aside: _Bools) -> Reached:
         if not on.size:
             return Reached(on, 0, np.ones(len(self.names), bool), ports, gbps, aside)
         rows, of = self._groups(on)
@@ -445,13 +423,13 @@ class Reach:
         return Reached(on, int(servers @ partners) // 2, partners[of] == 0, ports, gbps, aside)
 
 
-def _meets(on: NDArray[np.bool_], aside: NDArray[np.bool_], managed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _meets(on: _Bools, aside: _Bools, managed: _Bools) -> _Bools:
     """Return (R, R) whether servers on components reach one another, over those ``aside`` if either is ``managed``."""
     data, manages = on[:, ~aside].astype(np.int64), on[:, aside].astype(np.int64)
     return (data @ data.T > 0) | ((manages @ manages.T > 0) & (managed[:, None] | managed))
 
 
-def _by_switch(n: int, switch: NDArray[np.int64], *columns: NDArray[np.generic]) -> list[bytes]:
+def _by_switch(n: int, switch: _Ints, *columns: NDArray[np.generic]) -> list[bytes]:
     """Return the rows of each switch, in an order of their own."""
     rows = np.stack(columns, axis=1).astype(np.float64)
     order = np.lexsort((*rows.T, switch))

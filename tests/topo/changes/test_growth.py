@@ -306,4 +306,3 @@ def test_hosts_that_a_cable_holds_beside_a_plain_search(seed: int) -> None:
                 [side - apart for side in sides if len(side) == least] if len(without) > len(parts(there)) else [set()]
             )
             assert live.disconnected_by(one) in held
-            assert live.spares(one) == (not live.disconnected_by(one))

@@ -22,8 +22,7 @@ from topo.drawing.charts import Axes, chart
 from topo.drawing.direct import _circle
 from topo.drawing.floor import THICK, _fitted, draw_floor, draw_racks
 from topo.drawing.scene import Area, Scene, Stroke, longest_label, short, text_width
-from topo.drawing.shades import Shades
-from topo.drawing.svg import MARK, WIDER, _labels, _mark
+from topo.drawing.svg import MARK, WIDER, Shades, _labels, _mark
 from topo.fabric import Kind
 from topo.floor.racks import FloorPlan, place_devices
 

@@ -12,8 +12,8 @@ from helpers.twins import MACHINES, path
 from topo.dumps.db_csv import parse_db_csv
 from topo.dumps.fabric_file import read_dump
 from topo.dumps.iblinkinfo import parse_iblinkinfo
+from topo.dumps.ibnetdiscover import parse_port_list
 from topo.dumps.net_dump import parse_net_dump
-from topo.dumps.port_list import parse_port_list
 from topo.errors import FormatError
 from topo.fabric import Fabric
 

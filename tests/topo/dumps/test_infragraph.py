@@ -98,6 +98,7 @@ def test_slices_are_those_of_the_schema(host: str, nic: str, port: str, expected
         (lambda d: d["edges"][0]["ep1"].update(component="gpu"), "known part"),
         (lambda d: d["edges"][0]["ep1"].update(instance="host[9]"), "known part"),
         (lambda d: d["edges"][0]["ep1"].update(component="nic[::0]"), "known part"),
+        (lambda d: d["edges"][0]["ep1"].update(component="nic[-]"), "known part"),
         (lambda d: d["edges"][0]["ep2"].update(component="asic"), "port of the switch"),
         (lambda d: d["links"][0].pop("physical"), "without a bandwidth"),
         (lambda d: d["links"][0]["physical"]["bandwidth"].update(gigabytes_per_second=3.3), "rate of a link"),
