@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast, get_args
 
-from plan.folder import check_replaceable, write_folder
+from plan.checksums import digest
+from plan.files import check_replaceable, write_folder
 from plan.inputs import (
     SPEC_SUFFIXES,
     RoleFiles,
     catalog_of,
     check_currency,
-    digest,
     give_roles,
     read_cluster,
     read_fabric_argument,
@@ -171,8 +171,7 @@ def route(
     if isinstance(fabric, str | Path):
         source, fabric = source or fabric, read_fabric_argument(Path(fabric), subnet)
     fabrics = (fabric,) if isinstance(fabric, Fabric) else tuple(fabric)
-    if hosts is not None:
-        fabrics = tuple(give_roles(one, hosts.roles, hosts.cn_guids, hosts.io_guids) for one in fabrics)
+    fabrics = tuple(give_roles(one, hosts) for one in fabrics)
     options = options or Options()
     if purpose in get_args(Purpose):
         fabrics = tuple(replace(one, purpose=cast(Purpose, purpose)) for one in fabrics)

@@ -14,33 +14,16 @@ from typing import Any
 import numpy as np
 
 import costmodel
+import topo
 from costmodel import Bill
 from plan import building
 from plan.export.bom import format_bom_csv
-from plan.folder import check_replaceable, write_folder
+from plan.files import check_replaceable, write_folder
 from plan.inputs import PLAN_FILE, SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument, route_as_asked
 from plan.pipeline import Progress, silent
-from plan.render.html import render_page
-from plan.render.junit import format_junit
+from plan.render.html import format_junit, render_page
 from routing import Routed
-from topo import (
-    Cluster,
-    Differences,
-    Fabric,
-    FormatError,
-    Growth,
-    HeddleError,
-    Shown,
-    Table,
-    budgets,
-    count_ports,
-    draw,
-    find_differences,
-    plain_text,
-    plan_growth,
-    plural,
-    read_text,
-)
+from topo import Cluster, Differences, Fabric, FormatError, Growth, HeddleError, Shown, Table, plural
 
 HALF = 0.5
 """Share of the cables below which a plan is hardly the one of the fabric."""
@@ -158,7 +141,7 @@ def diff(
                               "of whole switches does not have; leave out --adopt")  # fmt: skip
     step("comparing")
     walk = None if isinstance(planned, Fabric) else walk_of(Path(planned), wanted)
-    found = find_differences(wanted, there, walk)
+    found = topo.find_differences(wanted, there, walk)
     table = found.table
     changes = Changes(
         listed=table,
@@ -172,7 +155,7 @@ def diff(
     )  # fmt: skip
     if output is not None:
         step("writing")
-        drawing = draw(wanted, found.marks, title=table.title, unit="differences", marked=MARKED)
+        drawing = topo.draw(wanted, found.marks, title=table.title, unit="differences", marked=MARKED)
         failures = [(one.kind, one.where, f"planned {one.planned}, found {one.found}: {one.do}") for one in found.found]
         files: dict[str, str | bytes] = {
             "differences.csv": table.to_csv(),
@@ -238,11 +221,12 @@ def grow(
     check_currency(currency, [after])
     step("matching")
     pairs = list(zip(before.cabled, after.cabled, strict=False))
-    growths: tuple[Growth, ...] = ()
+    growths: list[Growth] = []
     for subnet, pair in enumerate(pairs):
         where = places(before, subnet), places(after, subnet)
         what = parts(before, subnet), parts(after, subnet)
-        growths += (plan_growth(*pair, where, what, {new: was for one in growths for new, was in one.names.items()}),)
+        known = {new: was for one in growths for new, was in one.names.items()}
+        growths.append(topo.plan_growth(*pair, where, what, known))
     single = [fabric.name for fabric in (*before.fabrics[len(pairs) :], *after.fabrics[len(pairs) :])]
     step("counting")
     bills = costmodel.bill(before), costmodel.bill(after)
@@ -252,7 +236,8 @@ def grow(
         step(f"routing {growth.grown.name}")
         tables = route_as_asked(before, growth.old)
         routed.append((tables, route_as_asked(after, growth.with_lids(tables.tables.lid))))
-    room, moved, entries = count_ports(after.fabrics), list_moved(before, after, growths), _entries(growths, routed)
+    room, moved = topo.count_ports(after.fabrics), list_moved(before, after, growths)
+    entries = _entries(growths, routed)
     cost = bought.price(currency or after.spec.priced_in)
     changes = Changes(
         listed=growths[0].table if len(growths) == 1 else _together(growths),
@@ -282,7 +267,7 @@ def grow(
             "room": room.to_dict(),
             "moved": moved.to_dict(),
         },
-        growths=growths,
+        growths=tuple(growths),
         bought=bought,
         left_over=left_over,
         routed=tuple(routed),
@@ -422,16 +407,13 @@ def walk_of(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
 
 
 def _walk_of_folder(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
-    """Return as `walk_of` what the list of cables of a built plan says; every other row of racks is walked backwards.
-
-    FormatError for a file that is another than `plan build` writes.
-    """
+    """Return as `walk_of` what ``cables.csv`` of a built plan says; every other row of racks is walked backwards."""
     if not path.is_file():
         return None
     place: dict[str, tuple[str, str]] = {}
     try:
-        for row in csv.DictReader(io.StringIO(read_text(path, budgets()["links-bytes"]))):
-            place |= {row[f"{end}_port_guid"]: (plain_text(row[f"{end}_rack"]), row[f"{end}_u"]) for end in "ab"}
+        for row in csv.DictReader(io.StringIO(topo.read_text(path, topo.budgets()["links-bytes"]))):
+            place |= {row[f"{end}_port_guid"]: (topo.plain_text(row[f"{end}_rack"]), row[f"{end}_u"]) for end in "ab"}
     except (KeyError, TypeError, csv.Error) as error:
         raise FormatError(f"found {error}; expected the list of cables of `plan build`", str(path)) from None
     if not any(rack for rack, _ in place.values()):

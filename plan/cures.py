@@ -13,21 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 import costmodel
-from topo import (
-    Cluster,
-    Cure,
-    DesignError,
-    HeddleError,
-    Range,
-    Role,
-    Verdict,
-    compress,
-    expand,
-    find_losses,
-    lacks_manager,
-    percent,
-    plural,
-)
+import topo
+from topo import Cluster, Cure, DesignError, HeddleError, Range, Role, Verdict, compress, expand, percent, plural
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -119,7 +106,7 @@ def _move(cluster: Cluster, loss: Loss) -> tuple[Cure, ...]:
     for name in dict.fromkeys([*fixed, *inside[loss.name]]):
         moved, cures = _fix(cluster, {name: place})
         with suppress(DesignError):
-            worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
+            worst = topo.find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
             if worst is not None and worst.survived:
                 return cures
     return (Cure("floor.fixed", text=f"`floor.fixed` with {compress(inside[loss.name])} in several racks"),)
@@ -149,7 +136,7 @@ def fewer_racks(cluster: Cluster, losses: Losses, quote: Quote | None = None) ->
             moved, cures = _fix(cluster, move)
             with suppress(DesignError):
                 if moved.layout is not None and moved.layout.n_racks < layout.n_racks:
-                    worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
+                    worst = topo.find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
                     if now is not None and worst is not None and worst.beyond <= now.beyond:
                         places = (map(one.rack_name, one.rack.tolist()) for one in (layout, moved.layout))
                         differ = zip(layout.devices, *places, strict=False)  # power distribution units are last
@@ -288,7 +275,7 @@ def more_spines(cluster: Cluster, loss: Loss, quote: Quote | None = None) -> str
         except DesignError:
             continue
         if (built.role == Role.LEAF).sum() == len(leaves):
-            found = find_losses([built], cluster.catalog).worst
+            found = topo.find_losses([built], cluster.catalog).worst
             least = max((one.bandwidth for one in found if one.kind == "spine"), default=0.0)
             if least < loss.bandwidth:
                 also = "".join(f" and `parallel: {number}`" for number in fewer.values())
@@ -307,7 +294,7 @@ def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
     """
     subnets: dict[tuple[str, str], list[str]] = {}
     for fabric in cluster.subnets:
-        if why := lacks_manager(fabric):
+        if why := topo.lacks_manager(fabric):
             models = sorted({fabric.model_of(node) for node in range(fabric.n_switches)})
             own = [model for model in models if cluster.catalog.switch(model).managed]
             if not (own and unmanaged):
@@ -364,7 +351,7 @@ def _less(cluster: Cluster, changed: Cluster) -> str:
     if then.narrower.share < now.narrower.share:
         where = "in a job of all" if then.share < now.share else "between rails"
         said.append(f"then {percent(then.narrower.share)} {where}")
-    full = [any(lacks_manager(fabric).endswith(NO_PORT) for fabric in one.subnets) for one in (cluster, changed)]
+    full = [any(topo.lacks_manager(fabric).endswith(NO_PORT) for fabric in one.subnets) for one in (cluster, changed)]
     said += ["no leaf port left for a host of the subnet manager"] if full[1] > full[0] else []
     return f" ({', '.join(said)})" if said else ""
 

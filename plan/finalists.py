@@ -58,13 +58,7 @@ class Finalist:
 
 
 def judge_finalists(designs: Sequence[Design], needs: Needs) -> list[Finalist]:
-    """Route designs by `auto`, prove and measure their tables, and play the jobs, in processes side by side.
-
-    Raises
-    ------
-    HeddleError
-        When a design cannot be routed.
-    """
+    """Route designs by `auto`, prove and measure their tables, and play the jobs, in processes side by side."""
     asked = [(design.name, _spec(design, needs), needs, design.job_bisection) for design in designs]
     if len(asked) < 2:
         return [_judge(*each) for each in asked]
@@ -185,12 +179,8 @@ def play_worst_halves(tables: Routed, jobs: Sequence[Ends], certified: Bisection
     """Play the halves of jobs that the worst cut divides. Return the share of the pair that gets least, and why.
 
     What crosses the cut takes at least bytes / Gb/s of the cut, so the last pair gets at most Gb/s of the cut / rate of
-    all pairs that it parts, which is the certified share where all adapters have one rate.
-
-    Raises
-    ------
-    RuntimeError
-        When a play breaks this law: an error of Heddle.
+    all pairs that it parts, which is the certified share where all adapters have one rate. RuntimeError when a play
+    breaks this law: an error of Heddle.
     """
     cut, fabric = certified.cut, tables.fabric
     assert cut is not None

@@ -305,10 +305,7 @@ def adding(*adds: str, needs: str, refines: str = "") -> Callable[[Callable[[Pla
 
 
 def run_passes(plan: Plan, passes: Sequence[Pass], step: Progress = silent) -> Plan:
-    """Let each of some passes, such as those of `BUILD`, add what it finds to a plan with a cluster or with fabrics.
-
-    HeddleError if one cannot do its work: a design that cannot be built, a fabric that an engine does not take.
-    """
+    """Let each of some passes, such as those of `BUILD`, add what it finds to a plan with a cluster or with fabrics."""
     for make in passes:
         plan = make(plan, step)
     return plan

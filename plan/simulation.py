@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import costmodel
-from plan.files import check_writable, write_file
-from plan.folder import check_replaceable, write_folder
+from plan.files import check_replaceable, check_writable, write_file, write_folder
 from plan.inputs import (
     Hashing,
     RoutingFiles,

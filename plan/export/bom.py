@@ -185,7 +185,6 @@ def _add_total(
     """Add a row with the sums of both amounts; before it stands "at least" where a line is unknown.
 
     A sum is "unknown" where half of the switches or of the servers in it or more are (`costmodel.parts.add_up`).
-
     With ``at_least`` a line of unknown second amount counts its first: a part draws no less at most than typically.
     """
     for place, name in enumerate(names):

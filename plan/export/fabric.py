@@ -1,7 +1,8 @@
-"""``fabric.json``, ``fabric.ibnetdiscover``, ``opensm/`` and more: each subnet, for Heddle, tools and OpenSM."""
+"""``fabric.json``, ``fabric.ibnetdiscover``, ``opensm/`` and more: subnets and the floor, for Heddle and OpenSM."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from plan.pipeline import COMPILE, PLACE, Plan, route_subnets
 from routing.opensm import opensm_files
 from routing.studies import plan_trees
 from routing.studies.adaptive import nvidia_sm_files
-from topo import Role, format_fabric, format_ibnetdiscover
+from topo import Layout, Role, format_fabric, format_ibnetdiscover
 
 
 def _fabric(plan: Plan, subnet: int) -> str:
@@ -51,3 +52,21 @@ NVIDIA_SM = Export("nvidia-sm", "adaptive routing by NVIDIA's subnet manager: op
 MULTICAST = Export("multicast", "multicast trees: all hosts, each role, each zone",
                    "people, and `plan verify --multicast`: no subnet manager loads multicast tables", COMPILE,
                    {"multicast.mcfdbs": _multicast}, each_subnet=True, built=False)  # fmt: skip
+
+
+def format_places(layout: Layout) -> str:
+    """Return the floor of a spec with all places fixed, as YAML."""
+    keys = layout.pinned.model_dump(mode="json", exclude_unset=True)
+    fixed = keys.pop("fixed")
+    lines = ["# Today's places: put this in place of `floor` of the larger spec.", "floor:"]
+    lines += [f"  {key}: {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
+    lines += ["  fixed:", *(f"    {json.dumps(name, ensure_ascii=False)}: {place}" for name, place in fixed.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _places(plan: Plan, subnet: int) -> str | dict[str, str]:
+    return format_places(plan.layout) if plan.layout else {}  # without a floor plan there is nothing to keep
+
+
+PLACES = Export("places", "where every device stands, for a spec that grows", "Heddle: `floor` of a spec",
+                (*COMPILE, *PLACE), {"places.yaml": _places})  # fmt: skip

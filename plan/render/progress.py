@@ -10,26 +10,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 PATIENCE_S = 30.0
 """How long a log is silent."""
 _told: list[str] = []
 
 
-class Step(Protocol):
-    """Takes what is going on, and how much of it is done where that is known."""
-
-    def __call__(self, text: str, done: float | None = None) -> None:
-        """Tell; `done` is a part of 1."""
-
-
 @contextmanager
-def progress(*, quiet: bool = False) -> Iterator[Step]:
-    """Give a function that takes what is going on; show it with the time gone by, and leave nothing behind.
-
-    Where it is told how much is done, the part and the time left are shown too.
-    """
+def progress(*, quiet: bool = False) -> Iterator[Callable[..., None]]:
+    """Give a function that takes what is going on, and how much of it is done; show it, and leave nothing behind."""
     if quiet or not sys.stderr.isatty():
         said = time.monotonic()
 
@@ -42,28 +31,14 @@ def progress(*, quiet: bool = False) -> Iterator[Step]:
         with _heard((lambda text: None) if quiet else _tell_of_compiling, _echo):
             yield line
         return
-    from rich.progress import (
-        Progress,
-        SpinnerColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as bars
 
     from plan.render.terminal import console
 
-    share = TaskProgressColumn("{task.percentage:>3.0f} %,", text_format_no_percentage="")
-    known = TextColumn("{task.fields[known]}")
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        share,
-        TimeRemainingColumn(),
-        known,
-    )
-    with Progress(*columns, console=console(error=True), transient=True) as bar:
+    share = bars.TaskProgressColumn("{task.percentage:>3.0f} %,", text_format_no_percentage="")
+    text, known = bars.TextColumn("{task.description}"), bars.TextColumn("{task.fields[known]}")
+    columns = (bars.SpinnerColumn(), text, bars.TimeElapsedColumn(), share, bars.TimeRemainingColumn(), known)
+    with bars.Progress(*columns, console=console(error=True), transient=True) as bar:
         task = bar.add_task("", total=None, known="")
 
         def step(text: str, done: float | None = None) -> None:

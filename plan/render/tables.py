@@ -104,6 +104,13 @@ def show_table(table: Table, name: str = "", hide: Sequence[str] = ()) -> None:
                 screen.print(text(f"{cells[0][row]}: {columns[at].heading}: {cells[at][row]}"))
 
 
+def show_tables(*results: Any) -> None:
+    """Print tables, or those of results, but for None."""
+    for result in results:
+        if result is not None:
+            show_table(getattr(result, "table", result))
+
+
 def _widths(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int
 ) -> tuple[bool, dict[int, int] | None]:

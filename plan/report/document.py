@@ -11,23 +11,11 @@ import numpy as np
 
 import costmodel
 import simulate
+import topo
 from plan.pipeline import Plan
 from plan.render.verdict import caveat, one_failure
 from plan.render.views import facts
-from topo import (
-    Fabric,
-    Layout,
-    Panel,
-    Role,
-    Scene,
-    Table,
-    draw_each_rack,
-    draw_floor,
-    format_seconds,
-    lay_out,
-    panels,
-    percent,
-)
+from topo import Fabric, Layout, Panel, Role, Scene, Table
 
 
 @dataclass(frozen=True)
@@ -187,7 +175,7 @@ def run_page(run: simulate.cluster.ClusterRun, name: str) -> SimulationPage:
             ("simulated time", f"{run.now_s / 3600:.2f} h"),
             ("jobs that ended", f"{sum(job.end_s is not None for job in jobs):,} of {len(jobs):,}"),
             ("failures that hit a job", f"{sum(job.failures for job in jobs):,}"),
-            ("nodes in use", f"{percent(run.utilisation)} of the time"),
+            ("nodes in use", f"{topo.percent(run.utilisation)} of the time"),
         ],
         tables=[table_text(table) for table in (run.table, run.links) if table is not None],
         charts=[("jobs, waiting and failures over time", simulate.cluster.draw_run(run, bare=True).svg)],
@@ -206,7 +194,7 @@ class Report:
 
 def page_of(plan: Plan) -> PlanPage:
     """Return what a report shows of a plan that all passes have been through."""
-    fronts = None if plan.cluster is None else panels(plan.fabrics, plan.cluster.catalog)
+    fronts = None if plan.cluster is None else topo.panels(plan.fabrics, plan.cluster.catalog)
     views = [
         _view(plan, number, fabric, None if fronts is None else fronts[number])
         for number, fabric in enumerate(plan.fabrics)
@@ -241,7 +229,7 @@ def simulation_page(simulation: simulate.Simulation, name: str) -> SimulationPag
             ("fabric", found.fabric.name or "the fabric"),
             ("tables", found.tables.engine or "given"),
             ("flows", f"{outcome.n_flows:,}"),
-            ("the last ends at", format_seconds(outcome.makespan_s)),
+            ("the last ends at", topo.format_seconds(outcome.makespan_s)),
         ],
         tables=[table_text(table) for table in [*tables, *([outcome.inside] if found.devices.names else [])]],
         charts=[
@@ -364,7 +352,7 @@ def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:
         loads=[]
         if number >= len(plan.proofs)
         else [Load("pairs of hosts", *plan.proofs[number].load[ends].T.tolist())],
-        picture=_picture(lay_out(fabric)),
+        picture=_picture(topo.lay_out(fabric)),
     )
 
 
@@ -398,6 +386,6 @@ def _room(plan: Plan, layout: Layout) -> Room:
         rack_units=layout.floor.rack_units,
         racks=racks,
         devices=[(device.name, device.model, rack, unit, device.rack_units) for device, rack, unit in places],
-        floor=draw_floor(plan.fabrics, layout, plan.cablings or (), title=plan.name, bare=True).svg,
-        fronts=[front.svg for front in draw_each_rack(plan.fabrics, layout)],
+        floor=topo.draw_floor(plan.fabrics, layout, plan.cablings or (), title=plan.name, bare=True).svg,
+        fronts=[front.svg for front in topo.draw_each_rack(plan.fabrics, layout)],
     )

@@ -16,6 +16,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+import routing
+import simulate
+import topo
 from plan.sweeps.spec import FAILED, Point, is_figure, with_values
 from simulate.cluster import FailureSpec
 from topo import PART_KINDS, HeddleError, ToolError, config_root, did_you_mean, unite
@@ -141,11 +144,7 @@ def _copies(inputs: str, files: Mapping[str, bytes]) -> str:
 
 
 def figures_of(task: Task) -> dict[str, Any]:
-    """Return the figures of the stages that are asked for.
-
-    HeddleError if the spec is refused, a design cannot be built, or a stage cannot do its work.
-    """
-    import topo
+    """Return the figures of the stages that are asked for."""
     from plan import pipeline
 
     figures: dict[str, Any] = {}
@@ -159,12 +158,13 @@ def figures_of(task: Task) -> dict[str, Any]:
                         if value is None or is_figure(value)}  # fmt: skip
     seed, fails = int(task.point.get("seed", 0)), any(name in FAILED for name in task.point)
     if "year" in task.stages:
-        from simulate.cluster import play_year
-
         ground = _ground(task)
         rules = FailureSpec.model_validate_json(task.failures)
         parts = {kind: ground.parts(kind) for kind in rules.parts}
-        figures |= {f"year.{name}": value for name, value in play_year(ground.degradation, parts, rules, seed).items()}
+        figures |= {
+            f"year.{name}": value
+            for name, value in simulate.cluster.play_year(ground.degradation, parts, rules, seed).items()
+        }
     if "route" not in task.stages and "play" not in task.stages:
         return figures
     if fails:
@@ -191,17 +191,15 @@ def figures_of(task: Task) -> dict[str, Any]:
 
 def plan_of(task: Task) -> Plan:
     """Return the cluster of a point, or its dump, without anything else."""
-    import topo
     from plan.inputs import traffic_of
     from plan.pipeline import Options, Plan
-    from routing import ENGINES
 
     if task.dump is not None:
         return Plan("dump", fabrics=(topo.read_fabric(task.place(task.dump)),))
     value = with_values(task.base, task.point)
     if isinstance(value.get("catalog"), str):
         value["catalog"] = task.place(value["catalog"])
-    cluster = topo.parse(value, task.place("."), tuple(ENGINES))
+    cluster = topo.parse(value, task.place("."), tuple(routing.ENGINES))
     fabrics = cluster.cabled if "play" in task.stages else cluster.fabrics  # what is played has lengths of cables
     return Plan(cluster.name, cluster, fabrics, options=Options(traffic=traffic_of(cluster)))
 
@@ -211,24 +209,19 @@ class Ground:
 
     def __init__(self, task: Task) -> None:
         from plan.pipeline import route_subnets
-        from simulate.cluster import Degradation
-        from topo import Reach
 
         self.rules = FailureSpec.model_validate_json(task.failures)
         self.plan = route_subnets(plan_of(task))
         nodes = self.rules.jobs.nodes if self.rules.jobs else None
         tables = task.point.get("tables", "anew")
-        self.degradation = Degradation(Reach(self.plan.fabrics), self.plan.routed, tables, nodes)
+        self.degradation = simulate.cluster.Degradation(topo.Reach(self.plan.fabrics), self.plan.routed, tables, nodes)
         self.parts = cache(self._parts)
 
     def _parts(self, kind: PartKind) -> dict[str, Failed]:
         return parts_of(kind, self.degradation.reach, self.plan.cluster, self.rules)
 
     def failed(self, point: Point, seed: int) -> Failed:
-        """Return what does not work at a point; with a seed, more failures include fewer.
-
-        HeddleError if there is no such part, or are not so many.
-        """
+        """Return what does not work at a point; with a seed, more failures include fewer."""
         import numpy as np
 
         chosen = []
@@ -253,11 +246,9 @@ class Ground:
 
 def parts_of(kind: PartKind, reach: Reach, cluster: Cluster | None, rules: FailureSpec) -> dict[str, Failed]:
     """Return the parts of a kind; HeddleError if they are unknown."""
-    from topo import list_parts
-
     catalog, layout = (cluster.catalog, cluster.layout) if cluster else (None, None)
     cablings = cluster.cablings if cluster and kind == "batch" else None
-    return list_parts(kind, reach, catalog=catalog, layout=layout, cablings=cablings, batch=rules.batch)
+    return topo.list_parts(kind, reach, catalog=catalog, layout=layout, cablings=cablings, batch=rules.batch)
 
 
 @lru_cache(maxsize=2)
@@ -267,15 +258,12 @@ def _ground_of(said: str) -> Ground:
 
 def draw_first_year(task: Task) -> str:
     """Return what fails in the year of a point, as SVG."""
-    from simulate.cluster import draw_failures
-    from topo import Reach
-
     rules = FailureSpec.model_validate_json(task.failures)
     plan = plan_of(task)
-    reach = Reach(plan.fabrics)
+    reach = topo.Reach(plan.fabrics)
     parts = {kind: parts_of(kind, reach, plan.cluster, rules) for kind in rules.parts}
     seed = int(task.point.get("seed", 0))
-    return draw_failures(parts, rules, seed, about=f"{plan.name or 'the fabric'}, seed {seed}").svg
+    return simulate.cluster.draw_failures(parts, rules, seed, about=f"{plan.name or 'the fabric'}, seed {seed}").svg
 
 
 def _ground(task: Task) -> Ground:
@@ -285,10 +273,7 @@ def _ground(task: Task) -> Ground:
 
 
 def _play(plan: Any, task: Task) -> dict[str, Any]:
-    import routing
     from plan.inputs import find_preset
-    from simulate import Network, play, play_draws, read_workload
-    from simulate.workload import percentiles
 
     name = str(task.point.get("workload", "allreduce"))
     path = find_preset("workloads", name, "workload")
@@ -299,11 +284,15 @@ def _play(plan: Any, task: Task) -> dict[str, Any]:
         fabrics = plan.fabrics
         whole = fabrics[0] if len(fabrics) == 1 else routing.studies.join_fabrics(fabrics, plan.name)
         hashed = routing.Hashed(whole, 0 if ecmp == "spray" else int(ecmp or 1))
-        workload = read_workload(path, whole, seed, catalog)
-        drawn = percentiles(play_draws(Network.of(hashed, catalog=catalog), workload, seed=seed).makespan_s)
+        workload = simulate.read_workload(path, whole, seed, catalog)
+        drawn = simulate.workload.percentiles(
+            simulate.play_draws(simulate.Network.of(hashed, catalog=catalog), workload, seed=seed).makespan_s
+        )
         return dict(zip(("makespan_s", "makespan_s.p5", "makespan_s.p95"), drawn, strict=True))
     if len(plan.routed) != 1:
         raise HeddleError(f"found {len(plan.routed)} subnets; the stage play takes one")
     (routed,) = plan.routed
-    workload = read_workload(path, routed.fabric, seed, catalog)
-    return {"makespan_s": float(play(Network.of(routed, catalog=catalog), workload).outcome.makespan_s)}
+    workload = simulate.read_workload(path, routed.fabric, seed, catalog)
+    return {
+        "makespan_s": float(simulate.play(simulate.Network.of(routed, catalog=catalog), workload).outcome.makespan_s)
+    }

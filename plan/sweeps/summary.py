@@ -28,10 +28,7 @@ def table_of_points(documents: Sequence[Document]) -> Table:
 
 
 def front(documents: Sequence[Document], better: Mapping[str, str]) -> list[int]:
-    """Return the points that no other beats: in no figure worse than it, and in one better.
-
-    A point of which a figure is unknown is not among them. HeddleError for a figure that no point has, known or not.
-    """
+    """Return the points that no other beats: in no figure worse than it, and in one better; each must be known."""
     if not better:
         return []
     sign = [-1.0 if way == "high" else 1.0 for way in better.values()]
