@@ -58,8 +58,7 @@ def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed:
     >>> built.verdict.holds, built.proofs[0].holds, built.quote.cost.unit
     (True, True, 'USD')
     """
-    if output is not None:
-        check_replaceable(Path(output))
+    check_replaceable(output)
     step("reading")
     plan = _plan_of(spec)
     check_currency(currency, [plan.planned])
@@ -165,8 +164,7 @@ def route(
     --------
     routing.route : the tables alone
     """
-    if output is not None:
-        check_replaceable(Path(output))
+    check_replaceable(output)
     step("reading the fabric")
     if isinstance(fabric, str | Path):
         source, fabric = source or fabric, read_fabric_argument(Path(fabric), subnet)

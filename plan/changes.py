@@ -125,7 +125,8 @@ def diff(
     grow : the way from one plan to a larger one
     topo.find_differences : the comparison alone
     """
-    _check_folders(output, adopt, planned)
+    check_replaceable(output, keep_plan=True)
+    check_replaceable(adopt, planned, output)
     step("reading")
     names = (planned, fabric) if not isinstance(planned, Fabric) and not isinstance(fabric, Fabric) else None
     if names and (Path(names[0]) / PLAN_FILE).is_file() and Path(names[1]).suffix in SPEC_SUFFIXES:
@@ -215,7 +216,8 @@ def grow(
     >>> larger.growths[0].new
     ['gpu08 mlx5_0', 'gpu17 mlx5_0']
     """
-    _check_folders(output, adopt, old)
+    check_replaceable(output, keep_plan=True)
+    check_replaceable(adopt, old, output)
     step("reading")
     before, after = read_cluster(old), read_cluster(target)
     check_currency(currency, [after])
@@ -284,15 +286,6 @@ def grow(
     return changes
 
 
-def _check_folders(output: str | Path | None, adopt: str | Path | None, planned: object) -> None:
-    """Refuse folders that must not be replaced, before any long work begins."""
-    if output is not None:
-        check_replaceable(Path(output), keep_plan=True)
-    if adopt is not None:
-        read = [Path(planned)] if isinstance(planned, str | Path) else []
-        check_replaceable(Path(adopt), *read, *([Path(output)] if output is not None else []))
-
-
 def _fabric(given: str | Path | Fabric, subnet: str | None, *, ethernet: bool) -> Fabric:
     if isinstance(given, Fabric):
         return given
@@ -333,7 +326,6 @@ def _steps(growth: Growth) -> Table:
 
 
 def _together(growths: Sequence[Growth]) -> Table:
-    """Return the works of several subnets in one table, with the subnet of each."""
     rows = [(growth.grown.name, work.step, work.do, work.a, work.b) for growth in growths for work in growth.works]
     title = f"from {growths[0].old.name} to {growths[0].grown.name} and {len(growths) - 1} more"
     return Table.of_rows(title, ("subnet", "step", "do", "a", "b"), rows)

@@ -36,9 +36,8 @@ def check_writable(path: Path, inputs: Iterable[Path] = (), *, kind: str = "", m
         raise HeddleError(f"{path}: cannot be written ({reason}); name another file")
 
 
-SUFFIXES = {
-    *[".html", ".svg", ".png", ".pdf", ".jpg", ".csv", ".xlsx", ".json", ".yaml", ".yml", ".conf", ".dot", ".graphml"]
-}
+SUFFIXES = {".html", ".svg", ".png", ".pdf", ".jpg", ".csv", ".xlsx", ".json", ".yaml", ".yml", ".conf", ".dot",
+            ".graphml"}  # fmt: skip
 """Suffixes that say what is in a file."""
 
 
@@ -50,7 +49,6 @@ def check_suffix(path: Path, suffix: str) -> None:
 
 
 def _begins_with(path: Path, magic: bytes) -> bool:
-    """Whether a file is empty or begins with these bytes."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -87,16 +85,20 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
         raise HeddleError(f"{path}: cannot be written ({reason}); name another file") from None
 
 
-def check_replaceable(folder: Path, *others: Path, keep_plan: bool = False) -> None:
+def check_replaceable(output: str | Path | None, *others: object, keep_plan: bool = False) -> None:
     """Refuse a place that an output folder may not be written to, before any long work begins.
 
-    HeddleError for a file, a folder that Heddle did not make, one with files of others in it, one of ``others`` (which
-    the command reads, or writes otherwise), the folder that the command runs in, a place where nothing can be written,
-    and, with ``keep_plan``, a plan, because what is written is none.
+    HeddleError for a file, a folder that Heddle did not make, one with files of others in it, one of ``others`` (paths
+    that the command reads, or writes otherwise), the folder that the command runs in, a place where nothing can be
+    written, and, with ``keep_plan``, a plan, because what is written is none. Nothing for None.
     """
+    if output is None:
+        return
+    folder = Path(output)
+    paths = [Path(other) for other in others if isinstance(other, str | Path)]
     if any(
         folder.absolute() == other.absolute() or (other.exists() and folder.resolve() == other.resolve())
-        for other in others
+        for other in paths
     ):
         raise HeddleError(f"{folder}: would replace what this command reads, or writes otherwise; name another place")
     try:

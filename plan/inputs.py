@@ -443,7 +443,6 @@ def subnets_of(path: Path) -> list[str]:
 
 
 def _subnet_folder(path: Path, subnet: str | None) -> Path:
-    """Return the folder that holds the files of one subnet."""
     folders = subnet_folders(path)
     if "" in folders:
         if subnet is not None:

@@ -259,7 +259,6 @@ class Keeper:
         return held
 
     def _write(self, routed: Routed) -> None:
-        """Write the file of tables, if it has others."""
         sections = list(lfts_sections(routed.fabric, routed.tables))
         if not _has(self.tables, sections):
             write_file(self.tables, sections)
@@ -349,7 +348,6 @@ def run_program(command: str) -> bytes:
 
 
 def _gauges(figures: Mapping[str, int]) -> str:
-    """Return figures in the text format of Prometheus, one gauge each."""
     lines = []
     for name, value in figures.items():
         metric = f"heddle_keeper_{name.replace(' ', '_')}"

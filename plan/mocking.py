@@ -181,11 +181,9 @@ def mock(
     >>> topo.find_differences(made.planned, made.found).summary
     '61 of 62 cables as planned; 1 replaced, 1 missing'
     """
-    path = None if isinstance(fabric, Fabric) else Path(fabric)
-    if output is not None:
-        check_replaceable(Path(output), *([] if path is None else [path]), keep_plan=True)
+    check_replaceable(output, fabric, keep_plan=True)
     planned = fabric if isinstance(fabric, Fabric) else read_fabric_argument(Path(fabric), subnet, ethernet=True)
-    catalog = catalog_of(path) if path else topo.load_catalog()
+    catalog = topo.load_catalog() if isinstance(fabric, Fabric) else catalog_of(Path(fabric))
     made = _make(planned, catalog, faults, kinds, np.random.default_rng(seed), hosts)
     if output is not None:
         write_folder(Path(output), made.files)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,6 @@ from plan.inputs import read_plan
 from plan.pipeline import Plan, Progress, silent
 from topo import Drawing, Fabric, FormatError, HeddleError, plural
 from topo import draw as draw_fabrics
-
-if TYPE_CHECKING:
-    from routing import Routed
 
 
 @dataclass(frozen=True)
@@ -159,7 +156,7 @@ def _draw_room(plan: Plan, view: str, file: Path) -> tuple[Drawing, dict[str, Dr
     return topo.draw_floor(plan.fabrics, cluster.layout, cluster.cablings, title=plan.name), {}
 
 
-def _read_tables(path: Path, fabrics: Sequence[Fabric]) -> list[Routed]:
+def _read_tables(path: Path, fabrics: Sequence[Fabric]) -> list[routing.Routed]:
     """Read the forwarding tables of each subnet: of one out of their file, else out of an output folder."""
     routed = []
     for fabric in fabrics:

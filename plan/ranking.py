@@ -126,8 +126,7 @@ def order_ranks(
     --------
     simulate.order_ranks : the order of one algorithm alone
     """
-    if output is not None:
-        check_replaceable(Path(output))
+    check_replaceable(output)
     routed = read_routed_argument(Path(fabric), given or RoutingFiles(), step)
     try:
         job = JobNodes.of(routed.fabric, read_nodes(nodes), adapters)

@@ -105,8 +105,7 @@ def repair(
     --------
     routing.repairs.repair : the repair alone
     """
-    if output is not None:  # later repairs begin with the fabric that is read
-        check_replaceable(Path(output), *([] if isinstance(fabric, Routed) else [Path(fabric)]))
+    check_replaceable(output, fabric)  # later repairs begin with the fabric that is read
     whole = fabric if isinstance(fabric, Routed) else read_routed_argument(Path(fabric), given or RoutingFiles(), step)
     step("repairing")
     ports = [routing.find_ports(whole.fabric, down)]

@@ -25,8 +25,8 @@ from plan.commands.options import (
     subnet_option,
 )
 from plan.inputs import RoleFiles
-from plan.render.progress import progress
 from plan.render.tables import print_text, show_tables
+from plan.render.terminal import progress
 from plan.signals import asked
 from topo import plural
 
@@ -154,7 +154,6 @@ def route(
 
 
 def _say_written(folder: Path, plan: Plan) -> None:
-    """Print where a plan is, and its files for OpenSM if they can be loaded."""
     where = "opensm/" if len(plan.subnets) == 1 else "opensm/ in the folder of each subnet"
     tables = f", files for OpenSM in {where}" if plan.subnets else ""
     if any(fabric.caveat for fabric in plan.subnets):

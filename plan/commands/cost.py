@@ -23,8 +23,8 @@ from plan.commands.options import (
     spec_argument,
     specs_argument,
 )
-from plan.render.progress import progress
 from plan.render.tables import show_table, show_tables
+from plan.render.terminal import progress
 from topo import HeddleError, Verdict
 
 if TYPE_CHECKING:

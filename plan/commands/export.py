@@ -12,7 +12,7 @@ import click
 
 import topo
 from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, role_options
-from plan.render.progress import progress
+from plan.render.terminal import progress
 from topo import HeddleError, plural
 
 

@@ -23,9 +23,8 @@ from plan.commands.options import (
     seed_option,
     subnet_option,
 )
-from plan.render.progress import progress
 from plan.render.tables import print_text, show_table, show_tables
-from plan.render.terminal import printable
+from plan.render.terminal import printable, progress
 from topo import HeddleError, plural
 
 if TYPE_CHECKING:

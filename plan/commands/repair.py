@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from plan.commands.options import FILE, Number, answered, as_json, fabric_argument, routing_options
-from plan.render.progress import progress
 from plan.render.tables import print_text, show_table
-from plan.render.terminal import print_error
+from plan.render.terminal import print_error, progress
 from topo import HeddleError, plural
 
 if TYPE_CHECKING:

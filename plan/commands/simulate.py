@@ -18,8 +18,8 @@ from plan.commands.options import (
     routing_options,
     seed_option,
 )
-from plan.render.progress import progress
 from plan.render.tables import print_text, show_table, show_tables
+from plan.render.terminal import progress
 from plan.signals import asked
 from topo import plural
 

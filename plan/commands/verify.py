@@ -10,9 +10,8 @@ import click
 
 from plan.commands.options import FILE, answered, as_json, bundle, endpoints_option, fabric_argument
 from plan.inputs import Questions
-from plan.render.progress import progress
 from plan.render.tables import print_text, show_table, show_tables
-from plan.render.terminal import printable
+from plan.render.terminal import printable, progress
 from topo import plural
 
 if TYPE_CHECKING:
@@ -150,7 +149,6 @@ def show_answers(answers: Answers) -> None:
 
 
 def _show_first(table: Table) -> None:
-    """Print the first rows of a table, and how many there are."""
     more = len(table) - SHOWN_PAIRS
     columns = tuple(replace(column, values=column.values[:SHOWN_PAIRS]) for column in table.columns)
     if len(table):

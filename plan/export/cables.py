@@ -194,7 +194,6 @@ def format_cable_book(
 
 
 def _cables(rows: Iterable[Row]) -> list[Row]:
-    """Return a line of each cable: that of its first link."""
     cables: dict[object, Row] = {}
     for row in rows:
         cables.setdefault(row["cable_id"], row)
@@ -202,7 +201,6 @@ def _cables(rows: Iterable[Row]) -> list[Row]:
 
 
 def _parts(rows: Iterable[Row]) -> list[tuple[str, str, int]]:
-    """Return part, length and number of the cables of some lines."""
     counts = Counter((str(row["part_number"]), str(row["length_m"])) for row in _cables(rows))
     return [(*what, count) for what, count in sorted(counts.items())]
 

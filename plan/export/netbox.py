@@ -173,7 +173,6 @@ def _adapter_type(name: str, generation: str, catalog: Catalog) -> str:
 
 
 def _switch_types(name: str, ports: int, catalog: Catalog) -> list[str]:
-    """Return NetBox's type of each port of a switch of the catalog."""
     model = catalog.switch(name)
     halves = 2 * max(ports - model.chip_ports, 0)  # they come first
     kinds = [(model.speed, model.connector)] * (ports - model.uplink_ports)

@@ -72,7 +72,6 @@ def _rows(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None) ->
 
 
 def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None) -> SheetRow:
-    """Rack, unit, name and port of one end of a cable; a number where one is printed there."""
     node, shown = int(fabric.port_node[port]), front.labels[port]
     rack, unit = None, None
     if layout is not None:

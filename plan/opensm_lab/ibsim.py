@@ -225,16 +225,15 @@ class SimulatedSubnet:
         # -n 8: with unlimited datagrams on the wire ibsim hangs. -D 0x43: errors, routing, dumps.
         command = ["opensm", "-o", "-e", "-f", str(log), "-D", "0x43", "--dump_files_dir", str(folders["dumps"])]
         command += ["-n", "8", *given, "-R", f"{engine},no_fallback", *options]
-        _run(command, self.folder, {**self.environment, **environment}, timeout_s, stop=lambda: _has_failed(log))
+
+        def has_failed() -> bool:  # it would try its engine again every ten seconds for ever
+            return log.exists() and b"No routing engine able to" in log.read_bytes()
+
+        _run(command, self.folder, {**self.environment, **environment}, timeout_s, stop=has_failed)
         text = log.read_text(errors="replace")
         seconds = _routing_seconds(text, engine)
         tables, notes = read_lfts(folders["dumps"] / "opensm-lfts.dump", as_simulated(self.fabric))
         return OpensmRun(replace(tables, engine=engine), notes, seconds, text, folders["dumps"])
-
-
-def _has_failed(log: Path) -> bool:
-    """Whether OpenSM has given up on its engine: it would try again every ten seconds for ever."""
-    return log.exists() and b"No routing engine able to" in log.read_bytes()
 
 
 def _run(
@@ -293,7 +292,6 @@ def _errors(log: str) -> tuple[str, ...]:
 
 
 def _seconds(stamp: str) -> float:
-    """Return a log's time of day (``08:47:32 460397``) in seconds."""
     clock, _, micros = stamp.partition(" ")
     hours, minutes, seconds = clock.split(":")
     return int(hours) * 3600 + int(minutes) * 60 + int(seconds) + int(micros) / 1e6

@@ -202,15 +202,11 @@ def add_sheet(
     if table.columns:
         sheet.autofilter(0, 0, max(len(table), 1), len(table.columns) - 1)
     sheet.repeat_rows(0)
-    print_fitted(sheet, f"{title}: {name}" if title else name)
-    return sheet
-
-
-def print_fitted(sheet: Worksheet, title: str) -> None:
-    """Let a sheet be printed on A4, landscape, as wide as a page, with its title and the number of the page."""
     sheet.set_landscape()
     sheet.set_paper(A4)
     sheet.set_margins(left=0.4, right=0.4, top=0.7, bottom=0.6)
     sheet.fit_to_pages(1, 0)
-    sheet.set_header(f"&L&B{printable(title)[:100].replace('&', '&&')}")
+    printed = printable(f"{title}: {name}" if title else name)[:100]
+    sheet.set_header(f"&L&B{printed.replace('&', '&&')}")
     sheet.set_footer("&L&D&RPage &P of &N")
+    return sheet

@@ -202,7 +202,6 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
 
 
 def _caveat(plan: Plan, fabric: Fabric) -> Iterator[tuple[str, str]]:
-    """Yield why tables of a subnet are not to be loaded, where they are not."""
     if fabric.caveat:
         yield f"caveat{f' of {fabric.name}' if len(plan.fabrics) > 1 else ''}", fabric.caveat
 
@@ -244,12 +243,10 @@ def _unknown(quote: Quote) -> Iterator[str]:
 
 
 def _existing(**numbers: int) -> str:
-    """Return numbers with their names; one that is zero is left out."""
     return ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
 
 
 def _tiers(counts: Counts) -> str:
-    """Return how switches are divided among the levels of a tree, and the zones."""
     tiers = _existing(leaf=counts.leaf, spine=counts.spine, core=counts.core, joint=counts.joint)
     zones = f" in {plural(counts.zones, 'zone')}" if counts.zones > 1 else ""
     return f"({tiers or 'no tree'}){zones}"
@@ -280,7 +277,6 @@ def _proof_figures(proof: Proof) -> str:
 
 
 def _contention(quality: Quality) -> Iterator[tuple[str, str]]:
-    """Yield how flows meet on links between switches."""
     yield "permutations", f"random permutations get {quality.permutation.bandwidth:.3f} of a link for each flow"
     for name, phases in (("shifts", quality.shift), ("halving-doubling", quality.halving_doubling)):
         worst = f"{phases.max_load_worst} in the worst of {plural(phases.phases, 'phase')}"

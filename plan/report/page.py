@@ -71,7 +71,6 @@ def read_report(folder: Path) -> Report:
 
 
 def _drawings(report: Report) -> Iterator[str]:
-    """Yield the drawings of a report, which stand in its page as they are."""
     for plan in report.plans:
         if plan.room is not None:
             yield from (plan.room.floor, *plan.room.fronts)
@@ -106,7 +105,6 @@ IMAGE = re.compile("data:image/png;base64,[A-Za-z0-9+/=]*")
 
 
 def _beside(plans: Sequence[PlanPage]) -> TableText:
-    """Return the facts of plans side by side."""
     names = list(dict.fromkeys(name for plan in plans for name, _ in plan.facts))
     columns = [ColumnText("figure", names, None)]
     for plan in plans:

@@ -16,15 +16,18 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import routing
 import simulate
 import topo
+from plan.inputs import find_preset, traffic_of
+from plan.pipeline import DESIGN, JUDGE, Options, Plan, route_subnets, run_passes
 from plan.sweeps.spec import FAILED, Point, is_figure, with_values
 from simulate.cluster import FailureSpec
 from topo import PART_KINDS, HeddleError, ToolError, config_root, did_you_mean, unite
 
 if TYPE_CHECKING:
-    from plan.pipeline import Plan
     from topo import Cluster, Failed, PartKind, Reach
 
 PACKAGES = {"design": ("topo", "costmodel", "plan"), "route": ("topo", "routing", "simulate", "plan"),
@@ -145,11 +148,9 @@ def _copies(inputs: str, files: Mapping[str, bytes]) -> str:
 
 def figures_of(task: Task) -> dict[str, Any]:
     """Return the figures of the stages that are asked for."""
-    from plan import pipeline
-
     figures: dict[str, Any] = {}
     if "design" in task.stages:
-        plan = pipeline.run_passes(plan_of(task), pipeline.DESIGN)
+        plan = run_passes(plan_of(task), DESIGN)
         assert plan.counts is not None and plan.quote is not None
         figures |= {f"counts.{name}": value for name, value in plan.counts.to_dict().items() if is_figure(value)}
         for name, sums in (("cost", plan.quote.cost.to_dict()), ("power", plan.quote.power.to_dict())):
@@ -174,10 +175,10 @@ def figures_of(task: Task) -> dict[str, Any]:
         left = tuple(one.fabric for one in routed) or topo.fail_parts(ground.plan.fabrics, failed)
         plan = replace(ground.plan, fabrics=left, routed=routed)
     else:
-        plan = pipeline.route_subnets(plan_of(task))
+        plan = route_subnets(plan_of(task))
     plan = replace(plan, options=replace(plan.options, seed=seed))
     if "route" in task.stages:
-        plan = pipeline.run_passes(plan, pipeline.JUDGE)
+        plan = run_passes(plan, JUDGE)
         document = plan.to_dict()
         figures |= {f"{part}.{name}": value for part in ("proof", "quality") for name, value in document[part].items()}
         figures["disconnected"] = sum(proof.disconnected for proof in plan.proofs)
@@ -191,9 +192,6 @@ def figures_of(task: Task) -> dict[str, Any]:
 
 def plan_of(task: Task) -> Plan:
     """Return the cluster of a point, or its dump, without anything else."""
-    from plan.inputs import traffic_of
-    from plan.pipeline import Options, Plan
-
     if task.dump is not None:
         return Plan("dump", fabrics=(topo.read_fabric(task.place(task.dump)),))
     value = with_values(task.base, task.point)
@@ -208,32 +206,24 @@ class Ground:
     """What points share whose seeds and failures alone differ: a routed cluster, and its parts."""
 
     def __init__(self, task: Task) -> None:
-        from plan.pipeline import route_subnets
-
         self.rules = FailureSpec.model_validate_json(task.failures)
         self.plan = route_subnets(plan_of(task))
         nodes = self.rules.jobs.nodes if self.rules.jobs else None
         tables = task.point.get("tables", "anew")
         self.degradation = simulate.cluster.Degradation(topo.Reach(self.plan.fabrics), self.plan.routed, tables, nodes)
-        self.parts = cache(self._parts)
-
-    def _parts(self, kind: PartKind) -> dict[str, Failed]:
-        return parts_of(kind, self.degradation.reach, self.plan.cluster, self.rules)
+        reach, cluster, rules = self.degradation.reach, self.plan.cluster, self.rules
+        self.parts = cache(lambda kind: parts_of(kind, reach, cluster, rules))
 
     def failed(self, point: Point, seed: int) -> Failed:
         """Return what does not work at a point; with a seed, more failures include fewer."""
-        import numpy as np
-
         chosen = []
         for number, kind in enumerate(PART_KINDS):
             wanted = point.get(f"failed.{kind}", 0)
             parts = self.parts(kind) if wanted != 0 else {}
             if isinstance(wanted, str):
                 if wanted not in parts:
-                    hint = did_you_mean(wanted, list(parts))
-                    raise HeddleError(
-                        f"found the {kind} {wanted!r}; expected one of {len(parts):,} by name. {hint}".strip()
-                    )
+                    expected = f"expected one of {len(parts):,} by name. {did_you_mean(wanted, list(parts))}".strip()
+                    raise HeddleError(f"found the {kind} {wanted!r}; {expected}")
                 chosen.append(parts[wanted])
             elif not isinstance(wanted, int) or not 0 <= wanted <= len(parts):
                 raise HeddleError(f"found failed.{kind} {wanted!r}; expected a name, or 0 to {len(parts):,}")
@@ -273,8 +263,6 @@ def _ground(task: Task) -> Ground:
 
 
 def _play(plan: Any, task: Task) -> dict[str, Any]:
-    from plan.inputs import find_preset
-
     name = str(task.point.get("workload", "allreduce"))
     path = find_preset("workloads", name, "workload")
     path = path if path.is_relative_to(config_root()) else Path(task.place(path))
@@ -285,14 +273,12 @@ def _play(plan: Any, task: Task) -> dict[str, Any]:
         whole = fabrics[0] if len(fabrics) == 1 else routing.studies.join_fabrics(fabrics, plan.name)
         hashed = routing.Hashed(whole, 0 if ecmp == "spray" else int(ecmp or 1))
         workload = simulate.read_workload(path, whole, seed, catalog)
-        drawn = simulate.workload.percentiles(
-            simulate.play_draws(simulate.Network.of(hashed, catalog=catalog), workload, seed=seed).makespan_s
-        )
-        return dict(zip(("makespan_s", "makespan_s.p5", "makespan_s.p95"), drawn, strict=True))
+        drawn = simulate.play_draws(simulate.Network.of(hashed, catalog=catalog), workload, seed=seed)
+        figures = simulate.workload.percentiles(drawn.makespan_s)
+        return dict(zip(("makespan_s", "makespan_s.p5", "makespan_s.p95"), figures, strict=True))
     if len(plan.routed) != 1:
         raise HeddleError(f"found {len(plan.routed)} subnets; the stage play takes one")
     (routed,) = plan.routed
     workload = simulate.read_workload(path, routed.fabric, seed, catalog)
-    return {
-        "makespan_s": float(simulate.play(simulate.Network.of(routed, catalog=catalog), workload).outcome.makespan_s)
-    }
+    played = simulate.play(simulate.Network.of(routed, catalog=catalog), workload)
+    return {"makespan_s": float(played.outcome.makespan_s)}
