@@ -144,10 +144,11 @@ def diff(
     walk = None if isinstance(planned, Fabric) else walk_of(Path(planned), wanted)
     found = topo.find_differences(wanted, there, walk)
     table = found.table
+    hidden = ("planned", "found") if any(one.rack for one in found.found) else ("planned", "found", "rack")
     changes = Changes(
         listed=table,
         found=bool(found.found),
-        tables=(_short(found),) if found.found else (),
+        tables=(_without(table, *hidden),) if found.found else (),
         remarks=(table.title, *(["fewer than half of the cables are as planned: is this the plan of this fabric?"]
                                 if found.agreeing < HALF * found.cables else [])),
         document=found.to_dict(),
@@ -158,9 +159,11 @@ def diff(
         step("writing")
         drawing = topo.draw(wanted, found.marks, title=table.title, unit="differences", marked=MARKED)
         failures = [(one.kind, one.where, f"planned {one.planned}, found {one.found}: {one.do}") for one in found.found]
+        racks = [(rack, list(rows)) for rack, rows in groupby(found.found, key=lambda one: one.rack.partition(" ")[0])]
+        page = render_page("plan.render", "crew.html", "crew.css", title=table.title, racks=racks)
         files: dict[str, str | bytes] = {
             "differences.csv": table.to_csv(),
-            "differences.html": _crew_page(found),
+            "differences.html": page,
             "differences.svg": drawing.svg,
             "junit.xml": format_junit(f"cabling of {wanted.name}", found.agreeing, failures),
         }
@@ -290,18 +293,6 @@ def _fabric(given: str | Path | Fabric, subnet: str | None, *, ethernet: bool) -
     if isinstance(given, Fabric):
         return given
     return read_fabric_argument(Path(given), subnet, merged=True, ethernet=ethernet)
-
-
-def _crew_page(found: Differences) -> str:
-    """Return the page that a crew takes along: differences rack by rack, with boxes to tick."""
-    racks = groupby(found.found, key=lambda one: one.rack.partition(" ")[0])
-    return render_page("plan.render", "crew.html", "crew.css", title=found.table.title,
-                       racks=[(rack, list(rows)) for rack, rows in racks])  # fmt: skip
-
-
-def _short(found: Differences) -> Table:
-    """Return the differences without what is too long for a terminal, and without racks where none is known."""
-    return _without(found.table, "planned", "found", *([] if any(one.rack for one in found.found) else ["rack"]))
 
 
 def _without(table: Table, *hidden: str) -> Table:

@@ -23,6 +23,8 @@ from plan.commands.options import (
     spec_argument,
     specs_argument,
 )
+from plan.files import write_file
+from plan.inputs import check_currency, read_cluster
 from plan.render.tables import show_table, show_tables
 from plan.render.terminal import progress
 from topo import HeddleError, Verdict
@@ -42,9 +44,6 @@ def cost(spec: Path, currency: str | None, skeleton: Path | None, as_json: bool)
 
     SPEC is a YAML file. A folder of `plan build` already contains its cost in plan.json and bom.csv.
     """
-    from plan.files import write_file
-    from plan.inputs import check_currency, read_cluster
-
     cluster = read_cluster(spec)
     check_currency(currency, [cluster])
     quoted = costmodel.quote(cluster, currency)
@@ -84,8 +83,6 @@ def compare(
     SPECS are two or more files. If one of them is a cluster of the Fire-Flyer paper, the tables of the paper are
     computed again; such a spec may stand alone.
     """
-    from plan.inputs import check_currency, read_cluster
-
     clusters = [read_cluster(spec) for spec in specs]
     published = [cluster for cluster in clusters if costmodel.is_published(cluster)]
     if len(clusters) < 2 and not published:

@@ -11,8 +11,11 @@ from typing import Any
 import click
 
 import topo
-from plan.commands.options import FILE, as_json, fabric_argument, print_json, print_notes, role_options
+from plan.commands.options import FILE, answered, as_json, fabric_argument, print_json, print_notes, role_options
+from plan.files import check_suffix, check_writable, write_file
+from plan.inputs import read_plan
 from plan.render.terminal import progress
+from plan.staging import chunks
 from topo import HeddleError, plural
 
 
@@ -65,8 +68,6 @@ def export(
             raise HeddleError(f"{format}: found {plural(len(files), 'file')} to write; name a place for them with -o")
     print_notes(tuple(notes))
     if output is None:
-        from plan.staging import chunks
-
         whole = b"".join(chunks(*files.values()))
         if sys.stdout.isatty() and b"\0" in whole:
             raise HeddleError(f"{format}: found a terminal to write a binary file to; name a file with -o")
@@ -105,7 +106,6 @@ def report(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     OUT are folders of `plan build`, `plan route`, `plan simulate` or `plan operate`. Each contains its own report.html;
     this command joins several. The page is a single file that loads nothing from a network.
     """
-    from plan.files import check_suffix, check_writable, write_file
     from plan.report.document import Report
     from plan.report.page import format_report, read_report
 
@@ -169,15 +169,12 @@ def draw(
         raise click.UsageError(f"--view {view} shows no load, which --tables and --simulation are for")
     with progress(quiet=as_json) as step:
         from plan import picture
-        from plan.inputs import read_plan
 
         step("reading")
         plan = read_plan(fabric)
         output = output or Path(f"{plan.name}.svg" if view == "fabric" else f"{plan.name}-{view}.svg")
         drawn = picture.draw(plan, output, tables=tables, simulation=simulation, view=view, step=step)
-    if as_json:
-        print_json(drawn.to_dict())
-    else:
+    if not answered(drawn, as_json=as_json):
         shown = "" if output.suffix.lower() in (".png", ".pdf") else "; open it in a browser"
         several = f", which leads to {len(drawn.pages)} pages beside it" if drawn.pages else ""
         click.echo(f"wrote {output}{several}{shown}", err=True)

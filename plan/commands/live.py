@@ -23,12 +23,12 @@ from plan.commands.options import (
     seed_option,
     subnet_option,
 )
+from plan.inputs import SPEC_SUFFIXES, WITHOUT_TABLES, Hashing, RoutingFiles, read_paths_argument, read_routed_argument
 from plan.render.tables import print_text, show_table, show_tables
 from plan.render.terminal import printable, progress
 from topo import HeddleError, plural
 
 if TYPE_CHECKING:
-    from plan.inputs import Hashing, RoutingFiles
     from simulate.diagnosis import BadLinks, Explanation, Waits
 
 SCRIPT = """\
@@ -154,8 +154,6 @@ def diff(
 
     Exit status 1: there are differences.
     """
-    from plan.inputs import SPEC_SUFFIXES
-
     grows = planned.suffix in SPEC_SUFFIXES and fabric.suffix in SPEC_SUFFIXES
     if grows and subnet is not None:
         raise HeddleError("--subnet: found it between two plans; expected none, since all subnets grow together")
@@ -227,8 +225,6 @@ def explain(
     Exit status 1: a bad or slow link or a collision was found; 3: something is slow, and its cause is unknown.
     """
     with progress(quiet=as_json) as step:
-        from plan.inputs import WITHOUT_TABLES, read_paths_argument, read_routed_argument
-
         counted = before is not None or simulate.diagnosis.are_counters(measured)
         found: Explanation | Waits | None = None
         bad: BadLinks | None = None

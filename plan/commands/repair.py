@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from plan.commands.options import FILE, Number, answered, as_json, fabric_argument, routing_options
+from plan.files import check_writable, write_file
+from plan.inputs import RoutingFiles, read_routed_argument
 from plan.render.tables import print_text, show_table
 from plan.render.terminal import print_error, progress
+from plan.signals import renew
 from topo import HeddleError, plural
-
-if TYPE_CHECKING:
-    from plan.inputs import RoutingFiles
-
 
 FULLER = 1.02
 """How much fuller the fullest link may be after a repair than before without a word on it."""
@@ -146,10 +145,7 @@ def keep(
     something is left to do, which is named. 2: the fabric or its switches could not be read, or OpenSM did not load the
     tables.
     """
-    from plan.files import check_writable, write_file
-    from plan.inputs import read_routed_argument
     from plan.keeping import Keeper, failed_metrics, passes, run_program
-    from plan.signals import renew
 
     if metrics is not None:
         check_writable(metrics, [now, load])

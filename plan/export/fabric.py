@@ -67,12 +67,9 @@ def format_places(layout: Layout) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _places(plan: Plan, subnet: int) -> str | dict[str, str]:
-    return format_places(plan.layout) if plan.layout else {}  # without a floor plan there is nothing to keep
-
-
 PLACES = Export("places", "where every device stands, for a spec that grows", "Heddle: `floor` of a spec",
-                (*COMPILE, *PLACE), {"places.yaml": _places})  # fmt: skip
+                (*COMPILE, *PLACE),  # without a floor plan there is nothing to keep
+                {"places.yaml": lambda plan, subnet: format_places(plan.layout) if plan.layout else {}})  # fmt: skip
 
 
 FEW_HOSTS = 200

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from plan.render.terminal import printable
+from plan.render.terminal import console, printable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -53,8 +53,6 @@ def text(words: str) -> Text:
 
 def print_text(words: str, *, wrap: bool = True) -> None:
     """Print a line; one that is not wrapped can be searched and copied whole."""
-    from plan.render.terminal import console
-
     console().print(text(words), soft_wrap=not wrap)
 
 
@@ -67,8 +65,6 @@ def show_table(table: Table, name: str = "", hide: Sequence[str] = ()) -> None:
     """
     from rich import box
     from rich.table import Table as TerminalTable
-
-    from plan.render.terminal import console
 
     title, screen = text(f"{name}, {table.title}" if name else table.title), console()
     columns = [column for column in table.columns if column.name not in hide]
@@ -142,8 +138,6 @@ def _widths(
 def show_facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
     """Print names with what there is to say of each, as the top of a result."""
     from rich.table import Table as TerminalTable
-
-    from plan.render.terminal import console
 
     shown = TerminalTable(title=text(title), show_header=False, title_justify="left", title_style="bold")
     shown.add_column(style="dim")

@@ -310,7 +310,9 @@ def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:
     node, port = fabric.port_node[ends], fabric.port_number[ends]
     labels: list[list[str]] = [[""] * len(ends)] * 2
     if front is not None:
-        labels = [[_printed(fabric, front, one) for one in ends[:, side].tolist()] for side in (0, 1)]
+        pairs = zip(front.labels, fabric.port_number.tolist(), strict=True)
+        printed = ["" if label == str(number) else label for label, number in pairs]
+        labels = [[printed[one] for one in ends[:, side].tolist()] for side in (0, 1)]
     lengths = fabric.length_m[ends[:, 0]] if len(fabric.length_m) else np.full(len(ends), np.nan)
     known = fabric.model.copy()
     known[fabric.host >= 0] = fabric.host_model[fabric.host[fabric.host >= 0]]
@@ -336,16 +338,9 @@ def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:
             part=[-1] * len(ends) if cabling is None else cabling.part.tolist(),
             length=[None if length != length else length for length in lengths.tolist()],
         ),
-        loads=[]
-        if number >= len(plan.proofs)
-        else [Load("pairs of hosts", *plan.proofs[number].load[ends].T.tolist())],
+        loads=[Load("pairs of hosts", *proof.load[ends].T.tolist()) for proof in plan.proofs[number : number + 1]],
         picture=_picture(topo.lay_out(fabric)),
     )
-
-
-def _printed(fabric: Fabric, front: Panel, port: int) -> str:
-    label = front.labels[port]
-    return "" if label == str(fabric.port_number[port]) else label
 
 
 def _picture(scene: Scene) -> Picture:
