@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast, get_args
 
-from plan.folder import check_replaceable, write_folder
+from plan.checksums import digest
+from plan.files import check_replaceable, write_folder
 from plan.inputs import (
     SPEC_SUFFIXES,
     RoleFiles,
     catalog_of,
     check_currency,
-    digest,
     give_roles,
     read_cluster,
     read_fabric_argument,
@@ -58,8 +58,7 @@ def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed:
     >>> built.verdict.holds, built.proofs[0].holds, built.quote.cost.unit
     (True, True, 'USD')
     """
-    if output is not None:
-        check_replaceable(Path(output))
+    check_replaceable(output)
     step("reading")
     plan = _plan_of(spec)
     check_currency(currency, [plan.planned])
@@ -165,14 +164,12 @@ def route(
     --------
     routing.route : the tables alone
     """
-    if output is not None:
-        check_replaceable(Path(output))
+    check_replaceable(output)
     step("reading the fabric")
     if isinstance(fabric, str | Path):
         source, fabric = source or fabric, read_fabric_argument(Path(fabric), subnet)
     fabrics = (fabric,) if isinstance(fabric, Fabric) else tuple(fabric)
-    if hosts is not None:
-        fabrics = tuple(give_roles(one, hosts.roles, hosts.cn_guids, hosts.io_guids) for one in fabrics)
+    fabrics = tuple(give_roles(one, hosts) for one in fabrics)
     options = options or Options()
     if purpose in get_args(Purpose):
         fabrics = tuple(replace(one, purpose=cast(Purpose, purpose)) for one in fabrics)

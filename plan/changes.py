@@ -14,33 +14,16 @@ from typing import Any
 import numpy as np
 
 import costmodel
+import topo
 from costmodel import Bill
 from plan import building
 from plan.export.bom import format_bom_csv
-from plan.folder import check_replaceable, write_folder
+from plan.files import check_replaceable, write_folder
 from plan.inputs import PLAN_FILE, SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument, route_as_asked
 from plan.pipeline import Progress, silent
-from plan.render.html import render_page
-from plan.render.junit import format_junit
+from plan.render.html import format_junit, render_page
 from routing import Routed
-from topo import (
-    Cluster,
-    Differences,
-    Fabric,
-    FormatError,
-    Growth,
-    HeddleError,
-    Shown,
-    Table,
-    budgets,
-    count_ports,
-    draw,
-    find_differences,
-    plain_text,
-    plan_growth,
-    plural,
-    read_text,
-)
+from topo import Cluster, Differences, Fabric, FormatError, Growth, HeddleError, Shown, Table, plural
 
 HALF = 0.5
 """Share of the cables below which a plan is hardly the one of the fabric."""
@@ -142,7 +125,8 @@ def diff(
     grow : the way from one plan to a larger one
     topo.find_differences : the comparison alone
     """
-    _check_folders(output, adopt, planned)
+    check_replaceable(output, keep_plan=True)
+    check_replaceable(adopt, planned, output)
     step("reading")
     names = (planned, fabric) if not isinstance(planned, Fabric) and not isinstance(fabric, Fabric) else None
     if names and (Path(names[0]) / PLAN_FILE).is_file() and Path(names[1]).suffix in SPEC_SUFFIXES:
@@ -158,12 +142,13 @@ def diff(
                               "of whole switches does not have; leave out --adopt")  # fmt: skip
     step("comparing")
     walk = None if isinstance(planned, Fabric) else walk_of(Path(planned), wanted)
-    found = find_differences(wanted, there, walk)
+    found = topo.find_differences(wanted, there, walk)
     table = found.table
+    hidden = ("planned", "found") if any(one.rack for one in found.found) else ("planned", "found", "rack")
     changes = Changes(
         listed=table,
         found=bool(found.found),
-        tables=(_short(found),) if found.found else (),
+        tables=(_without(table, *hidden),) if found.found else (),
         remarks=(table.title, *(["fewer than half of the cables are as planned: is this the plan of this fabric?"]
                                 if found.agreeing < HALF * found.cables else [])),
         document=found.to_dict(),
@@ -172,11 +157,13 @@ def diff(
     )  # fmt: skip
     if output is not None:
         step("writing")
-        drawing = draw(wanted, found.marks, title=table.title, unit="differences", marked=MARKED)
+        drawing = topo.draw(wanted, found.marks, title=table.title, unit="differences", marked=MARKED)
         failures = [(one.kind, one.where, f"planned {one.planned}, found {one.found}: {one.do}") for one in found.found]
+        racks = [(rack, list(rows)) for rack, rows in groupby(found.found, key=lambda one: one.rack.partition(" ")[0])]
+        page = render_page("plan.render", "crew.html", "crew.css", title=table.title, racks=racks)
         files: dict[str, str | bytes] = {
             "differences.csv": table.to_csv(),
-            "differences.html": _crew_page(found),
+            "differences.html": page,
             "differences.svg": drawing.svg,
             "junit.xml": format_junit(f"cabling of {wanted.name}", found.agreeing, failures),
         }
@@ -232,17 +219,19 @@ def grow(
     >>> larger.growths[0].new
     ['gpu08 mlx5_0', 'gpu17 mlx5_0']
     """
-    _check_folders(output, adopt, old)
+    check_replaceable(output, keep_plan=True)
+    check_replaceable(adopt, old, output)
     step("reading")
     before, after = read_cluster(old), read_cluster(target)
     check_currency(currency, [after])
     step("matching")
     pairs = list(zip(before.cabled, after.cabled, strict=False))
-    growths: tuple[Growth, ...] = ()
+    growths: list[Growth] = []
     for subnet, pair in enumerate(pairs):
         where = places(before, subnet), places(after, subnet)
         what = parts(before, subnet), parts(after, subnet)
-        growths += (plan_growth(*pair, where, what, {new: was for one in growths for new, was in one.names.items()}),)
+        known = {new: was for one in growths for new, was in one.names.items()}
+        growths.append(topo.plan_growth(*pair, where, what, known))
     single = [fabric.name for fabric in (*before.fabrics[len(pairs) :], *after.fabrics[len(pairs) :])]
     step("counting")
     bills = costmodel.bill(before), costmodel.bill(after)
@@ -252,7 +241,8 @@ def grow(
         step(f"routing {growth.grown.name}")
         tables = route_as_asked(before, growth.old)
         routed.append((tables, route_as_asked(after, growth.with_lids(tables.tables.lid))))
-    room, moved, entries = count_ports(after.fabrics), list_moved(before, after, growths), _entries(growths, routed)
+    room, moved = topo.count_ports(after.fabrics), list_moved(before, after, growths)
+    entries = _entries(growths, routed)
     cost = bought.price(currency or after.spec.priced_in)
     changes = Changes(
         listed=growths[0].table if len(growths) == 1 else _together(growths),
@@ -282,7 +272,7 @@ def grow(
             "room": room.to_dict(),
             "moved": moved.to_dict(),
         },
-        growths=growths,
+        growths=tuple(growths),
         bought=bought,
         left_over=left_over,
         routed=tuple(routed),
@@ -299,31 +289,10 @@ def grow(
     return changes
 
 
-def _check_folders(output: str | Path | None, adopt: str | Path | None, planned: object) -> None:
-    """Refuse folders that must not be replaced, before any long work begins."""
-    if output is not None:
-        check_replaceable(Path(output), keep_plan=True)
-    if adopt is not None:
-        read = [Path(planned)] if isinstance(planned, str | Path) else []
-        check_replaceable(Path(adopt), *read, *([Path(output)] if output is not None else []))
-
-
 def _fabric(given: str | Path | Fabric, subnet: str | None, *, ethernet: bool) -> Fabric:
     if isinstance(given, Fabric):
         return given
     return read_fabric_argument(Path(given), subnet, merged=True, ethernet=ethernet)
-
-
-def _crew_page(found: Differences) -> str:
-    """Return the page that a crew takes along: differences rack by rack, with boxes to tick."""
-    racks = groupby(found.found, key=lambda one: one.rack.partition(" ")[0])
-    return render_page("plan.render", "crew.html", "crew.css", title=found.table.title,
-                       racks=[(rack, list(rows)) for rack, rows in racks])  # fmt: skip
-
-
-def _short(found: Differences) -> Table:
-    """Return the differences without what is too long for a terminal, and without racks where none is known."""
-    return _without(found.table, "planned", "found", *([] if any(one.rack for one in found.found) else ["rack"]))
 
 
 def _without(table: Table, *hidden: str) -> Table:
@@ -348,7 +317,6 @@ def _steps(growth: Growth) -> Table:
 
 
 def _together(growths: Sequence[Growth]) -> Table:
-    """Return the works of several subnets in one table, with the subnet of each."""
     rows = [(growth.grown.name, work.step, work.do, work.a, work.b) for growth in growths for work in growth.works]
     title = f"from {growths[0].old.name} to {growths[0].grown.name} and {len(growths) - 1} more"
     return Table.of_rows(title, ("subnet", "step", "do", "a", "b"), rows)
@@ -422,16 +390,13 @@ def walk_of(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
 
 
 def _walk_of_folder(path: Path, fabric: Fabric) -> list[tuple[int, str]] | None:
-    """Return as `walk_of` what the list of cables of a built plan says; every other row of racks is walked backwards.
-
-    FormatError for a file that is another than `plan build` writes.
-    """
+    """Return as `walk_of` what ``cables.csv`` of a built plan says; every other row of racks is walked backwards."""
     if not path.is_file():
         return None
     place: dict[str, tuple[str, str]] = {}
     try:
-        for row in csv.DictReader(io.StringIO(read_text(path, budgets()["links-bytes"]))):
-            place |= {row[f"{end}_port_guid"]: (plain_text(row[f"{end}_rack"]), row[f"{end}_u"]) for end in "ab"}
+        for row in csv.DictReader(io.StringIO(topo.read_text(path, topo.budgets()["links-bytes"]))):
+            place |= {row[f"{end}_port_guid"]: (topo.plain_text(row[f"{end}_rack"]), row[f"{end}_u"]) for end in "ab"}
     except (KeyError, TypeError, csv.Error) as error:
         raise FormatError(f"found {error}; expected the list of cables of `plan build`", str(path)) from None
     if not any(rack for rack, _ in place.values()):

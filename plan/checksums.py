@@ -45,10 +45,7 @@ class Strangers:
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """Return the digest of each file that a folder's `MARK` lists, by path relative to the folder; none outside of it.
-
-    HeddleError if it cannot be read.
-    """
+    """Return the digest of each file that a folder's `MARK` lists, by path below the folder; none outside of it."""
     try:
         text = (folder / MARK).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -58,10 +55,7 @@ def read_sums(folder: Path) -> dict[str, str]:
 
 
 def of_one_plan(read: Callable[Concatenate[Path, Given], Read]) -> Callable[Concatenate[Path, Given], Read]:
-    """Return a function that reads a folder again if another plan took its place meanwhile.
-
-    So all that it returns is of one plan: of the list of files that was there before and after.
-    """
+    """Return a function that reads a folder again if another plan took its place meanwhile: all it gives is of one."""
 
     @wraps(read)
     def steadily(path: Path, /, *given: Given.args, **options: Given.kwargs) -> Read:
@@ -84,21 +78,23 @@ def of_one_plan(read: Callable[Concatenate[Path, Given], Read]) -> Callable[Conc
 
 
 @contextmanager
+def opened(folder: Path, flags: int = 0) -> Iterator[int]:
+    """Give the descriptor of a folder; errors as it is closed are ignored: nothing was written."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | flags)
+    try:
+        yield descriptor
+    finally:
+        with suppress(OSError):
+            os.close(descriptor)
+
+
+@contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a lock on a folder that one command at a time has, where there are locks."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(folder) as descriptor:
         with suppress(OSError):
-            fcntl.flock(opened, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        close(opened)
-
-
-def close(descriptor: int) -> None:
-    """Close a descriptor; errors are ignored: nothing was written."""
-    with suppress(OSError):
-        os.close(descriptor)
 
 
 def _edition(folder: Path) -> bytes | None:
@@ -109,10 +105,7 @@ def _edition(folder: Path) -> bytes | None:
 
 
 def folders_in(folder: Path, *, but: str | None = None) -> dict[Path, list[str]]:
-    """Return a folder and all below it with the names of what each holds and is no folder.
-
-    Folders at the top whose names begin with ``but`` are left out.
-    """
+    """Return a folder and all below, ``but`` those at its top that begin so, with the names of what is no folder."""
     found = {}
     for place, folders, files in os.walk(folder):
         if but is not None and place == os.fspath(folder):
@@ -128,13 +121,16 @@ def find_strangers(folder: Path, *, but: str | None = None) -> Strangers:
     found = {(place / name).relative_to(folder).as_posix() for place, names in places.items() for name in names}
     sums = read_sums(folder) if MARK in found else {}
     foreign = sorted(found - sums.keys() - {MARK})
-    changed = sorted(name for name in found & sums.keys() if _digest(folder / name) != sums[name])
-    return Strangers(tuple(foreign), tuple(changed))
+    ours = [name for name in found & sums.keys() if not (folder / name).is_symlink()]
+    same = {name for name in ours if digest(folder / name) == sums[name]}
+    return Strangers(tuple(foreign), tuple(sorted(found & sums.keys() - same)))
 
 
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a regular file in hexadecimal; of anything else, nothing."""
-    if path.is_symlink() or not path.is_file():
-        return ""
+def digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or of all files of a folder of ours; None for a pipe."""
+    if path.is_dir():
+        path /= MARK
+    if not path.is_file():
+        return None
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,7 +22,8 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import shell_complete
 
-from plan.commands.options import COMPLETE, Number
+from plan.commands.options import Number
+from plan.commands.spec import COMPLETE
 from plan.render.terminal import print_error, printable, spelled
 from plan.signals import UNDIVIDED, impose, lift_memory, watching
 from topo import HeddleError, did_you_mean
@@ -32,26 +33,26 @@ COMMANDS = {
     "check": ("spec", "cluster.yaml", "describe"),
     "build": ("build", "cluster.yaml -o out", "tutorial"),
     "route": ("build", "ibnetdiscover.txt --compare opensm -o out", "route"),
-    "collect": ("scripts", "--device mlx5_0 > collect.sh", "live"),
-    "mock": ("mock", "cluster.yaml --faults 3 -o mock", "live"),
-    "diff": ("diff", "out ibnetdiscover.txt", "live"),
+    "collect": ("live", "--device mlx5_0 > collect.sh", "live"),
+    "mock": ("live", "cluster.yaml --faults 3 -o mock", "live"),
+    "diff": ("live", "out ibnetdiscover.txt", "live"),
     "repair": ("repair", "out --down spine0 -o repaired", "repair"),
-    "keep": ("keep", "out --now /var/log/opensm-subnet.lst --load /etc/opensm/lfts", "repair"),
+    "keep": ("repair", "out --now /var/log/opensm-subnet.lst --load /etc/opensm/lfts", "repair"),
     "verify": ("verify", "ibnetdiscover.txt tables.lfts --path gpu00 gpu19", "route"),
     "simulate": ("simulate", "cluster.yaml -w all-to-all", "simulate"),
-    "operate": ("operate", "cluster.yaml -q queue.yaml --hours 24", "operate"),
-    "ranks": ("ranks", "out --nodes gpu[00-15] -o ranks", "ranks"),
-    "explain": ("measured", "out pairs.csv", "explain"),
-    "sweep": ("sweep", "sweep.yaml -o sweep", "sweep"),
-    "calibrate": ("measured", "all_reduce_perf.txt", "simulate"),
+    "operate": ("simulate", "cluster.yaml -q queue.yaml --hours 24", "operate"),
+    "ranks": ("simulate", "out --nodes gpu[00-15] -o ranks", "ranks"),
+    "explain": ("live", "out pairs.csv", "explain"),
+    "sweep": ("build", "sweep.yaml -o sweep", "sweep"),
+    "calibrate": ("live", "all_reduce_perf.txt", "simulate"),
     "cost": ("cost", "cluster.yaml --currency USD", "catalog"),
     "compare": ("cost", "one.yaml two.yaml", "tutorial"),
     "optimise": ("cost", "needs.yaml -o winner.yaml", "optimise"),
-    "draw": ("draw", "cluster.yaml --view floor -o floor.svg", "floor"),
+    "draw": ("export", "cluster.yaml --view floor -o floor.svg", "floor"),
     "report": ("export", "out -o report.html", "report"),
     "export": ("export", "cluster.yaml netbox -o netbox", "commands"),
     "schema": ("spec", "cluster > cluster.json", "describe"),
-    "completion": ("scripts", "bash", "install"),
+    "completion": ("spec", "bash", "install"),
 }
 """Module of each command, in the order of the help, its example, and its page of the manual."""
 

@@ -8,37 +8,19 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 import costmodel
-from topo import (
-    Cluster,
-    Cure,
-    DesignError,
-    HeddleError,
-    Range,
-    Role,
-    Verdict,
-    compress,
-    expand,
-    find_losses,
-    lacks_manager,
-    percent,
-    plural,
-)
-
-if TYPE_CHECKING:
-    from costmodel import Quote
-    from topo import Catalog, Check, Layout, Loss, Losses
-
+import topo
+from topo import Cluster, Cure, DesignError, HeddleError, Range, Role, Verdict, compress, expand, percent, plural
 
 NO_PORT = "no port of a leaf is free"
 """What `topo.lacks_manager` ends with where leaves are full."""
 
 
-def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
+def cure(cluster: Cluster, losses: topo.Losses, loss: topo.Loss) -> tuple[Cure, ...]:
     """Return what to change in the spec so that a part of this kind takes less away: all of it together."""
     kind, network = loss.kind, loss.network
     spec, catalog = cluster.spec, cluster.catalog
@@ -77,7 +59,7 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
     few = 1 if kind == "link" else max(adapters.values())
     cut = expand(loss.cut) if loss.cut else [name for name in adapters if on[name] == adapters[name] <= few]
     if cut and (not found or min(adapters.values()) == 1):
-        more, column, value = adapters[cut[0]] + 1, ".".join([*keys[:2], "adapters"]), "`{}.{}: {}`"
+        more, column = adapters[cut[0]] + 1, ".".join([*keys[:2], "adapters"])
         if keys[0] == "network":  # there, the model of a server has its adapters, compute servers two kinds
             server = next(node for node in ends if fabric.server_of(node) == cut[0])
             column = "storage_adapters" if keys[1:] and fabric.role[server] == Role.COMPUTE else "adapters"
@@ -86,26 +68,19 @@ def cure(cluster: Cluster, losses: Losses, loss: Loss) -> tuple[Cure, ...]:
                 where = " and ".join(f"`adapters.{name}: {more}`" for name in _more_adapters(cluster, more))
         elif (own := spec.networks[keys[1]].adapter) and catalog.hca(own).device == "bmc":  # a server has one of them
             groups = dict.fromkeys(max(filter(one.startswith, spec.nodes), key=len, default="") for one in cut)
-            out = [
-                one
-                for one in groups
-                if one in spec.nodes
-                and one not in spec.adapters
-                and (spec.nodes[one].role or catalog.node(spec.nodes[one].model).role) is not Role.COMPUTE
-            ]
+            mine = [one for one in groups if one in spec.nodes and one not in spec.adapters]
+            out = [one for one in mine if _role(cluster, spec.nodes[one]) is not Role.COMPUTE]
             such = " and ".join(f"`adapters.{one}: 2`" for one in out)
             column, where = "networks", f"an adapter in another network{such and f', such as {such},'}"
         else:
             fewer = [one for one, number in spec.networks[keys[1]].adapters.items() if number < more]
-            where = (
-                f"{' and '.join(value.format(column, one, more) for one in fewer)}, or an adapter in another network,"
-            )
+            where = f"{' and '.join(f'`{column}.{one}: {more}`' for one in fewer)}, or an adapter in another network,"
         words = f"{where} for servers such as {compress(cut)}"
         found.append(Cure(column, None if column == "networks" else more, words))
     return tuple(found) or (Cure("", text="a further link around it"),)
 
 
-def _move(cluster: Cluster, loss: Loss) -> tuple[Cure, ...]:
+def _move(cluster: Cluster, loss: topo.Loss) -> tuple[Cure, ...]:
     """Return the switch of a rack to fix elsewhere so that no rack takes switches that stand in for one another.
 
     Each is tried, those that the spec fixes there first, in the rack with the fewest switches: the floor is planned
@@ -119,13 +94,13 @@ def _move(cluster: Cluster, loss: Loss) -> tuple[Cure, ...]:
     for name in dict.fromkeys([*fixed, *inside[loss.name]]):
         moved, cures = _fix(cluster, {name: place})
         with suppress(DesignError):
-            worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
+            worst = topo.find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
             if worst is not None and worst.survived:
                 return cures
     return (Cure("floor.fixed", text=f"`floor.fixed` with {compress(inside[loss.name])} in several racks"),)
 
 
-def fewer_racks(cluster: Cluster, losses: Losses, quote: Quote | None = None) -> str:
+def fewer_racks(cluster: Cluster, losses: topo.Losses, quote: costmodel.Quote | None = None) -> str:
     """Return which racks hold a single switch, and keys that save such a rack; empty where there is none.
 
     The switch is fixed in each other rack with switches in turn, alone or with one of its kind that moves to a third:
@@ -149,7 +124,7 @@ def fewer_racks(cluster: Cluster, losses: Losses, quote: Quote | None = None) ->
             moved, cures = _fix(cluster, move)
             with suppress(DesignError):
                 if moved.layout is not None and moved.layout.n_racks < layout.n_racks:
-                    worst = find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
+                    worst = topo.find_losses(moved.fabrics, cluster.catalog, moved.layout).worst_of("rack")
                     if now is not None and worst is not None and worst.beyond <= now.beyond:
                         places = (map(one.rack_name, one.rack.tolist()) for one in (layout, moved.layout))
                         differ = zip(layout.devices, *places, strict=False)  # power distribution units are last
@@ -162,7 +137,7 @@ def fewer_racks(cluster: Cluster, losses: Losses, quote: Quote | None = None) ->
     return "; ".join([f"; {single}{'' if found else why}", *found]) if alone else ""
 
 
-def _switches_of_racks(cluster: Cluster, layout: Layout) -> dict[str, list[str]]:
+def _switches_of_racks(cluster: Cluster, layout: topo.Layout) -> dict[str, list[str]]:
     """Return the names of the switches in each rack, by the name of the rack."""
     switches, devices = cluster.catalog.switches, layout.devices
     return {
@@ -191,7 +166,7 @@ def _with(cluster: Cluster, values: Mapping[str, object]) -> Cluster:
     return Cluster(type(cluster.spec).model_validate(document), cluster.catalog)
 
 
-def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check) -> Check:
+def cures_of(cluster: Cluster, losses: topo.Losses, quote: costmodel.Quote | None, check: topo.Check) -> topo.Check:
     """Return a check of what a cluster survives with its cures, each with its price where the spec alone changes."""
     worst = losses.worst_of(check.what.removeprefix("survives "))
     if worst is None or check.verdict is not Verdict.EXCEEDED:
@@ -200,7 +175,7 @@ def cures_of(cluster: Cluster, losses: Losses, quote: Quote | None, check: Check
     return replace(check, cures=tuple(_priced(cluster, quote, one) for one in cures) if quote else cures)
 
 
-def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
+def _priced(cluster: Cluster, quote: costmodel.Quote, one: Cure) -> Cure:
     """Return a cure with what the cluster costs more with it: the bill of the changed spec or catalog less its own."""
     try:
         if one.key == "storage_adapters":
@@ -218,7 +193,7 @@ def _priced(cluster: Cluster, quote: Quote, one: Cure) -> Cure:
     return replace(one, price=price, currency=quote.cost.unit) if price else one
 
 
-def _dearer(quote: Quote, changed: Cluster) -> tuple[float, float] | None:
+def _dearer(quote: costmodel.Quote, changed: Cluster) -> tuple[float, float] | None:
     """Return what a changed cluster costs more, least and most; None where a part of the difference has no price."""
     bought, unit = costmodel.bill(changed), quote.cost.unit
     more, less = (a.beyond(b).price(unit).total for a, b in ((bought, quote.bill), (quote.bill, bought)))
@@ -227,7 +202,7 @@ def _dearer(quote: Quote, changed: Cluster) -> tuple[float, float] | None:
     return more.known.low - less.known.low, more.known.high - less.known.high
 
 
-def _dearer_words(quote: Quote | None, changed: Cluster) -> list[str]:
+def _dearer_words(quote: costmodel.Quote | None, changed: Cluster) -> list[str]:
     """Say what a changed cluster costs more, or less; nothing where that is not known."""
     with suppress(HeddleError):
         if quote is not None and (price := _dearer(quote, changed)):
@@ -239,6 +214,10 @@ def _dearer_words(quote: Quote | None, changed: Cluster) -> list[str]:
     return []
 
 
+def _role(cluster: Cluster, group: Any) -> Role:
+    return group.role or cluster.catalog.node(group.model).role
+
+
 def _more_adapters(cluster: Cluster, number: int) -> dict[str, int]:
     """Return this number of adapters for each group of servers that has fewer in `network`."""
     spec = cluster.spec
@@ -246,23 +225,23 @@ def _more_adapters(cluster: Cluster, number: int) -> dict[str, int]:
     found = {}
     for name, group in spec.nodes.items():
         model = cluster.catalog.node(group.model)
-        hangs = name in spec.adapters or name not in elsewhere or (group.role or model.role) is Role.COMPUTE
+        hangs = name in spec.adapters or name not in elsewhere or _role(cluster, group) is Role.COMPUTE
         if hangs and spec.adapters.get(name, model.adapters) < number:
             found[name] = number
     return found
 
 
-def _with_storage_adapters(cluster: Cluster, number: int) -> Catalog:
+def _with_storage_adapters(cluster: Cluster, number: int) -> topo.Catalog:
     """Return the catalog whose compute servers in the cluster have so many storage adapters, where they have fewer."""
     nodes = dict(cluster.catalog.nodes)
     for group in cluster.spec.nodes.values():
         model = nodes[group.model]
-        if model.storage_adapters < number and (group.role or model.role) is Role.COMPUTE:
+        if model.storage_adapters < number and _role(cluster, group) is Role.COMPUTE:
             nodes[group.model] = replace(model, storage_adapters=number)
     return replace(cluster.catalog, nodes=MappingProxyType(nodes))
 
 
-def more_spines(cluster: Cluster, loss: Loss, quote: Quote | None = None) -> str:
+def more_spines(cluster: Cluster, loss: topo.Loss, quote: costmodel.Quote | None = None) -> str:
     """Return what the failure of a spine takes with more spines, the key and its price; empty where none helps.
 
     As few as make it less, and no more than twice as many. The tree with them is built, and must have the same leaves:
@@ -288,7 +267,7 @@ def more_spines(cluster: Cluster, loss: Loss, quote: Quote | None = None) -> str
         except DesignError:
             continue
         if (built.role == Role.LEAF).sum() == len(leaves):
-            found = find_losses([built], cluster.catalog).worst
+            found = topo.find_losses([built], cluster.catalog).worst
             least = max((one.bandwidth for one in found if one.kind == "spine"), default=0.0)
             if least < loss.bandwidth:
                 also = "".join(f" and `parallel: {number}`" for number in fewer.values())
@@ -307,19 +286,17 @@ def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
     """
     subnets: dict[tuple[str, str], list[str]] = {}
     for fabric in cluster.subnets:
-        if why := lacks_manager(fabric):
+        if why := topo.lacks_manager(fabric):
             models = sorted({fabric.model_of(node) for node in range(fabric.n_switches)})
             own = [model for model in models if cluster.catalog.switch(model).managed]
             if not (own and unmanaged):
-                runs = (
-                    f"{' and '.join(own)} can run one itself; OpenSM, which loads tables, needs a host" if own else ""
-                )
-                subnets.setdefault((runs or "no host but compute servers can run it", why), []).append(fabric.name)
+                itself = f"{' and '.join(own)} can run one itself; OpenSM, which loads tables, needs a host"
+                runs = itself if own else "no host but compute servers can run it"
+                subnets.setdefault((runs, why), []).append(fabric.name)
     found, spec = {}, cluster.spec
-    managing = (name for name, group in spec.nodes.items()
-                if (group.role or cluster.catalog.node(group.model).role) is Role.MANAGEMENT)  # fmt: skip
-    only = [name for name in managing if name not in spec.adapters
-            and any(name in one.adapters for one in spec.networks.values())]  # fmt: skip
+    managing = (name for name, group in spec.nodes.items() if _role(cluster, group) is Role.MANAGEMENT)
+    others = {name for network in spec.networks.values() for name in network.adapters}
+    only = [name for name in managing if name in others and name not in spec.adapters]
     elsewhere = f" ({' or '.join(f'`adapters.{name}: 2`' for name in only)})" if only else ""
     for (runs, why), names in subnets.items():
         found[compress(names)] = f"{runs}: {why}; let a group of management servers hang in it"
@@ -339,7 +316,7 @@ def fewer_switches(cluster: Cluster) -> str:
     spec, catalog, shape = cluster.spec, cluster.catalog, cast(Any, cluster.spec.network)
     if not hasattr(shape, "unit_nodes"):
         return ""
-    nodes = [group for group in spec.nodes.values() if (group.role or catalog.node(group.model).role) is Role.COMPUTE]
+    nodes = [group for group in spec.nodes.values() if _role(cluster, group) is Role.COMPUTE]
     count, now = sum(group.count for group in nodes), cluster.counts.switches
     units, adapters = -(-count // shape.unit_nodes), catalog.node(nodes[0].model).adapters // shape.planes
     rails, found = shape.rails or adapters, []
@@ -364,7 +341,7 @@ def _less(cluster: Cluster, changed: Cluster) -> str:
     if then.narrower.share < now.narrower.share:
         where = "in a job of all" if then.share < now.share else "between rails"
         said.append(f"then {percent(then.narrower.share)} {where}")
-    full = [any(lacks_manager(fabric).endswith(NO_PORT) for fabric in one.subnets) for one in (cluster, changed)]
+    full = [any(topo.lacks_manager(fabric).endswith(NO_PORT) for fabric in one.subnets) for one in (cluster, changed)]
     said += ["no leaf port left for a host of the subnet manager"] if full[1] > full[0] else []
     return f" ({', '.join(said)})" if said else ""
 
@@ -382,5 +359,4 @@ def _network(cluster: Cluster, name: str) -> tuple[list[str], Any]:
 
 
 def _tree(keys: list[str], shape: object) -> list[str]:
-    """Return the keys of the tree in a shape: its own, where it is one."""
     return [*keys, "tree"] if hasattr(shape, "tree") else keys

@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import costmodel
 import routing
 import simulate
 import topo
 from costmodel import Bisection, Needs, jobs_at_once
 from topo import Check, Cluster, Fabric, HeddleError, RoutingError, Table, Verdict, percent
-
-if TYPE_CHECKING:
-    from costmodel import Design, WorstCut
-    from routing import Proof, Routed
-    from routing.quality import Quality
 
 WORKERS = 2
 """Processes side by side."""
@@ -57,14 +52,8 @@ class Finalist:
     """Why that is less than certified, and what other tables give; empty where it is not less."""
 
 
-def judge_finalists(designs: Sequence[Design], needs: Needs) -> list[Finalist]:
-    """Route designs by `auto`, prove and measure their tables, and play the jobs, in processes side by side.
-
-    Raises
-    ------
-    HeddleError
-        When a design cannot be routed.
-    """
+def judge_finalists(designs: Sequence[costmodel.Design], needs: Needs) -> list[Finalist]:
+    """Route designs by `auto`, prove and measure their tables, and play the jobs, in processes side by side."""
     asked = [(design.name, _spec(design, needs), needs, design.job_bisection) for design in designs]
     if len(asked) < 2:
         return [_judge(*each) for each in asked]
@@ -102,14 +91,13 @@ def judge_tables(needs: Needs, cluster: Cluster) -> list[Check]:
     return checks
 
 
-def _routed(fabric: Fabric) -> tuple[Routed, Proof, Quality]:
-    """Route a fabric as it would be loaded, prove the tables and measure them."""
+def _routed(fabric: Fabric) -> tuple[routing.Routed, routing.Proof, routing.quality.Quality]:
     tables = routing.route(fabric, "auto")
     proof = routing.prove(tables)
     return tables, proof, routing.measure(tables, proof=proof)
 
 
-def _spec(design: Design, needs: Needs) -> dict[str, Any]:
+def _spec(design: costmodel.Design, needs: Needs) -> dict[str, Any]:
     catalog = {"catalog": needs.catalog} if needs.catalog else {}
     return {**design.spec.model_dump(mode="json", exclude_unset=True), **catalog}
 
@@ -124,7 +112,8 @@ def _judge(name: str, spec: dict[str, Any], needs: Needs, certified: Bisection) 
         played = min((_play_random(tables, jobs) for jobs in groups), default=(1.0, ""))
         figures.append((tables.tables.engine, proof.holds, quality.balance, quality.ebb, played))
         if certified.cut is not None and certified.cut.subnet == fabric.name:
-            jobs = max((list(group.values()) for group in groups), key=partial(_pairs_apart, certified.cut, fabric))
+            divided = [sum(certified.cut.halves(fabric, ends)[2] for ends in group.values()) for group in groups]
+            jobs = list(groups[divided.index(max(divided))].values())
             halves, why = play_worst_halves(tables, jobs, certified)
     if not figures:
         raise HeddleError(f"{name} has no subnet that a subnet manager runs, and so no tables")
@@ -132,11 +121,6 @@ def _judge(name: str, spec: dict[str, Any], needs: Needs, certified: Bisection) 
     engine = ", ".join(dict.fromkeys(engines))
     share, worst = min(played_shares)
     return Finalist(name, engine, all(proven), max(balance), min(ebb), share, worst, halves, why)
-
-
-def _pairs_apart(cut: WorstCut, fabric: Fabric, jobs: Sequence[Ends]) -> int:
-    """Return how many pairs of partners a cut parts, of the halves of jobs that it divides worst."""
-    return sum(cut.halves(fabric, ends)[2] for ends in jobs)
 
 
 def _jobs(fabric: Fabric, needs: Needs) -> list[dict[str, Ends]]:
@@ -152,7 +136,7 @@ def _jobs(fabric: Fabric, needs: Needs) -> list[dict[str, Ends]]:
     return groups
 
 
-def _play_random(tables: Routed, jobs: dict[str, Ends]) -> tuple[float, str]:
+def _play_random(tables: routing.Routed, jobs: dict[str, Ends]) -> tuple[float, str]:
     """Play random halves of jobs at once. Return the share of the pair that gets least, and its job."""
     pairs = [*_random_halves(tables.fabric, jobs)]
     src, dst, names = (np.concatenate(side) for side in zip(*pairs, strict=True))
@@ -181,16 +165,12 @@ def _random_halves(fabric: Fabric, jobs: dict[str, Ends]) -> Iterator[tuple[Ends
         yield other, one, names
 
 
-def play_worst_halves(tables: Routed, jobs: Sequence[Ends], certified: Bisection) -> tuple[float, str]:
+def play_worst_halves(tables: routing.Routed, jobs: Sequence[Ends], certified: Bisection) -> tuple[float, str]:
     """Play the halves of jobs that the worst cut divides. Return the share of the pair that gets least, and why.
 
     What crosses the cut takes at least bytes / Gb/s of the cut, so the last pair gets at most Gb/s of the cut / rate of
-    all pairs that it parts, which is the certified share where all adapters have one rate.
-
-    Raises
-    ------
-    RuntimeError
-        When a play breaks this law: an error of Heddle.
+    all pairs that it parts, which is the certified share where all adapters have one rate. RuntimeError when a play
+    breaks this law: an error of Heddle.
     """
     cut, fabric = certified.cut, tables.fabric
     assert cut is not None
@@ -225,13 +205,13 @@ def play_worst_halves(tables: Routed, jobs: Sequence[Ends], certified: Bisection
     )
 
 
-def _both_ways(tables: Routed, one: Ends, other: Ends) -> tuple[float, NDArray[np.float64]]:
+def _both_ways(tables: routing.Routed, one: Ends, other: Ends) -> tuple[float, NDArray[np.float64]]:
     """Play pairs in both directions. Return the share of the one that gets least, and the bytes over each channel."""
     share, loads = _play(tables, np.concatenate([one, other]), np.concatenate([other, one]))
     return float(share.min()), loads
 
 
-def _play(tables: Routed, src: Ends, dst: Ends) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _play(tables: routing.Routed, src: Ends, dst: Ends) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Play pairs at once. Return the share of its rate that each gets, and the bytes over each channel."""
     rate = _rates(tables.fabric, src, dst)
     outcome = simulate.play(

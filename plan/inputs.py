@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +10,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from plan.checksums import MARK, of_one_plan
+import routing
+import simulate
+import topo
+from plan.checksums import of_one_plan
 from topo import Finding, HeddleError, SpecError, did_you_mean, plural
 
 if TYPE_CHECKING:
@@ -28,10 +30,7 @@ POLICY = "qos-policy.conf"
 
 
 def check_name(path: Path) -> None:
-    """Refuse the name of what is no file and cannot become one: it is too long, or a link to itself.
-
-    What else is wrong with it is told when it is read or written.
-    """
+    """Refuse the name of what is no file and cannot become one: it is too long, or a link to itself."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -42,20 +41,15 @@ def check_name(path: Path) -> None:
 
 
 def find_preset(folder: str, name: str, option: str, others: Sequence[str] = ()) -> Path:
-    """Return a file that ``option`` gives by the name of a preset (in this folder below configs), or by its path.
-
-    SpecError if it is neither; ``others`` are what the option takes beside these.
-    """
-    from topo import config_root
-
-    presets = {path.stem: path for path in sorted((config_root() / folder).glob("*.yaml"), key=lambda path: path.stem)}
+    """Return the file that ``option`` gives, which takes ``others`` too: a preset of the folder, or a path."""
+    presets = {path.stem: path for path in (topo.config_root() / folder).glob("*.yaml")}
     if name in presets:
         return presets[name]
     path = Path(name)
     check_name(path)
     if "/" in name or path.suffix or path.is_file():
         return path  # whatever is wrong with it is told when it is read
-    known = [*others, *presets]
+    known = [*others, *sorted(presets)]
     expected = f"a YAML file or one of {', '.join(known)}"
     raise SpecError([Finding(option, f'"{name[:60]}"', expected, did_you_mean(name, known))])
 
@@ -67,11 +61,8 @@ def read_fabric_argument(
     """Read a fabric out of a spec (``.yaml``), out of a folder of `plan build`, or out of a dump of a real one.
 
     ``subnet`` is that of a spec or folder that has several; ``merged`` as `topo.read_fabric` takes it; with
-    ``ethernet`` an Ethernet of a spec will do, by its name or where there is nothing else. HeddleError if a file cannot
-    be read, or it is not clear which subnet is meant.
+    ``ethernet`` an Ethernet of a spec will do, by its name or where there is nothing else.
     """
-    from topo import read_fabric
-
     if path.suffix in SPEC_SUFFIXES:
         cluster = read_cluster(path)
         every = ethernet and (subnet is not None or not cluster.subnets)
@@ -83,24 +74,19 @@ def read_fabric_argument(
         cabled = {fabric.name: fabric for fabric in cluster.cabled[: None if every else len(cluster.subnets)]}
         return cabled[_one_of(path, list(cabled), subnet)]
     if path.is_dir():
-        return read_fabric(_subnet_folder(path, subnet) / FABRIC_FILE)
-    _refuse_choice(path, subnet)
-    return read_fabric(path, merged=merged)
+        return topo.read_fabric(_subnet_folder(path, subnet) / FABRIC_FILE)
+    if subnet is not None:  # the user has another file in mind
+        raise HeddleError(f"{path}: found one subnet alone, and --subnet {subnet!r}; leave --subnet out")
+    return topo.read_fabric(path, merged=merged)
 
 
 def read_cluster(spec: str | Path | Cluster) -> Cluster:
-    """Return the cluster of a YAML file, or of a preset (a string without a suffix); its engine must be known.
-
-    SpecError if anything in the spec is wrong.
-    """
-    import topo
-    from routing import ENGINES
-
+    """Return the cluster of a YAML file, or of a preset (a string without a suffix); its engine must be known."""
     if isinstance(spec, str) and not Path(spec).suffix:
         return topo.preset(spec)
     if not isinstance(spec, topo.Cluster):
-        return topo.read(spec, tuple(ENGINES))
-    engine, known = spec.spec.routing.engine, ("auto", *ENGINES)
+        return topo.read(spec, tuple(routing.ENGINES))
+    engine, known = spec.spec.routing.engine, ("auto", *routing.ENGINES)
     if engine not in known:
         expected = f"one of {', '.join(known)}"
         raise SpecError([Finding(f"{spec.name}: routing.engine", f'"{engine}"', expected, did_you_mean(engine, known))])
@@ -118,22 +104,18 @@ def check_currency(currency: str | None, clusters: Iterable[Cluster]) -> None:
 
 def catalog_of(path: Path) -> Catalog:
     """Return the catalog of a spec, or of a folder with its `CATALOG`; of anything else the one that ships."""
-    from topo import load_catalog
-
     if path.suffix in SPEC_SUFFIXES:
         return read_cluster(path).catalog
     own = path / CATALOG
-    return load_catalog([own] if own.is_dir() and (path / PLAN_FILE).is_file() else [])
+    return topo.load_catalog([own] if own.is_dir() and (path / PLAN_FILE).is_file() else [])
 
 
 def tables_of(catalog: Path | None) -> dict[str, str]:
     """Return the tables of a catalog by the names of their files: all of a folder, or one that is named itself."""
-    from topo import budgets, read_text
-
     if catalog is None or not catalog.exists():
         return {}
     files = sorted(catalog.glob("*.csv")) if catalog.is_dir() else [catalog]
-    return {file.name: read_text(file, budgets()["catalog-bytes"]) for file in files}
+    return {file.name: topo.read_text(file, topo.budgets()["catalog-bytes"]) for file in files}
 
 
 def check_servers(folder: Path, catalog: Catalog) -> None:
@@ -176,7 +158,9 @@ class RoleFiles:
     """What says what hosts are for; `give_roles` says how."""
 
     roles: Path | None = None
+    """Rules over node descriptions, as `topo.read_role_rules` reads them."""
     cn_guids: Path | None = None
+    """Port GUIDs of hosts that compute, as OpenSM is given them."""
     io_guids: Path | None = None
 
 
@@ -271,12 +255,7 @@ def read_routed_argument(
     of the folder's ``opensm.conf`` or of the spec's traffic classes; a dump of a fabric has one. The policy likewise is
     that of the folder's ``qos-policy.conf`` or of the spec's traffic classes. A dump without tables is routed by the
     engine ``otherwise``, and a note says so.
-
-    HeddleError if a file cannot be read, there are no tables, or it is not clear which subnet is meant.
     """
-    import routing
-    from routing.opensm import read_lanes, read_levels, read_lfts
-
     if given.subnet is not None and "*" in given.subnet:
         files = [file for file in (given.tables, given.lanes, given.policy) if file is not None]
         if files:
@@ -290,7 +269,7 @@ def read_routed_argument(
     if path.is_dir():
         own = files_of_folder(path, given.subnet)
         tables, lanes, policy = tables or own.tables, lanes or own.lanes, policy or own.policy
-    fabric = give_roles(read_fabric_argument(path, given.subnet), given.roles)
+    fabric = give_roles(read_fabric_argument(path, given.subnet), RoleFiles(given.roles))
     assumed = tables is None and path.suffix not in SPEC_SUFFIXES
     if assumed and not otherwise:
         raise HeddleError(
@@ -299,7 +278,7 @@ def read_routed_argument(
         )
     if tables is not None:
         step("reading the tables")
-        found = read_lfts(tables, fabric)
+        found = routing.opensm.read_lfts(tables, fabric)
         fabric = replace(fabric, notes=fabric.notes + found.notes)
         routed = routing.Routed(fabric, found.tables)
     else:
@@ -307,9 +286,9 @@ def read_routed_argument(
         fabric = replace(fabric, notes=(*fabric.notes, WITHOUT_TABLES)) if assumed else fabric
         routed = routing.route(fabric, otherwise) if assumed else route_as_asked(read_cluster(path), fabric)
     if lanes is not None:
-        routed = replace(routed, lanes=read_lanes(lanes))
+        routed = replace(routed, lanes=routing.opensm.read_lanes(lanes))
     if policy is not None:
-        levels = read_levels(policy, fabric, routed.tables)
+        levels = routing.opensm.read_levels(policy, fabric, routed.tables)
         if isinstance(levels, routing.RoutingTables):
             routed = replace(routed, tables=levels)
         else:
@@ -327,12 +306,8 @@ def read_paths_argument(
 
     Hashes are those of an Ethernet, which ``given`` names, or all of whose fabrics are taken; with ``hashing`` those
     of any other fabric too, without its tables.
-
-    HeddleError if a file cannot be read, it is not clear which subnet is meant, or nothing has such a name.
     """
     import numpy as np
-
-    import routing
 
     cluster = read_cluster(path) if path.suffix in SPEC_SUFFIXES else None
     others = cluster.cabled[len(cluster.subnets) :] if cluster and given.subnet else ()
@@ -361,7 +336,7 @@ def read_paths_argument(
         name = path.name.partition(".")[0]
     fabrics = [known[one] for one in names or [_one_of(path, list(known), given.subnet)]]
     whole = fabrics[0] if len(fabrics) == 1 else routing.studies.join_fabrics(fabrics, name)
-    whole = give_roles(whole, given.roles)
+    whole = give_roles(whole, RoleFiles(given.roles))
     for part in hashing.down:
         plane = next((fabric.names[: fabric.n_switches] for fabric in fabrics if fabric.name == part), None)
         try:
@@ -384,15 +359,10 @@ def read_traffic(name: str, catalog: Catalog, seed: int) -> Callable[[Routed], D
     def demand(routed: Routed) -> Demand:
         import numpy as np
 
-        from routing import Demand
-
         if name.endswith(".csv"):
-            return Demand.read(name, routed)
-        from simulate import read_workload
-        from topo import Purpose
-
-        path = find_preset("workloads", name, "--for", get_args(Purpose))
-        workload, n = read_workload(path, routed.fabric, seed, catalog), routed.fabric.n_end_ports
+            return routing.Demand.read(name, routed)
+        path = find_preset("workloads", name, "--for", get_args(topo.Purpose))
+        workload, n = simulate.read_workload(path, routed.fabric, seed, catalog), routed.fabric.n_end_ports
         end_of = np.append(np.arange(n), workload.devices.end_port)  # GPUs send over the ports of their servers
         flows, (src, dst) = workload.flows, end_of[[workload.flows.src, workload.flows.dst]]
         sent = (src != dst) & (flows.size_bytes > 0)
@@ -400,7 +370,7 @@ def read_traffic(name: str, catalog: Catalog, seed: int) -> Callable[[Routed], D
         if not len(pairs):
             raise HeddleError(f"{path}: nothing is sent over the network; expected a workload that does")
         weight = np.bincount(pair, weights=flows.size_bytes[sent]).astype(np.float64)
-        return Demand((pairs // n).astype(np.int32), (pairs % n).astype(np.int32), weight)
+        return routing.Demand((pairs // n).astype(np.int32), (pairs % n).astype(np.int32), weight)
 
     return demand
 
@@ -413,47 +383,33 @@ def traffic_of(cluster: Cluster, seed: int = 0) -> Callable[[Routed], Demand] | 
 
 def route_as_asked(cluster: Cluster, fabric: Fabric) -> Routed:
     """Return a subnet of a cluster with the tables that its spec asks for."""
-    import routing
-
     routed, traffic = routing.route(fabric, fabric.engine), traffic_of(cluster)
     return routed if traffic is None else routing.fit_traffic(routed, traffic(routed))
 
 
-def digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file, or of all files of a folder of ours; None for a pipe."""
-    if path.is_dir():
-        path /= MARK
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def give_roles(
-    fabric: Fabric, rules: Path | None = None, compute: Path | None = None, storage: Path | None = None
-) -> Fabric:
+def give_roles(fabric: Fabric, hosts: RoleFiles | None) -> Fabric:
     """Return a fabric with what its hosts are for; its notes say which rules and port GUIDs fit no adapter.
 
-    ``rules`` are over node descriptions, as `topo.read_role_rules` reads them. ``compute`` and ``storage`` list port
-    GUIDs of such hosts, as OpenSM is given them; they overrule the rules. With a list of those that compute, the others
-    that would do so are there for management.
+    Lists of port GUIDs overrule the rules. With a list of those that compute, the others that would do so are there for
+    management.
     """
-    from topo import FormatError, Kind, Role, apply_guids, apply_rules, read_guid_list, read_role_rules
-
+    if hosts is None or hosts == RoleFiles():
+        return fabric
     notes = fabric.notes
-    if rules is not None:
-        fabric, idle = apply_rules(fabric, read_role_rules(rules))
-        notes += tuple(f"{rules}: no adapter has its role from the pattern {rule.pattern!r}" for rule in idle[:5])
-    if compute is not None:
+    if hosts.roles is not None:
+        fabric, idle = topo.apply_rules(fabric, topo.read_role_rules(hosts.roles))
+        notes += tuple(f"{hosts.roles}: no adapter has its role from the pattern {rule.pattern!r}" for rule in idle[:5])
+    if hosts.cn_guids is not None:
         role = fabric.role.copy()
-        role[(fabric.kind == Kind.HCA) & (role == Role.COMPUTE)] = Role.MANAGEMENT
+        role[(fabric.kind == topo.Kind.HCA) & (role == topo.Role.COMPUTE)] = topo.Role.MANAGEMENT
         fabric = replace(fabric, role=role)
-    for wanted, path in ((Role.COMPUTE, compute), (Role.STORAGE, storage)):
+    for wanted, path in ((topo.Role.COMPUTE, hosts.cn_guids), (topo.Role.STORAGE, hosts.io_guids)):
         if path is not None:
-            guids = read_guid_list(path)
-            if not guids and wanted == Role.COMPUTE:  # without storage, the list of its ports that we write is empty
-                raise FormatError("found no GUID; expected one per line, such as 0x0c42a10300a9b026", str(path))
-            fabric, unknown = apply_guids(fabric, {wanted: guids})
+            guids = topo.read_guid_list(path)
+            # Without storage, the list of its ports that we write is empty.
+            if not guids and wanted == topo.Role.COMPUTE:
+                raise topo.FormatError("found no GUID; expected one per line, such as 0x0c42a10300a9b026", str(path))
+            fabric, unknown = topo.apply_guids(fabric, {wanted: guids})
             if unknown:
                 first = ", ".join(f"0x{guid:016x}" for guid in unknown[:3])
                 notes += (f"{path}: {len(unknown):,} port GUIDs that no adapter of the fabric has ({first})",)
@@ -464,9 +420,7 @@ def give_lids(fabric: Fabric, path: Path) -> Fabric:
     """Return a fabric with the LIDs of OpenSM's ``guid2lid``, for tables that name LIDs and nothing else."""
     import numpy as np
 
-    from routing.opensm import read_guid2lid
-
-    given = read_guid2lid(path)
+    given = routing.opensm.read_guid2lid(path)
     lids = [given[guid][0] if guid in given else 0 for guid in fabric.end_guid.tolist()]
     lmc = max((len(lids) for lids in given.values()), default=1).bit_length() - 1
     return replace(fabric, discovered_lid=np.array(lids, np.uint16), lmc=lmc)
@@ -489,25 +443,16 @@ def subnets_of(path: Path) -> list[str]:
 
 
 def _subnet_folder(path: Path, subnet: str | None) -> Path:
-    """Return the folder that holds the files of one subnet."""
-    from topo import read_fabric
-
     folders = subnet_folders(path)
     if "" in folders:
         if subnet is not None:
-            _one_of(path, [read_fabric(path / FABRIC_FILE).name], subnet)
+            _one_of(path, [topo.read_fabric(path / FABRIC_FILE).name], subnet)
         return path
     if not folders:
         raise HeddleError(
             f"{path}: found a folder without tables, as of Ethernet; expected the spec that it is built of"
         )
     return folders[_one_of(path, list(folders), subnet)]
-
-
-def _refuse_choice(path: Path, subnet: str | None) -> None:
-    """Do not pass over the name of a subnet where there is no choice: the user has another file in mind."""
-    if subnet is not None:
-        raise HeddleError(f"{path}: found one subnet alone, and --subnet {subnet!r}; leave --subnet out")
 
 
 def _one_of(path: Path, subnets: list[str], subnet: str | None) -> str:

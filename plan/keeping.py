@@ -7,12 +7,11 @@ last one failed or was killed: what the switches lack is what is written.
 from __future__ import annotations
 
 import fcntl
-import os
 import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import routing
+from plan.checksums import digest, opened
 from plan.files import check_writable, write_file
-from plan.inputs import digest, read_fabric_argument
+from plan.inputs import read_fabric_argument
 from plan.pipeline import Progress, silent
 from plan.repairing import check_plausible, left_without_paths
 from routing import NO_PATH, Proof, Routed, RoutingTables
@@ -174,7 +174,8 @@ class Keeper:
         """
         basis = self.basis
         check_writable(self.tables, [self.now])
-        with _alone(self.tables.absolute().parent):
+        with opened(self.tables.absolute().parent) as folder:
+            fcntl.flock(folder, fcntl.LOCK_EX)
             step("reading the fabric")
             missing = self._missing()
             check_plausible(self.now, missing, self.most_down)
@@ -258,7 +259,6 @@ class Keeper:
         return held
 
     def _write(self, routed: Routed) -> None:
-        """Write the file of tables, if it has others."""
         sections = list(lfts_sections(routed.fabric, routed.tables))
         if not _has(self.tables, sections):
             write_file(self.tables, sections)
@@ -348,7 +348,6 @@ def run_program(command: str) -> bytes:
 
 
 def _gauges(figures: Mapping[str, int]) -> str:
-    """Return figures in the text format of Prometheus, one gauge each."""
     lines = []
     for name, value in figures.items():
         metric = f"heddle_keeper_{name.replace(' ', '_')}"
@@ -359,17 +358,6 @@ def _gauges(figures: Mapping[str, int]) -> str:
 def failed_metrics() -> str:
     """Return the metrics of a pass that failed: that it did, and nothing else, for the rest is unknown."""
     return _gauges({"holds": 0})
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other keeper works in a folder, and keep others out."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
 
 
 def _has(path: Path, sections: Sequence[bytes]) -> bool:

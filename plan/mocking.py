@@ -19,23 +19,13 @@ from scipy.sparse.csgraph import connected_components
 
 import routing
 import simulate
-from plan.folder import check_replaceable, write_folder
+import topo
+from plan.files import check_replaceable, write_folder
 from plan.inputs import SPEC_SUFFIXES, catalog_of, read_cluster, read_fabric_argument
 from plan.staging import Content
 from routing import Routed
 from simulate.diagnosis import ERRORS, tick_bytes
-from topo import (
-    Catalog,
-    Fabric,
-    HeddleError,
-    Shown,
-    Table,
-    format_db_csv,
-    format_ibnetdiscover,
-    format_lldp,
-    load_catalog,
-    panels,
-)
+from topo import Catalog, Fabric, HeddleError, Shown, Table
 
 CABLING = ("swapped", "rotated", "moved", "missing", "extra", "misplaced")
 """Kinds of faults that LLDP shows, as `plan diff` calls them: all that an Ethernet has."""
@@ -95,9 +85,9 @@ class Mock(Shown):
         both = {"planned": self.planned, "fabric": self.found}
         made: dict[str, Content] = {"answer.json": json.dumps(self.to_dict(), indent=2) + "\n"}
         if self.labels:
-            return made | {f"{name}.lldp": format_lldp(one, self.labels) for name, one in both.items()}
-        made |= {f"{name}.ibnetdiscover": format_ibnetdiscover(one) for name, one in both.items()}
-        made |= {"fabric.db_csv": format_db_csv(self.found, self.counters)}
+            return made | {f"{name}.lldp": topo.format_lldp(one, self.labels) for name, one in both.items()}
+        made |= {f"{name}.ibnetdiscover": topo.format_ibnetdiscover(one) for name, one in both.items()}
+        made |= {"fabric.db_csv": topo.format_db_csv(self.found, self.counters)}
         if self.routed is not None:
             made["fabric.lfts"] = routing.opensm.format_lfts(self.found, self.routed.tables)
         return made | {"counters.txt": self.perfquery, "errors.txt": self.errors}
@@ -191,11 +181,9 @@ def mock(
     >>> topo.find_differences(made.planned, made.found).summary
     '61 of 62 cables as planned; 1 replaced, 1 missing'
     """
-    path = None if isinstance(fabric, Fabric) else Path(fabric)
-    if output is not None:
-        check_replaceable(Path(output), *([] if path is None else [path]), keep_plan=True)
+    check_replaceable(output, fabric, keep_plan=True)
     planned = fabric if isinstance(fabric, Fabric) else read_fabric_argument(Path(fabric), subnet, ethernet=True)
-    catalog = catalog_of(path) if path else load_catalog()
+    catalog = topo.load_catalog() if isinstance(fabric, Fabric) else catalog_of(Path(fabric))
     made = _make(planned, catalog, faults, kinds, np.random.default_rng(seed), hosts)
     if output is not None:
         write_folder(Path(output), made.files)
@@ -205,13 +193,7 @@ def mock(
 def mock_each(
     fabrics: Sequence[Path], output: Path, *, faults: int = 5, kinds: Sequence[str] = FAULTS, seed: int = 0
 ) -> dict[str, Mock]:
-    """Break several fabrics, as `mock` does, and write a folder for each network that is no copy of another.
-
-    Returns
-    -------
-    dict of str to Mock
-        By the name of the folder.
-    """
+    """Break several fabrics, as `mock` does; write a folder, whose name is the key, for each that is no copy."""
     check_replaceable(output, *fabrics, keep_plan=True)
     made: dict[str, Mock] = {}
     for path in fabrics:
@@ -249,7 +231,7 @@ def _make(
         hands.make(drawn[int(rng.integers(len(drawn)))])
     found = hands.fabric()
     if ethernet:
-        (panel,) = panels([planned], catalog)
+        (panel,) = topo.panels([planned], catalog)
         made = Mock(planned, found, tuple(hands.faults), {}, labels=panel.labels)
     else:
         ports = np.flatnonzero(found.peer >= 0).tolist()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from plan.files import check_writable, write_file
-from plan.folder import check_replaceable, write_folder
+from plan.files import check_replaceable, check_writable, write_file, write_folder
 from plan.inputs import Hashing, RoutingFiles, catalog_of, find_preset, read_paths_argument, subnets_of
 from plan.pipeline import Progress, silent
 from routing import Hashed
@@ -109,8 +107,7 @@ def operate(
     saving = None if state is None else Path(state)
     if saving is not None and not saving.is_dir():
         check_writable(saving)
-    if output is not None:
-        check_replaceable(Path(output), keep_plan=True)
+    check_replaceable(output, keep_plan=True)
     queue_file = find_preset("queues", queue, "--queue")
     jobs = read_queue(queue_file, seed)
     if placement is not None:
@@ -123,7 +120,7 @@ def operate(
     saved = read_saved_run(saving) if saving is not None and saving.exists() else None
     network = Network.of(routed, catalog=catalog_of(Path(fabric)))
     until_s, finished = hours * 3600.0, False
-    with _naming(saving):
+    try:
         run = ClusterRun(network, jobs, saved)
 
         def progress(now_s: float) -> None:
@@ -138,6 +135,10 @@ def operate(
                 step("writing")
                 write_file(saving, format_saved_run(run.save()))
             due_s[0] = monotonic() + max(save_every_s, (monotonic() - begun_s) / SAVING)
+    except HeddleError as error:
+        if saving is None or not str(error).startswith("a saved"):
+            raise
+        raise HeddleError(f"{saving}: {error}") from None
     operated = Operated(run, finished, routed.fabric.notes)
     if output is not None:
         from plan.report.document import Report, run_page  # which most runs do without
@@ -152,14 +153,3 @@ def operate(
         }
         write_folder(Path(output), files)
     return operated
-
-
-@contextmanager
-def _naming(state: Path | None) -> Iterator[None]:
-    """Let what is wrong with a saved run begin with the name of its file."""
-    try:
-        yield
-    except HeddleError as error:
-        if state is None or not str(error).startswith("a saved"):
-            raise
-        raise HeddleError(f"{state}: {error}") from None

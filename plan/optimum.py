@@ -9,19 +9,16 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import costmodel
+import topo
 from costmodel import Needs, Networks, Search, read_needs
 from plan.files import as_kind, write_file
 from plan.finalists import Finalist, finalists_table, judge_finalists, judge_tables
 from plan.inputs import tables_of
 from plan.pipeline import Progress, silent
-from topo import Cluster, Column, Finding, Shown, SpecError, Table, Verdict, find_losses, load_catalog, percent
-
-if TYPE_CHECKING:
-    from costmodel import Tradeoffs
-    from topo import Catalog, ClusterSpec
+from topo import Cluster, Finding, Shown, SpecError, Table, Verdict, find_losses, load_catalog, percent
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +27,7 @@ class Optimum(Shown):
 
     search: Search
     finalists: tuple[Finalist, ...] = ()
-    trade_offs: Tradeoffs | None = None
+    trade_offs: costmodel.Tradeoffs | None = None
     vendors: dict[str, Search] = field(default_factory=dict)
     """The search with the quotes of each vendor of the needs; `search` is the cheapest of them."""
     unwritten: tuple[str, ...] = ()
@@ -150,7 +147,7 @@ def optimise(
         if file is not None and file.exists():
             raise SpecError([Finding(str(file), "a file that exists", "a new name", "Choose one with -o.")])
 
-    def search(asked: Needs, catalog: Catalog | None = None, finalists: int = 1) -> Search:
+    def search(asked: Needs, catalog: topo.Catalog | None = None, finalists: int = 1) -> Search:
         return costmodel.optimise(
             asked, catalog, progress=step, gap=gap, limit_s=limit_s, judge=judge_tables, finalists=finalists
         )
@@ -208,7 +205,7 @@ def optimise(
     return Optimum(found, tuple(played), beside, offers, tuple(unwritten), tuple(written), networks)
 
 
-def _survives(needs: Needs, spec: ClusterSpec) -> ClusterSpec:
+def _survives(needs: Needs, spec: topo.ClusterSpec) -> topo.ClusterSpec:
     """Return a spec with the limit that a switch may fail, if the needs do and the servers on it live on too."""
     cluster = Cluster(spec, load_catalog([Path(needs.catalog)] if needs.catalog else []))
     held = needs.survives_a_switch and find_losses(cluster.fabrics, cluster.catalog).survived(["switch"])
@@ -221,19 +218,14 @@ def _rank(found: Search) -> tuple[bool, bool, float]:
 
 
 def _vendors_table(offers: dict[str, Search], best: Search) -> Table:
-    """Show the cheapest network with the quotes of each vendor."""
     ordered = sorted(offers.items(), key=lambda offer: _rank(offer[1]))
-    winners = [found.winner for _, found in ordered]
-    return Table(
-        "offers of vendors",
-        (
-            Column("vendor", [name for name, _ in ordered]),
-            Column("price", [str(winner.total) if winner else None for winner in winners], best.needs.currency),
-            Column("design", [winner.name if winner else "none meets the needs" for winner in winners]),
-            Column("needs", [str(found.verdict) for _, found in ordered]),
-            Column("no price", [", ".join(found.unpriced) or "none" for _, found in ordered]),
-        ),
-    )
+    rows = [
+        (name, winner and str(winner.total), winner.name if winner else "none meets the needs", str(found.verdict),
+         ", ".join(found.unpriced) or "none")
+        for name, found in ordered for winner in [found.winner]
+    ]  # fmt: skip
+    names = ("vendor", "price", "design", "needs", "no price")
+    return Table.of_rows("offers of vendors", names, rows, units=("", best.needs.currency))
 
 
 def own_tables(needs: Needs, day: str) -> dict[str, str]:

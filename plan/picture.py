@@ -7,33 +7,19 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import costmodel
+import routing
+import topo
 from plan.files import MAGIC, as_kind, check_suffix, check_writable, write_file
 from plan.inputs import read_plan
 from plan.pipeline import Plan, Progress, silent
-from topo import (
-    Drawing,
-    Fabric,
-    FormatError,
-    HeddleError,
-    budgets,
-    count,
-    draw_floor,
-    draw_rack_index,
-    draw_racks,
-    plain_text,
-    plural,
-    read_text,
-)
+from topo import Drawing, Fabric, FormatError, HeddleError, plural
 from topo import draw as draw_fabrics
-
-if TYPE_CHECKING:
-    from routing import Routed
 
 
 @dataclass(frozen=True)
@@ -56,7 +42,7 @@ class Drawn:
         return {
             "file": str(self.file),
             "subnets": [fabric.name for fabric in fabrics],
-            "counts": count(fabrics).to_dict(),
+            "counts": topo.count(fabrics).to_dict(),
             "bytes": self.size_bytes,
             "pages": list(self.pages),
         }
@@ -117,11 +103,9 @@ def draw(
         step("reading the simulation")
         loads = _simulated_loads(Path(simulation), plan.fabrics)
     elif view == "fabric" and (tables is not None or plan.routed):
-        from routing import prove  # what draws no loads need not wait for it
-
         step("tracing loads")
         routed = plan.routed if tables is None else _read_tables(Path(tables), plan.fabrics)
-        loads = [prove(subnet).load for subnet in routed]
+        loads = [routing.prove(subnet).load for subnet in routed]
     step("drawing")
     pages: dict[str, Drawing] = {}
     if view == "fabric":
@@ -163,20 +147,17 @@ def _draw_room(plan: Plan, view: str, file: Path) -> tuple[Drawing, dict[str, Dr
             f"{plan.source}: found no racks; expected a spec with `floor`, which says what the room is like{kept}"
         )
     if view == "racks":
-        drawings = draw_racks(plan.fabrics, cluster.layout, title=plan.name)
+        drawings = topo.draw_racks(plan.fabrics, cluster.layout, title=plan.name)
         if len(drawings) == 1:
             return drawings[0], {}
         width = len(str(len(drawings)))
         pages = {f"{file.stem}-{number:0{width}}{file.suffix}": page for number, page in enumerate(drawings, 1)}
-        return draw_rack_index(cluster.layout, list(pages), plan.name), pages
-    return draw_floor(plan.fabrics, cluster.layout, cluster.cablings, title=plan.name), {}
+        return topo.draw_rack_index(cluster.layout, list(pages), plan.name), pages
+    return topo.draw_floor(plan.fabrics, cluster.layout, cluster.cablings, title=plan.name), {}
 
 
-def _read_tables(path: Path, fabrics: Sequence[Fabric]) -> list[Routed]:
+def _read_tables(path: Path, fabrics: Sequence[Fabric]) -> list[routing.Routed]:
     """Read the forwarding tables of each subnet: of one out of their file, else out of an output folder."""
-    from routing import Routed
-    from routing.opensm import read_lfts
-
     routed = []
     for fabric in fabrics:
         file = path
@@ -188,7 +169,7 @@ def _read_tables(path: Path, fabrics: Sequence[Fabric]) -> list[Routed]:
         elif len(fabrics) > 1:
             expected = f"the folder of a plan build, since there are {plural(len(fabrics), 'subnet')}"
             raise HeddleError(f"{path}: found one file; expected {expected}")
-        routed.append(Routed(fabric, read_lfts(file, fabric).tables))
+        routed.append(routing.Routed(fabric, routing.opensm.read_lfts(file, fabric).tables))
     return routed
 
 
@@ -199,8 +180,8 @@ def _simulated_loads(folder: Path, fabrics: Sequence[Fabric]) -> list[NDArray[np
              for port in np.flatnonzero(fabric.peer >= 0).tolist()}  # fmt: skip
     loads = [np.zeros(fabric.n_ports, np.int64) for fabric in fabrics]
     try:
-        for row in csv.DictReader(io.StringIO(read_text(path, budgets()["links-bytes"]))):
-            number, port = ports[plain_text(row["channel"])]
+        for row in csv.DictReader(io.StringIO(topo.read_text(path, topo.budgets()["links-bytes"]))):
+            number, port = ports[topo.plain_text(row["channel"])]
             loads[number][port] += int(row["bytes"])
     except (KeyError, ValueError, TypeError, OverflowError, csv.Error) as error:
         raise FormatError(f"found {error}; expected channels of this cluster and their bytes", str(path)) from None

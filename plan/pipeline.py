@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import costmodel
 import routing
@@ -41,11 +41,6 @@ from topo import (
     plural,
 )
 
-if TYPE_CHECKING:  # to load it takes a quarter of a second, and not all passes route
-    from routing import Demand, EndpointSet, Proof, Routed
-    from routing.quality import Quality
-    from routing.studies import Bounds, FailureStudy, HashedShares, Multipath
-
 Progress = Callable[..., None]
 """Called with a message when something begins that takes time, and with how much of it is done (0 to 1) if known."""
 
@@ -71,7 +66,7 @@ class Options:
     """Most data lanes that tables may need; as many as the engine takes when left out."""
     lmc: int | None = None
     """LID mask control; that of the fabric or its spec when left out."""
-    endpoints: EndpointSet = "hca"
+    endpoints: routing.EndpointSet = "hca"
     """Who talks to whom."""
     seed: int = 0
     """Seed of the random traffic that quality is measured with, and of failures."""
@@ -81,7 +76,7 @@ class Options:
     """Compute servers of a job whose bandwidth is asked for; half of all when left out."""
     currency: str | None = None
     """Of the cost; that of the spec, else `Bill.currency`, when left out."""
-    traffic: Callable[[Routed], Demand] | None = None
+    traffic: Callable[[routing.Routed], routing.Demand] | None = None
     """Finds the demand for which paths are moved."""
     adaptive: bool = False
     """Whether the figures of adaptive routing stand beside those of engines."""
@@ -101,14 +96,14 @@ class Plan(Shown):
     fabric_sha256: str | None = None
     """Digest of the file of a fabric without a spec; None where it cannot be read twice."""
     options: Options = field(default_factory=Options)
-    routed: tuple[Routed, ...] = ()
+    routed: tuple[routing.Routed, ...] = ()
     """Subnet by subnet, as the next four."""
-    proofs: tuple[Proof, ...] = ()
-    qualities: tuple[Quality, ...] = ()
-    bounds: tuple[Bounds, ...] = ()
-    multipaths: tuple[Multipath | None, ...] = ()
+    proofs: tuple[routing.Proof, ...] = ()
+    qualities: tuple[routing.quality.Quality, ...] = ()
+    bounds: tuple[routing.studies.Bounds, ...] = ()
+    multipaths: tuple[routing.studies.Multipath | None, ...] = ()
     """What paths to the LIDs of a port share; None where each has one."""
-    hashes: tuple[HashedShares | None, ...] = ()
+    hashes: tuple[routing.studies.HashedShares | None, ...] = ()
     """What flows get on each fabric without tables; None where it is not one network."""
     layout: Layout | None = None
     """None where the spec gives no floor plan, as `cablings`."""
@@ -125,7 +120,7 @@ class Plan(Shown):
     quote: Quote | None = None
     advice: str | None = None
     """What would free tables of their credit loops."""
-    failures: FailureStudy | None = None
+    failures: routing.studies.FailureStudy | None = None
     refusals: tuple[Finding, ...] = ()
     """Why it is refused: where is ``island``, ``missing`` or ``credit loop``."""
 
@@ -172,7 +167,7 @@ class Plan(Shown):
         known = (self.counts, *self.routed, *self.proofs, *self.qualities, self.quote and self.quote.cost)
         return (self.table, *(part.table for part in known if part))
 
-    def lost(self, proof: Proof) -> int:
+    def lost(self, proof: routing.Proof) -> int:
         """Return the pairs that should arrive and do not: all of a spec, of a real fabric those that cables connect."""
         return proof.missing - (0 if self.cluster else proof.disconnected)
 
@@ -262,7 +257,7 @@ class Plan(Shown):
         return f" {fabric.name}" if len(self.fabrics) > 1 else ""
 
 
-def proof_document(fabric: Fabric, proof: Proof) -> dict[str, Any]:
+def proof_document(fabric: Fabric, proof: routing.Proof) -> dict[str, Any]:
     """Return the figures of a proof with examples of missing pairs and a credit loop: where, what and why."""
     return {
         **proof.to_dict(),
@@ -305,10 +300,7 @@ def adding(*adds: str, needs: str, refines: str = "") -> Callable[[Callable[[Pla
 
 
 def run_passes(plan: Plan, passes: Sequence[Pass], step: Progress = silent) -> Plan:
-    """Let each of some passes, such as those of `BUILD`, add what it finds to a plan with a cluster or with fabrics.
-
-    HeddleError if one cannot do its work: a design that cannot be built, a fabric that an engine does not take.
-    """
+    """Let each of some passes, such as those of `BUILD`, add what it finds to a plan with a cluster or with fabrics."""
     for make in passes:
         plan = make(plan, step)
     return plan
@@ -325,7 +317,7 @@ def compile_fabrics(plan: Plan, step: Progress) -> Plan:
 def route_subnets(plan: Plan, step: Progress) -> Plan:
     """Make the forwarding tables of each subnet."""
     options, found = plan.options, []
-    made: list[Routed] = []
+    made: list[routing.Routed] = []
     for fabric in plan.subnets:
         step(f"routing{plan.of(fabric)}")
         engine = fabric.engine if options.engine is None else options.engine
@@ -349,7 +341,7 @@ def route_subnets(plan: Plan, step: Progress) -> Plan:
 @adding("proofs", needs="routed", refines="refusals")
 def prove_tables(plan: Plan, step: Progress) -> Plan:
     """Prove that the tables are complete and free of credit loops; what is not is a reason to refuse the plan."""
-    proofs: list[Proof] = []
+    proofs: list[routing.Proof] = []
     refusals: list[Finding] = []
     for routed in plan.routed:
         step(f"proving{plan.of(routed.fabric)}")
@@ -373,8 +365,8 @@ def prove_tables(plan: Plan, step: Progress) -> Plan:
 def measure_quality(plan: Plan, step: Progress) -> Plan:
     """Measure how evenly the tables spread traffic, and bound how evenly any could."""
     options, bounds = plan.options, []
-    found: list[Quality] = []
-    paths: list[Multipath | None] = []
+    found: list[routing.quality.Quality] = []
+    paths: list[routing.studies.Multipath | None] = []
     for routed, proof in zip(plan.routed, plan.proofs, strict=True):
         step(f"measuring{plan.of(routed.fabric)}")
         same = next((n for n, other in enumerate(plan.routed[: len(found)]) if _is_same(routed, other)), None)
@@ -392,7 +384,7 @@ def measure_quality(plan: Plan, step: Progress) -> Plan:
 @adding("hashes", needs="fabrics")
 def measure_hashes(plan: Plan, step: Progress) -> Plan:
     """Measure what flows get where switches choose paths by hashes, as on Ethernet."""
-    found: dict[int, HashedShares | None] = {}
+    found: dict[int, routing.studies.HashedShares | None] = {}
     ethernets = plan.fabrics[len(plan.subnets) :]
     for number, fabric in enumerate(ethernets):
         step(f"measuring hashed paths of {fabric.name}")
@@ -406,7 +398,7 @@ def measure_hashes(plan: Plan, step: Progress) -> Plan:
     return replace(plan, hashes=tuple(found.values()))
 
 
-def _is_same(routed: Routed, other: Routed) -> bool:
+def _is_same(routed: routing.Routed, other: routing.Routed) -> bool:
     """Whether a fabric is a copy of another, with the same tables."""
     return routed.tables is other.tables and routed.fabric.is_copy_of(other.fabric)
 

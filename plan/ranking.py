@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import simulate
 from plan.export.names import checked_word
-from plan.folder import check_replaceable, write_folder
+from plan.files import check_replaceable, write_folder
 from plan.inputs import RoutingFiles, check_name, read_routed_argument
 from plan.pipeline import Progress, silent
-from simulate import Network
-from simulate import order_ranks as order
 from simulate.traffic import JobNodes, RankOrder
 from topo import HeddleError, Shown, SpecError, Table, budgets, expand, plural, read_text
 
@@ -128,15 +126,18 @@ def order_ranks(
     --------
     simulate.order_ranks : the order of one algorithm alone
     """
-    if output is not None:
-        check_replaceable(Path(output))
+    check_replaceable(output)
     routed = read_routed_argument(Path(fabric), given or RoutingFiles(), step)
-    with _about(nodes):
+    try:
         job = JobNodes.of(routed.fabric, read_nodes(nodes), adapters)
-    network, orders = Network.of(routed, lane_weights=1, latency_s=0), []
+    except SpecError:  # of a file, which it names
+        raise
+    except HeddleError as error:
+        raise HeddleError(f"--nodes {nodes[:100]}: {error}") from None
+    network, orders = simulate.Network.of(routed, lane_weights=1, latency_s=0), []
     for algorithm in algorithms:
         step(f"ordering for {algorithm}")
-        orders.append(order(network, job.ends, algorithm, size_bytes=size_bytes, names=job.names))
+        orders.append(simulate.order_ranks(network, job.ends, algorithm, size_bytes=size_bytes, names=job.names))
     if output is not None:
         files = {
             f"{one.algorithm}/{name}": text
@@ -157,17 +158,6 @@ def read_nodes(text: str) -> list[str]:
     if len(names) < 2:
         raise HeddleError(f"found {plural(len(names), 'name')}; expected two nodes at least")
     return names
-
-
-@contextmanager
-def _about(nodes: str) -> Iterator[None]:
-    """Let what is wrong with the nodes of a job begin with what was given."""
-    try:
-        yield
-    except SpecError:  # of a file, which it names
-        raise
-    except HeddleError as error:
-        raise HeddleError(f"--nodes {nodes[:100]}: {error}") from None
 
 
 def rank_files(order: RankOrder, adapters: Sequence[str], ranks_a_node: int) -> dict[str, str]:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 import routing
-from plan.folder import check_replaceable, write_folder
+from plan.files import check_replaceable, write_folder
 from plan.inputs import RoutingFiles, read_fabric_argument, read_routed_argument
 from plan.pipeline import STUDY, Plan, Progress, run_passes, silent
 from routing import Routed
 from routing.opensm import read_lfts
 from routing.repairs import Repair, Updates
-from topo import Column, Fabric, Finding, HeddleError, Missing, Shown, Table, find_missing, plural
+from topo import Fabric, Finding, HeddleError, Missing, Shown, Table, find_missing, plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +105,7 @@ def repair(
     --------
     routing.repairs.repair : the repair alone
     """
-    if output is not None:  # later repairs begin with the fabric that is read
-        check_replaceable(Path(output), *([] if isinstance(fabric, Routed) else [Path(fabric)]))
+    check_replaceable(output, fabric)  # later repairs begin with the fabric that is read
     whole = fabric if isinstance(fabric, Routed) else read_routed_argument(Path(fabric), given or RoutingFiles(), step)
     step("repairing")
     ports = [routing.find_ports(whole.fabric, down)]
@@ -180,22 +179,17 @@ def left_without_paths(missing: Missing | None) -> tuple[Finding, ...]:
 def compare_tables(states: Mapping[str, Routed], plan: Plan, whole: Fabric) -> Table:
     """Return what named tables are worth side by side; what changes is counted from the first.
 
-    ``plan`` is that of the last, whose tables are proven there. All have the same random halves, those of the ``whole``
-    fabric.
+    ``plan`` has the proof of the last. All have the same random halves, those of the ``whole`` fabric.
     """
     *others, _ = states.values()
     proofs = [*(routing.prove(one) for one in others), *plan.proofs]
     pairs = zip(states.values(), proofs, strict=True)
     qualities = [routing.measure(one, proof=proof, along=whole) for one, proof in pairs]
     first = others[0].tables.lft
-    return Table(
-        "what is left",
-        (
-            Column("tables", list(states)),
-            Column("missing", [proof.missing - proof.disconnected for proof in proofs]),
-            Column("credit loops", [proof.credit_loops for proof in proofs]),
-            Column("entries that change", [int(np.count_nonzero(one.tables.lft != first)) for one in states.values()]),
-            Column("fullest link", [proof.max_load for proof in proofs]),
-            Column("effective bisection", [quality.ebb for quality in qualities], digits=".3f"),
-        ),
-    )
+    rows = [
+        (name, proof.missing - proof.disconnected, proof.credit_loops, int(np.count_nonzero(one.tables.lft != first)),
+         proof.max_load, quality.ebb)
+        for (name, one), proof, quality in zip(states.items(), proofs, qualities, strict=True)
+    ]  # fmt: skip
+    names = ("tables", "missing", "credit loops", "entries that change", "fullest link", "effective bisection")
+    return Table.of_rows("what is left", names, rows, ("", "", "", "", "", ".3f"))

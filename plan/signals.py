@@ -41,9 +41,7 @@ _asking: list[Callable[[int], None]] = []
 def watching() -> Iterator[None]:
     """Let the signals of `ENDING` end the process, with 128 + their number; in the main thread only.
 
-    SIGXCPU says that the budget of CPU seconds is used up, which is a refusal: status 2.
-
-    A signal that whoever started us has ignored, as ``nohup`` does, stays ignored.
+    SIGXCPU says that the budget of CPU seconds is used up: status 2. One that was ignored, as by ``nohup``, stays so.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -78,7 +76,7 @@ def tidied(tidy: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def asked() -> Iterator[list[int]]:
-    """Give a list that gets the first signal; the block may leave off by itself, unless it takes longer than `GRACE_S`.
+    """Give a list that gets the first signal; the block may leave off by itself, within `GRACE_S`.
 
     A second signal ends the command at once.
     """

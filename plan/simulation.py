@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import costmodel
-from plan.files import check_writable, write_file
-from plan.folder import check_replaceable, write_folder
+import simulate as sim
+from plan.files import check_replaceable, check_writable, write_file, write_folder
 from plan.inputs import (
     Hashing,
     RoutingFiles,
@@ -28,33 +28,9 @@ from plan.inputs import (
 from plan.pipeline import Progress, silent
 from plan.staging import Content
 from routing import Hashed, find_ports
-from simulate import (
-    Network,
-    Outcome,
-    Simulation,
-    draw_ports,
-    find_bottlenecks,
-    find_saturation,
-    play,
-    play_draws,
-    read_workload,
-)
-from simulate.engines import DeadlockError, Saturation
-from simulate.workload import (
-    DRAWS,
-    bare_flows,
-    check_parquet,
-    format_as_goal,
-    format_flows_csv,
-    format_trace_csv,
-    format_trace_parquet,
-    read_flows_csv,
-)
 from topo import HeddleError, Shown, Table, format_csv
 
 if TYPE_CHECKING:
-    from simulate import PacketModel
-    from simulate.workload import BesideAdaptive, Bottlenecks, Draws
     from topo import Cluster
 
 LINKS = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_utilisation")
@@ -65,22 +41,22 @@ LINKS = ("channel", "lane", "rate_gbps", "bytes", "mean_utilisation", "peak_util
 class Simulated(Shown):
     """What `simulate` returns: the simulation, and what held its jobs back."""
 
-    simulation: Simulation
+    simulation: sim.Simulation
     inputs: Mapping[str, Any]
     """What it was made from, as plain values."""
-    bottlenecks: Bottlenecks | None = None
+    bottlenecks: sim.workload.Bottlenecks | None = None
     """None unless asked for."""
     notes: tuple[str, ...] = ()
     """What was skipped in what was read."""
-    draws: Draws | None = None
+    draws: sim.workload.Draws | None = None
     """Of hashed paths, figures over several seeds, of which the simulation is the median one; None for one path."""
-    beside: BesideAdaptive | None = None
+    beside: sim.workload.BesideAdaptive | None = None
     """The jobs on static tables and on groups of ports, if asked for."""
 
     @cached_property
-    def saturation(self) -> Saturation | None:
+    def saturation(self) -> sim.engines.Saturation | None:
         """Where packets stood still; None for fluid flows."""
-        return find_saturation(self.simulation.outcome) if self.simulation.outcome.congestion else None
+        return sim.find_saturation(self.simulation.outcome) if self.simulation.outcome.congestion else None
 
     @property
     def table(self) -> Table:
@@ -107,7 +83,7 @@ def simulate(
     given: RoutingFiles | None = None,
     hashing: Hashing | None = None,
     draws: int | None = None,
-    engine: str | PacketModel = "fluid",
+    engine: str | sim.PacketModel = "fluid",
     latency_ns: float | None = None,
     hop_latency_ns: float | None = None,
     host_gbps: float | None = None,
@@ -181,30 +157,29 @@ def simulate(
         check_writable(file, read)
     if len({file.absolute() for file in written}) < len(written):
         raise HeddleError(f"{written[0]}: two files would be written there; name another file for one of them")
-    if folder is not None:
-        check_replaceable(folder, keep_plan=True)
+    check_replaceable(folder, keep_plan=True)
     if trace is not None and Path(trace).suffix == ".parquet":
-        check_parquet()
+        sim.workload.check_parquet()
     path = Path(flows) if flows is not None else find_preset("workloads", workload or "", "--workload")
     hashing = hashing or Hashing()
     if adaptive and (hashing.applies or engine != "fluid"):
         raise HeddleError(f"{source}: found hashes or packets beside adaptive; expected fluid flows on tables")
     routed = (read_routed_argument(source, given, step) if adaptive else
               read_paths_argument(source, given, hashing, step))  # fmt: skip
-    network = Network.of(
+    catalog, seeds = catalog_of(source), draws or sim.workload.DRAWS
+    network = sim.Network.of(
         routed,
         latency_s=None if latency_ns is None else latency_ns * 1e-9,
         hop_latency_s=None if hop_latency_ns is None else hop_latency_ns * 1e-9,
-        catalog=catalog_of(source),
+        catalog=catalog,
         host_gbps=host_gbps or float("inf"),
     )
     step("placing the workload")
     if flows is not None:
-        traffic = bare_flows(read_flows_csv(path, routed.fabric), str(path))
+        traffic = sim.workload.bare_flows(sim.workload.read_flows_csv(path, routed.fabric), str(path))
     else:
-        catalog = catalog_of(source)
         try:
-            traffic = read_workload(path, routed.fabric, seed, catalog)
+            traffic = sim.read_workload(path, routed.fabric, seed, catalog)
         except HeddleError:
             if source.is_dir():  # what is said to be missing may be in the catalog of its spec
                 check_servers(source, catalog)
@@ -215,40 +190,39 @@ def simulate(
                  if (beside := getattr(job.spec, key, None))]  # fmt: skip
         for target in written:
             check_writable(target, [path, *named])
-    as_goal = None if goal is None else format_as_goal(traffic, routed.fabric)
+    as_goal = None if goal is None else sim.workload.format_as_goal(traffic, routed.fabric)
     drawn = None
     if isinstance(routed, Hashed):
-        drawn = play_draws(network, traffic, draws=draws or DRAWS, seed=seed, engine=engine, step=step)
+        drawn = sim.play_draws(network, traffic, draws=seeds, seed=seed, engine=engine, step=step)
         network = replace(network, tables=routed.drawn(drawn.median))
     elif draws is not None and not adaptive:
         raise HeddleError(f"{source}: found draws of a hash; expected none where tables give every pair one path")
     try:
-        simulation = play(network, traffic, engine=engine, alone=alone, step=step)
-    except DeadlockError as error:
+        simulation = sim.play(network, traffic, engine=engine, alone=alone, step=step)
+    except sim.engines.DeadlockError as error:
         if folder is not None:
             write_folder(folder, {"deadlock.svg": error.deadlock.draw().svg})
         raise
     inputs = {"fabric": source.name, "traffic": path.name, "latency_ns": latency_ns,
               "hop_latency_ns": hop_latency_ns, "host_gbps": host_gbps, "seed": seed,
               **({"paths": routed.to_dict()} if isinstance(routed, Hashed) else {})}  # fmt: skip
-    bottlenecks = find_bottlenecks(simulation, step=step) if why else None
+    bottlenecks = sim.find_bottlenecks(simulation, step=step) if why else None
     beside = None
     if adaptive:
         down = find_ports(routed.fabric, hashing.down) if hashing.down else None
-        from simulate.workload import play_beside_adaptive  # which solves linear programs: most runs load no SciPy
-
-        beside = play_beside_adaptive(network, traffic, down=down, draws=draws or DRAWS, seed=seed, step=step)
+        beside = sim.workload.play_beside_adaptive(network, traffic, down=down, draws=seeds, seed=seed, step=step)
     played = Simulated(simulation, inputs, bottlenecks, routed.fabric.notes, drawn, beside)
     step("writing")
     if trace is not None:
-        form = format_trace_parquet if Path(trace).suffix == ".parquet" else format_trace_csv
+        form = sim.workload.format_trace_parquet if Path(trace).suffix == ".parquet" else sim.workload.format_trace_csv
         write_file(Path(trace), form(simulation.workload, simulation.outcome))
     if goal is not None and as_goal is not None:
         write_file(Path(goal), as_goal)
     if folder is not None:
         write_folder(folder, simulation_files(played, path.stem))
     elif output is not None:
-        write_file(Path(output), format_flows_csv(routed.fabric, traffic.flows, simulation.outcome.finish_s))
+        finish_s = simulation.outcome.finish_s
+        write_file(Path(output), sim.workload.format_flows_csv(routed.fabric, traffic.flows, finish_s))
     return played
 
 
@@ -274,28 +248,26 @@ def simulation_files(played: Simulated, name: str) -> dict[str, Content]:
         "links.csv": format_csv(LINKS, outcome.channels.texts()),
         **({} if outcome.timeline is None else {"timeline.npz": _format_timeline(outcome)}),
         "timeline.svg": played.simulation.draw().svg,
-        "link-load.svg": draw_ports(outcome).svg,
+        "link-load.svg": sim.draw_ports(outcome).svg,
     }
 
 
-def _format_timeline(outcome: Outcome) -> bytes:
+def _format_timeline(outcome: sim.Outcome) -> bytes:
     """Return the load over time of those C channels that carried anything, as NumPy's archive.
 
     It holds ``bin_s``, ``channel`` (C names), ``rate_bytes_s`` (C) and ``load_bytes_s`` (L lanes, C, B bins); of
     packets also ``filled_packets``, how many are behind each channel at the end of each bin that is over.
     """
-    out = io.BytesIO()
-    if outcome.timeline is not None:
-        fabric, n = outcome.network.fabric, outcome.network.fabric.n_ports
-        used = np.flatnonzero(outcome.resource_bytes[:n])
-        met = outcome.congestion
-        extra: dict[str, Any] = {} if met is None else {"filled_packets": met.filled[:, used]}
-        np.savez_compressed(
-            out,
-            **extra,
-            bin_s=np.array(outcome.timeline.bin_s),
-            channel=np.array([fabric.channel_label(channel) for channel in used.tolist()], np.str_),
-            rate_bytes_s=outcome.network.capacity_bytes_s[used],
-            load_bytes_s=outcome.timeline.lane_bytes_s[:, used],
-        )
+    out, fabric, timeline, met = io.BytesIO(), outcome.network.fabric, outcome.timeline, outcome.congestion
+    assert timeline is not None
+    used = np.flatnonzero(outcome.resource_bytes[: fabric.n_ports])
+    extra: dict[str, Any] = {} if met is None else {"filled_packets": met.filled[:, used]}
+    np.savez_compressed(
+        out,
+        **extra,
+        bin_s=np.array(timeline.bin_s),
+        channel=np.array([fabric.channel_label(channel) for channel in used.tolist()], np.str_),
+        rate_bytes_s=outcome.network.capacity_bytes_s[used],
+        load_bytes_s=timeline.lane_bytes_s[:, used],
+    )
     return out.getvalue()

@@ -1,13 +1,11 @@
-"""Makes what is written out of sight, and puts it in its place in one step; what `plan.files` and `plan.folder` share.
+"""Makes what `plan.files` writes out of sight, and puts it in its place in one step.
 
-A staging directory is hidden, on the file system of what is made in it, and locked as long as its command lives. A
-command that a signal ends removes its own. What a kill -9 or a power loss leaves is put right by the next command that
-writes there. What has been taken out of its place is removed only if it is what Heddle put there; else it is kept
-beside it.
-
-In ``new/NAME`` is what will be NAME, and after the two have changed places the older NAME. Where a file system cannot
-let them do so, the older one is in ``old/NAME`` for a moment. A folder that cannot be renamed, such as a mount point,
-has its staging directory inside: what will be in it in ``in``, and what was in it in ``out``.
+A staging directory is hidden, on the file system of what is made in it, and locked as long as its command lives. What a
+kill -9 or a power loss leaves is put right by the next command that writes there. What has been taken out of its place
+is removed only if it is what Heddle put there. In ``new/NAME`` is what will be NAME, and after the two have changed
+places the older NAME; where a file system cannot let them do so, that is in ``old/NAME`` for a moment. A folder that
+cannot be renamed, such as a mount point, has its staging directory inside, with what comes in ``in``, what goes in
+``out``.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from plan.checksums import MARK, STAGING, close, find_strangers, locked, read_sums
+from plan.checksums import MARK, STAGING, find_strangers, locked, opened, read_sums
 from plan.signals import UNDIVIDED, tidied
 from topo import HeddleError
 
@@ -62,29 +60,20 @@ def open_staging(parent: Path) -> Iterator[Path]:
     tidy(parent)
     with ExitStack() as stack:
         with UNDIVIDED:
-            place, lock = _new_staging(parent)
-            stack.callback(close, lock)
+            place = None
+            while place is None or not there(place):
+                stack.close()
+                place = Path(tempfile.mkdtemp(prefix=STAGING, dir=parent))
+                with suppress(FileNotFoundError):  # somebody has tidied it away before it was locked
+                    lock = stack.enter_context(opened(place))
+                    with suppress(OSError):  # a file system without locks: nobody will tidy there either
+                        fcntl.flock(lock, fcntl.LOCK_SH)
             stack.enter_context(tidied(lambda: _clear(place)))
         try:
             yield place
         finally:
             with UNDIVIDED:
                 _clear(place)
-
-
-def _new_staging(parent: Path) -> tuple[Path, int]:
-    """Return a new staging directory, and the descriptor that holds its lock."""
-    while True:
-        place = Path(tempfile.mkdtemp(prefix=STAGING, dir=parent))
-        try:
-            lock = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # somebody has tidied it away before it was locked
-            continue
-        with suppress(OSError):  # a file system without locks: nobody will tidy there either
-            fcntl.flock(lock, fcntl.LOCK_SH)
-        if there(place):
-            return place, lock
-        close(lock)
 
 
 @contextmanager
@@ -101,14 +90,11 @@ def temporary_folder() -> Iterator[Path]:
 def tidy(parent: Path) -> None:
     """Clear away what killed commands left: staging directories of ours that are not locked."""
     for place in parent.glob(f"{STAGING}*"):
-        with suppress(OSError):  # gone, not ours to open, or no folder; or somebody is at work there
-            lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(lock).st_uid == os.geteuid():
-                    _clear(place)
-            finally:
-                close(lock)
+        # Errors: it is gone, not ours to open, or no folder; or somebody is at work there.
+        with suppress(OSError), opened(place, os.O_NOFOLLOW) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_uid == os.geteuid():
+                _clear(place)
 
 
 def _clear(place: Path) -> None:
@@ -201,12 +187,8 @@ def put_right(place: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Write the names in a folder to the device, if its file system can."""
-    with suppress(OSError):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(opened)
-        finally:
-            close(opened)
+    with suppress(OSError), opened(folder) as descriptor:
+        os.fsync(descriptor)
 
 
 def _retire(older: Path, folder: Path) -> None:

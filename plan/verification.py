@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,6 @@ from routing.lanes import apply_policy
 from routing.opensm import read_lanes, read_levels, read_lfts
 from topo import Finding, HeddleError, RoutingError, Shown, Table, plural, slow_cables, uneven_links
 
-if TYPE_CHECKING:
-    from routing import EndpointSet, Proof, Routed, RoutingTables, Trace
-    from routing.studies import Bounds, LinkUse, LossStudy, MulticastStudy
-    from routing.studies.adaptive import AdaptiveProof, AdaptiveStudy, Shares
-
 EXAMPLES = 10
 """Entries that are described of those that are not as expected."""
 
@@ -29,11 +24,11 @@ EXAMPLES = 10
 class Answers:
     """One for each question; a path has one for each direction and LID."""
 
-    paths: tuple[Trace, ...] = ()
-    over: tuple[LinkUse, ...] = ()
-    without: tuple[LossStudy, ...] = ()
-    groups: AdaptiveStudy | None = None
-    shares: Shares | None = None
+    paths: tuple[routing.Trace, ...] = ()
+    over: tuple[routing.studies.LinkUse, ...] = ()
+    without: tuple[routing.studies.LossStudy, ...] = ()
+    groups: routing.studies.adaptive.AdaptiveStudy | None = None
+    shares: routing.studies.adaptive.Shares | None = None
     """What flows get by the tables and spread over legal groups, where there are such."""
 
     @property
@@ -54,9 +49,9 @@ class Answers:
 class Verified(Shown):
     """What `verify` returns: the proof of the tables, a bound for any others, and the answers."""
 
-    routed: Routed
-    proof: Proof
-    bounds: Bounds
+    routed: routing.Routed
+    proof: routing.Proof
+    bounds: routing.studies.Bounds
     answers: Answers
     differing: int | None
     """Entries that are not as in the expected tables; None where none were given."""
@@ -64,11 +59,11 @@ class Verified(Shown):
     """The first of them, in words."""
     notes: tuple[str, ...]
     """What was skipped in what was read."""
-    adaptive: AdaptiveProof | None = None
+    adaptive: routing.studies.adaptive.AdaptiveProof | None = None
     """The proof of what the switches hold for adaptive routing, if that was given."""
-    shares: Shares | None = None
+    shares: routing.studies.adaptive.Shares | None = None
     """What flows get by its static ports and spread over its groups, if the proof holds."""
-    multicast: MulticastStudy | None = None
+    multicast: routing.studies.MulticastStudy | None = None
     """The multicast trees, if those were given."""
 
     @property
@@ -106,7 +101,7 @@ def verify(
     fabric: str | Path,
     tables: str | Path | None = None,
     *,
-    endpoints: EndpointSet = "hca",
+    endpoints: routing.EndpointSet = "hca",
     lids: str | Path | None = None,
     lanes: str | Path | None = None,
     policy: str | Path | None = None,
@@ -222,7 +217,7 @@ def verify(
     return Verified(routed, proof, bounds, answers, differing, examples, tuple(notes), live, shares, trees)
 
 
-def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
+def answer(routed: routing.Routed, asked: Questions, endpoints: routing.EndpointSet) -> Answers:
     """Answer questions about tables, each once; HeddleError where the fabric has no part of a name."""
     ends = [tuple(routing.find_end(routed, name) for name in pair) for pair in dict.fromkeys(asked.paths)]
     without = tuple(dict.fromkeys(asked.without))
@@ -240,8 +235,9 @@ def answer(routed: Routed, asked: Questions, endpoints: EndpointSet) -> Answers:
     )
 
 
-def _study_groups(routed: Routed) -> tuple[AdaptiveStudy, Shares | None]:
-    """Return the groups that tables allow, and what flows get by those that are legal."""
+def _study_groups(
+    routed: routing.Routed,
+) -> tuple[routing.studies.adaptive.AdaptiveStudy, routing.studies.adaptive.Shares | None]:
     study = routing.studies.adaptive.study_adaptive(routed)
     if not any(row.kind == "legal" for row in study.rows):
         return study, None
@@ -249,8 +245,7 @@ def _study_groups(routed: Routed) -> tuple[AdaptiveStudy, Shares | None]:
     return study, routing.studies.adaptive.compare_shares(routed, legal)
 
 
-def _describe_entry(routed: Routed, wanted: RoutingTables, switch: int, end: int) -> str:
-    """Return one line for an entry that is not as expected."""
+def _describe_entry(routed: routing.Routed, wanted: routing.RoutingTables, switch: int, end: int) -> str:
     ports = []
     for tables in (wanted, routed.tables):
         lid = int(tables.lid[end])

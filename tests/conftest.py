@@ -96,5 +96,5 @@ def originals() -> Path:
 @pytest.fixture(autouse=True)
 def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep lines of progress out of what a test reads: how many there are depends on the machine and its load."""
-    monkeypatch.setattr("plan.render.progress.PATIENCE_S", float("inf"))
-    monkeypatch.setattr("plan.render.progress._tell_of_compiling", lambda text: None)
+    monkeypatch.setattr("plan.render.terminal.PATIENCE_S", float("inf"))
+    monkeypatch.setattr("plan.render.terminal._tell_of_compiling", lambda text: None)

@@ -1,14 +1,17 @@
-"""``plan build`` and ``plan route``: from a spec, or any fabric, to tables and all that follows."""
+"""``plan build``, ``plan route`` and ``plan sweep``: tables, and what follows, of a spec, any fabric, many specs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from plan.commands.options import (
+    FILE,
     STATUS,
+    answered,
     as_json,
     currency_option,
     endpoints_option,
@@ -22,7 +25,9 @@ from plan.commands.options import (
     subnet_option,
 )
 from plan.inputs import RoleFiles
-from plan.render.progress import progress
+from plan.render.tables import print_text, show_tables
+from plan.render.terminal import progress
+from plan.signals import asked
 from topo import plural
 
 if TYPE_CHECKING:
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
 @seed_option("Seed of the random traffic that quality is measured with.")
 @currency_option
 @as_json
-def build(spec: Path, output: Path, seed: int, currency: str | None, as_json: bool) -> None:
+def build(spec: Path, output: Path, as_json: bool, **options: Any) -> int:
     """Compile, route, prove, measure, price and export a cluster.
 
     The folder is written completely or not at all, and replaces an older plan. It is also written if the plan is
@@ -46,15 +51,13 @@ def build(spec: Path, output: Path, seed: int, currency: str | None, as_json: bo
     with progress(quiet=as_json) as step:
         from plan import building
 
-        built = building.build(spec, output, seed=seed, currency=currency, step=step)
-    if as_json:
-        print_json(built.to_dict())
-    else:
+        built = building.build(spec, output, step=step, **options)
+    if not answered(built, as_json=as_json):
         from plan.render.views import show_plan
 
         show_plan(built)
         _say_written(output, built)
-    raise click.exceptions.Exit(STATUS[built.verdict])
+    return STATUS[built.verdict]
 
 
 @click.command(short_help="Route any fabric, and write what OpenSM loads.")
@@ -98,17 +101,9 @@ def build(spec: Path, output: Path, seed: int, currency: str | None, as_json: bo
 @seed_option("Seed of random traffic and failures.")
 @as_json
 def route(
-    fabric: Path,
-    output: Path,
-    hosts: RoleFiles,
-    purpose: str | None,
-    compare: tuple[str, ...],
-    rehearse: bool,
-    failures: int | None,
-    subnet: str | None,
-    as_json: bool,
-    **wanted: Any,
-) -> None:
+    fabric: Path, output: Path, hosts: RoleFiles, purpose: str | None, compare: tuple[str, ...], rehearse: bool,
+    failures: int | None, subnet: str | None, as_json: bool, **wanted: Any,
+) -> int:  # fmt: skip
     """Route any fabric, prove and measure the tables, and write the files for OpenSM.
 
     FABRIC is a real fabric from ibnetdiscover or OpenSM (opensm-subnet.lst), a folder of `plan`, or a spec. Levels,
@@ -119,31 +114,28 @@ def route(
     """
     with progress(quiet=as_json) as step:
         from plan import building
-        from plan.opensm_lab.trials import check_tools, compare_with_opensm
-        from plan.opensm_lab.trials import rehearse as rehearse_subnet
+        from plan.opensm_lab import trials
         from plan.pipeline import Options
 
         if "opensm" in compare or rehearse:
-            check_tools()
+            trials.check_tools()
         options = Options(**wanted, failures=failures or 0, adaptive="adaptive" in compare)
         plan = building.route(fabric, output, subnet=subnet, hosts=hosts, purpose=purpose, options=options, step=step)
-        document, known = plan.to_dict(), plan.fabrics[0]
-        rehearsal = rehearse_subnet(plan.routed[0], plan.proofs[0], step) if rehearse else None
+        rehearsal = trials.rehearse(plan.routed[0], plan.proofs[0], step) if rehearse else None
         contenders = []
         if "opensm" in compare:
             ours = plan.routed[0], plan.proofs[0], plan.qualities[0]
-            contenders = compare_with_opensm(*ours, endpoints=options.endpoints, seed=options.seed, step=step)
-    print_notes(known.notes)
+            contenders = trials.compare_with_opensm(*ours, endpoints=options.endpoints, seed=options.seed, step=step)
+    print_notes(plan.fabrics[0].notes)
     if as_json:
         judged: dict[str, Any] = {"rehearsal": rehearsal.to_dict()} if rehearsal else {}
-        print_json(
-            document | judged | ({"opensm": [row.to_dict() for row in contenders]} if "opensm" in compare else {})
-        )
+        judged |= {"opensm": [row.to_dict() for row in contenders]} if "opensm" in compare else {}
+        print_json(plan.to_dict() | judged)
     else:
         from plan.render.views import show_comparison, show_failures, show_faults, show_plan, show_rehearsal
 
         show_plan(plan)
-        show_faults(known, plan.proofs[0])
+        show_faults(plan.fabrics[0], plan.proofs[0])
         if plan.failures:
             show_failures(plan.failures)
         if rehearsal:
@@ -158,14 +150,52 @@ def route(
                 "to those that do not (opensm/README.md)"
             )
         _say_written(output, plan)
-    if plan.refusals or (rehearsal and not rehearsal.holds):
-        raise click.exceptions.Exit(1)
+    return int(bool(plan.refusals or (rehearsal and not rehearsal.holds)))
 
 
 def _say_written(folder: Path, plan: Plan) -> None:
-    """Print where a plan is, and its files for OpenSM if they can be loaded."""
     where = "opensm/" if len(plan.subnets) == 1 else "opensm/ in the folder of each subnet"
     tables = f", files for OpenSM in {where}" if plan.subnets else ""
     if any(fabric.caveat for fabric in plan.subnets):
         tables = f"; {where} shows tables that are not to be loaded"
     click.echo(f"written to {folder}: every figure in plan.json{tables}")
+
+
+@click.command(short_help="Plan many variants, on one machine or a cluster.")
+@click.argument("sweep", type=FILE)
+@output_folder
+@click.option("--jobs", "-j", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processes here.")
+@click.option("--scheduler", help="Address of a Dask scheduler: tcp://host:8786.")
+@click.option("--again", is_flag=True, help="Retry points that failed.")
+@as_json
+def sweep(sweep: Path, output: Path, as_json: bool, **options: Any) -> int:
+    """Compute a plan for every combination of the parameters in SWEEP.
+
+    SWEEP is a YAML file: a base spec or dump, stages, and parameters by their path in the spec, with failures, seeds
+    and workloads. Each point is a file, named by a digest of everything on which it depends: the same command continues
+    where it was stopped, and computes no point twice. A point that fails is a row with its error; the
+    exit status is 1 if all fail.
+
+    The folder contains points.csv, points.parquet (with the extra `parquet`), pareto.csv, sensitivities.csv and charts.
+    """
+    with progress(quiet=as_json) as step, asked() as stopped:
+        from plan.sweeps import result
+
+        found = result.sweep(sweep, output, step=step, stop=lambda: bool(stopped), **options)
+    if not answered(found, as_json=as_json):
+        show_tables(*found.more_tables)
+        figures = found.to_dict()
+        if found.better and not found.front and figures["failed"] < len(found.documents):
+            click.echo(f"no point has a known value of each of {', '.join(found.better)}; points.csv has what is known")
+        for error, number in Counter(found.errors).most_common(5):
+            print_text(f"{plural(number, 'point')} failed: {error}", wrap=False)
+        click.echo(
+            f"{plural(found.points, 'point')}: {figures['computed']:,} computed in {figures['wall_s']:,.1f} s (in "
+            f"themselves {figures['points_s']:,.1f} s), {figures['found']:,} were there, {figures['failed']:,} failed; "
+            f"written to {output}"
+        )
+    if not found.whole:
+        missing = found.points - len(found.documents)
+        click.echo(f"plan: stopped with {missing:,} points missing; repeat the command to continue", err=True)
+        return 128 + stopped[0]
+    return int(len(found.errors) == found.points)

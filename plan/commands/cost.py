@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import costmodel
+import topo
 from plan.commands.options import (
     FILE,
     STATUS,
     Number,
+    answered,
     as_json,
     currency_option,
     job_option,
@@ -20,7 +23,10 @@ from plan.commands.options import (
     spec_argument,
     specs_argument,
 )
-from plan.render.progress import progress
+from plan.files import write_file
+from plan.inputs import check_currency, read_cluster
+from plan.render.tables import show_table, show_tables
+from plan.render.terminal import progress
 from topo import HeddleError, Verdict
 
 if TYPE_CHECKING:
@@ -38,24 +44,18 @@ def cost(spec: Path, currency: str | None, skeleton: Path | None, as_json: bool)
 
     SPEC is a YAML file. A folder of `plan build` already contains its cost in plan.json and bom.csv.
     """
-    from costmodel import price_gaps, quote
-    from plan.files import write_file
-    from plan.inputs import check_currency, read_cluster
-
     cluster = read_cluster(spec)
     check_currency(currency, [cluster])
-    quoted = quote(cluster, currency)
+    quoted = costmodel.quote(cluster, currency)
     priced, owning = quoted.cost, quoted.owning
     if skeleton is not None:
-        write_file(skeleton, price_gaps(priced).to_csv(), new=True)
+        write_file(skeleton, costmodel.price_gaps(priced).to_csv(), new=True)
         click.echo(f"written to {skeleton}: fill in price, source and date, and name it as `catalog`", err=True)
     if as_json:
         lines = [row.to_dict() for row in priced.lines]
         owned = owning and owning.to_dict()
         print_json({"cost": priced.to_dict(), "power": quoted.power.to_dict(), "owning": owned, "lines": lines})
         return
-    from plan.render.tables import show_table
-
     show_table(priced.table, cluster.name, hide=("source",))
     if priced.legend:
         click.echo(priced.legend)
@@ -83,11 +83,6 @@ def compare(
     SPECS are two or more files. If one of them is a cluster of the Fire-Flyer paper, the tables of the paper are
     computed again; such a spec may stand alone.
     """
-    import costmodel
-    from plan.inputs import check_currency, read_cluster
-    from plan.render.tables import show_table
-    from topo import Table, format_seconds
-
     clusters = [read_cluster(spec) for spec in specs]
     published = [cluster for cluster in clusters if costmodel.is_published(cluster)]
     if len(clusters) < 2 and not published:
@@ -115,9 +110,9 @@ def compare(
         show_table(table)
     if times:
         jobs = dict.fromkeys(name for one in times for name in one)
-        rows = [(name, *(format_seconds(one[name]) if name in one else "" for one in times)) for name in jobs]
+        rows = [(name, *(topo.format_seconds(one[name]) if name in one else "" for one in times)) for name in jobs]
         headings = [f"{n}: {cluster.name}" for n, cluster in enumerate(clusters, 1)]
-        show_table(Table.of_rows("times of jobs, from data sheets", ("job", *headings), rows))
+        show_table(topo.Table.of_rows("times of jobs, from data sheets", ("job", *headings), rows))
     if baselines is not None:
         show_table(baselines.table)
 
@@ -150,7 +145,7 @@ def compare(
     help="How many designs of different shapes to route and to play the jobs on; of several, one that is proven.",
 )
 @as_json
-def optimise(needs: Path, output: Path | None, as_json: bool, **options: Any) -> None:
+def optimise(needs: Path, output: Path | None, as_json: bool, **options: Any) -> int:
     """Find the cheapest network for NEEDS, and prove it.
 
     The search covers trees, planes, zones, rails, grids, Dragonflies, Slim Flies and BiGraphs, in order of price.
@@ -159,14 +154,9 @@ def optimise(needs: Path, output: Path | None, as_json: bool, **options: Any) ->
         from plan import optimum
 
         found = optimum.optimise(needs, output, step=step, **options)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        from plan.render.tables import show_table
-
+    if not answered(found, as_json=as_json):
         show(found)
-        for table in found.more_tables:
-            show_table(table)
+        show_tables(*found.more_tables)
         for finalist in found.finalists:
             if finalist.why:
                 click.echo(f"{finalist.name}: {finalist.why}")
@@ -180,14 +170,11 @@ def optimise(needs: Path, output: Path | None, as_json: bool, **options: Any) ->
         click.echo(f"written to {file}: plan build {file} -o OUT builds it", err=as_json)
     if charts:
         click.echo(f"price over bandwidth is drawn in {' and '.join(charts)}", err=as_json)
-    if found.verdict is not Verdict.HOLDS:
-        raise click.exceptions.Exit(STATUS[found.verdict])
+    return STATUS[found.verdict]
 
 
 def show(optimum: Optimum) -> None:
     """Print the winner, the certificate, and the designs that are cheaper and miss a requirement."""
-    from plan.render.tables import show_table
-
     if next(optimum.table.rows(), None):
         show_table(optimum.table)
     click.echo(optimum.certificate)
@@ -197,8 +184,6 @@ def show(optimum: Optimum) -> None:
 
 def _explain(found: Search, of: str) -> None:
     """Print, after the words that say of which network, what a search measured of its winner, or why it has none."""
-    from plan.render.tables import show_table
-
     if not of and found.winner and not found.others and found.winner.verdict is Verdict.CANNOT_TELL:
         click.echo("--finalists 2 also finds the cheapest design that is proven to meet the needs, and routes both")
     if found.winner and found.winner.stages:
@@ -210,9 +195,8 @@ def _explain(found: Search, of: str) -> None:
         if part.startswith("typical power of "):
             click.echo(f"no {part}: give it in a catalog of your own; what is known is compared")
         else:
-            click.echo(
-                f"no price in {found.needs.currency} for {part}: give one under `quotes`; what is known is compared"
-            )
+            currency = found.needs.currency
+            click.echo(f"no price in {currency} for {part}: give one under `quotes`; what is known is compared")
     for reason in found.refused[:4]:
         click.echo(f"{of}{reason}")
     if found.winner is None and not (found.tried or found.refused or found.ended):

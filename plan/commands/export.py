@@ -1,4 +1,4 @@
-"""``plan export`` and ``plan report``: one format of a plan alone, and several plans and simulations on one page."""
+"""``plan export``, ``plan draw`` and ``plan report``: one format of a plan, a picture, a page of several."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
-from plan.commands.options import FILE, as_json, print_json, print_notes, role_options
-from plan.render.progress import progress
+import topo
+from plan.commands.options import FILE, answered, as_json, fabric_argument, print_json, print_notes, role_options
+from plan.files import check_suffix, check_writable, write_file
+from plan.inputs import read_plan
+from plan.render.terminal import progress
+from plan.staging import chunks
 from topo import HeddleError, plural
-
-if TYPE_CHECKING:
-    from plan.report.document import PlanPage, SimulationPage
 
 
 @click.command(short_help="Write one of the formats that `plan build` writes.")
@@ -28,14 +29,9 @@ if TYPE_CHECKING:
 @role_options
 @as_json
 def export(
-    fabric: Path | None,
-    format: str | None,
-    output: Path | None,
-    only_list: bool,
-    check: Path | None,
-    as_json: bool,
+    fabric: Path | None, format: str | None, output: Path | None, only_list: bool, check: Path | None, as_json: bool,
     **options: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Write one of the formats of `plan build`, such as `slurm` or `netbox`.
 
     FABRIC is a spec; a folder of `plan build` or `plan route`, whose files are copied; or a real fabric in any form
@@ -72,8 +68,6 @@ def export(
             raise HeddleError(f"{format}: found {plural(len(files), 'file')} to write; name a place for them with -o")
     print_notes(tuple(notes))
     if output is None:
-        from plan.staging import chunks
-
         whole = b"".join(chunks(*files.values()))
         if sys.stdout.isatty() and b"\0" in whole:
             raise HeddleError(f"{format}: found a terminal to write a binary file to; name a file with -o")
@@ -88,10 +82,11 @@ def export(
 def _check_topology(path: Path, ours: str, as_json: bool) -> None:
     """Compare a ``topology.conf`` of a site with what its fabric says; exit status 1 if they differ."""
     from plan.export.scheduling import compare_topologies, read_topology_conf
-    from topo import budgets, read_text
 
     nodes = read_topology_conf(ours)
-    differences = compare_topologies(read_topology_conf(read_text(path, budgets()["nodes-bytes"]), str(path)), nodes)
+    differences = compare_topologies(
+        read_topology_conf(topo.read_text(path, topo.budgets()["nodes-bytes"]), str(path)), nodes
+    )
     if as_json:
         print_json({"agrees": not differences, "nodes": len(nodes), "differences": differences})
     else:
@@ -99,9 +94,6 @@ def _check_topology(path: Path, ours: str, as_json: bool) -> None:
         click.echo("\n".join(differences or [agreed]))
     if differences:
         raise click.exceptions.Exit(1)
-
-
-Page = TypeVar("Page", "PlanPage", "SimulationPage")
 
 
 @click.command()
@@ -114,7 +106,6 @@ def report(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     OUT are folders of `plan build`, `plan route`, `plan simulate` or `plan operate`. Each contains its own report.html;
     this command joins several. The page is a single file that loads nothing from a network.
     """
-    from plan.files import check_suffix, check_writable, write_file
     from plan.report.document import Report
     from plan.report.page import format_report, read_report
 
@@ -126,7 +117,7 @@ def report(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
         times = Counter(plan.name for one in found.values() for plan in one.plans)
         times += Counter(play.name for one in found.values() for play in one.simulations)
 
-        def named(folder: Path, page: Page) -> Page:
+        def named(folder: Path, page: Any) -> Any:
             return page if times[page.name] == 1 else replace(page, name=f"{page.name} ({folder})")
 
         together = Report(
@@ -140,3 +131,50 @@ def report(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
         print_json({"file": str(output), "plans": plans, "simulations": [one.name for one in together.simulations]})
     else:
         click.echo(f"wrote {output}; open it in a browser", err=True)
+
+
+@click.command(short_help="Draw a cluster: its switches, its links, its racks.")
+@fabric_argument
+@click.option("-o", "--output", type=FILE, help="File to write: .svg, .png or .pdf; NAME.svg by default.")
+@click.option(
+    "--tables", type=FILE, help="Forwarding tables, or the folder of a `plan build`: colours links by their load."
+)
+@click.option(
+    "--simulation",
+    type=FILE,
+    help="Folder that `plan simulate -o` wrote: colours links by the bytes that they carried.",
+)
+@click.option(
+    "--view",
+    type=click.Choice(["fabric", "cut", "racks", "floor"]),
+    default="fabric",
+    show_default=True,
+    help="What to draw: switches and links; the same with the worst cut marked; the fronts of racks; or the floor with "
+    "the cables in its trays.",
+)
+@as_json
+def draw(
+    fabric: Path, output: Path | None, tables: Path | None, simulation: Path | None, view: str, as_json: bool
+) -> None:
+    """Draw a cluster: switches, links and their load; or its racks.
+
+    FABRIC is a spec, a real fabric from ibnetdiscover or OpenSM, or a folder of `plan build` or `plan route` with its
+    tables. Levels and zones of a real fabric are derived from its cabling. In an SVG, point at any part to read what it
+    is. The load is the number of pairs of hosts over a link if all send to all, or the bytes of a simulation. The worst
+    cut are the links that limit the bisection of all compute nodes. Racks and floor need a spec with a `floor`.
+    """
+    if tables is not None and simulation is not None:
+        raise click.UsageError("give --tables or --simulation: links have one colour")
+    if view != "fabric" and (tables is not None or simulation is not None):
+        raise click.UsageError(f"--view {view} shows no load, which --tables and --simulation are for")
+    with progress(quiet=as_json) as step:
+        from plan import picture
+
+        step("reading")
+        plan = read_plan(fabric)
+        output = output or Path(f"{plan.name}.svg" if view == "fabric" else f"{plan.name}-{view}.svg")
+        drawn = picture.draw(plan, output, tables=tables, simulation=simulation, view=view, step=step)
+    if not answered(drawn, as_json=as_json):
+        shown = "" if output.suffix.lower() in (".png", ".pdf") else "; open it in a browser"
+        several = f", which leads to {len(drawn.pages)} pages beside it" if drawn.pages else ""
+        click.echo(f"wrote {output}{several}{shown}", err=True)

@@ -10,15 +10,13 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from plan.inputs import Hashing, RoleFiles, RoutingFiles, check_name
+from plan.render.terminal import printable
 from topo import Finding, SpecError, Verdict
-
-COMPLETE = "_PLAN_COMPLETE"
-"""Variable by which the script of `plan completion` asks for words, as click names it."""
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -185,9 +183,15 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def answered(found: Any, *, as_json: bool) -> bool:
+    """Tell a person what was skipped, and a machine everything; whether it was a machine that asked."""
+    print_notes(getattr(found, "notes", ()))
+    if as_json:
+        print_json(found.to_dict())
+    return as_json
+
+
 def print_notes(notes: tuple[str, ...]) -> None:
     """Tell a person what was skipped in what was read."""
-    from plan.render.terminal import printable
-
     for note in notes:
         click.echo(printable(f"plan: {note}"), err=True)

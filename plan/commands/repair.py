@@ -1,15 +1,20 @@
-"""``plan repair``: new tables after failures, with few entries changed, and the order in which to write them."""
+"""``plan repair`` and ``plan keep``: tables after failures, for once, or in the switches of a live fabric."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from plan.commands.options import FILE, Number, as_json, fabric_argument, print_json, print_notes, routing_options
-from plan.render.progress import progress
-from topo import plural
+from plan.commands.options import FILE, Number, answered, as_json, fabric_argument, routing_options
+from plan.files import check_writable, write_file
+from plan.inputs import RoutingFiles, read_routed_argument
+from plan.render.tables import print_text, show_table
+from plan.render.terminal import print_error, progress
+from plan.signals import renew
+from topo import HeddleError, plural
 
 FULLER = 1.02
 """How much fuller the fullest link may be after a repair than before without a word on it."""
@@ -43,7 +48,7 @@ FULLER = 1.02
 )
 @routing_options
 @as_json
-def repair(fabric: Path, spare: float | None, output: Path | None, as_json: bool, **options: Any) -> None:
+def repair(fabric: Path, spare: float | None, output: Path | None, as_json: bool, **options: Any) -> int:
     """Repair the tables of a fabric after failures, and order the updates of switches.
 
     FABRIC is the intact fabric with its tables: a folder of `plan build` or `plan route`, a spec, or a real fabric with
@@ -57,12 +62,7 @@ def repair(fabric: Path, spare: float | None, output: Path | None, as_json: bool
         from plan import repairing
 
         found = repairing.repair(fabric, output, spare=spare, step=step, **options)
-    print_notes(found.notes)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        from plan.render.tables import print_text, show_table
-
+    if not answered(found, as_json=as_json):
         show_table(found.repair.table)
         show_table(found.worth)
         if any(found.worth.columns[1].values):
@@ -90,8 +90,80 @@ def repair(fabric: Path, spare: float | None, output: Path | None, as_json: bool
             click.echo(f"no order serves both tables: send nothing to {len(drained):,} LIDs meanwhile ({lids})")
         if output is not None:
             click.echo(f"written to {output}: the order of updates in updates.csv, files for OpenSM in opensm/")
-    if found.plan.refusals:
-        if not as_json:
-            for refusal in found.plan.refusals:
-                print_text(str(refusal), wrap=False)
-        raise click.exceptions.Exit(1)
+        for refusal in found.plan.refusals:
+            print_text(str(refusal), wrap=False)
+    return int(bool(found.plan.refusals))
+
+
+@click.command(short_help="Keep the tables of a live fabric as good as what is up allows.")
+@fabric_argument
+@click.option(
+    "--now", type=FILE, required=True, help="The fabric as it is now, such as OpenSM's /var/log/opensm-subnet.lst."
+)
+@click.option("--load", type=FILE, required=True, help="File of tables that OpenSM loads: its lfts_file.")
+@click.option(
+    "--read", default="dump_fts", show_default=True, help="Program that prints the tables that the switches hold."
+)
+@click.option(
+    "--reload",
+    default="pkill -HUP -x opensm",
+    show_default=True,
+    help="Program that makes OpenSM load the file; no shell is used.",
+)
+@click.option(
+    "--most-down", type=click.IntRange(0), metavar="CABLES", help="Cables that --now may lack, as for plan repair."
+)
+@click.option(
+    "--switch-life",
+    "switch_life_s",
+    type=Number(min=0, max=60),
+    default=1.0737,
+    show_default=True,
+    help="Seconds after which a switch drops a packet: 4.096e-6 * 2^packet_life_time of opensm.conf.",
+)
+@click.option(
+    "--every",
+    type=Number(min=1, max=86400),
+    metavar="SECONDS",
+    help="Stay and keep whenever --now changes, and that often; otherwise once.",
+)
+@click.option("--metrics", type=FILE, help="File for the textfile collector of Prometheus, such as heddle.prom.")
+@routing_options
+@as_json
+def keep(
+    fabric: Path, now: Path, load: Path, read: str, reload: str, every: float | None, metrics: Path | None,
+    given: RoutingFiles, as_json: bool, **options: Any,
+) -> int:  # fmt: skip
+    """Bring the switches of a live fabric to the best tables for what is up, and read back that they hold them.
+
+    FABRIC is the intact fabric with its tables, as for `plan repair`. A pass reads the tables from the switches,
+    repairs those of FABRIC for what is up, writes the next stage of updates to the file of --load, tells OpenSM, reads
+    the switches until they hold it, and waits until packets that were sent before have left the network. Parts that
+    are not as FABRIC says are named; what can be repaired is repaired nevertheless.
+
+    Exit status 0: the switches hold tables that deliver every pair that cables connect, without a credit loop. 1:
+    something is left to do, which is named. 2: the fabric or its switches could not be read, or OpenSM did not load the
+    tables.
+    """
+    from plan.keeping import Keeper, failed_metrics, passes, run_program
+
+    if metrics is not None:
+        check_writable(metrics, [now, load])
+    with progress(quiet=as_json) as step:
+        routed = read_routed_argument(fabric, given, step)
+    keeper = Keeper(routed, now, load, partial(run_program, read), partial(run_program, reload), **options)
+    for kept in passes(keeper, every):
+        if metrics is not None:
+            write_file(metrics, failed_metrics() if isinstance(kept, HeddleError) else kept.metrics)
+        if not isinstance(kept, HeddleError):
+            if not answered(kept, as_json=as_json):
+                show_table(kept.table)
+                for finding in kept.left:
+                    print_text(str(finding), wrap=False)
+            status = int(not kept.holds)
+        elif every is None:
+            raise kept
+        else:
+            print_error(str(kept))
+        renew()
+    return status

@@ -1,4 +1,4 @@
-"""``plan simulate``: play traffic over a fabric, on anybody's tables."""
+"""``plan simulate``, ``plan operate`` and ``plan ranks``: traffic, days of jobs and orders of ranks, on any tables."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import topo
 from plan.commands.options import (
     FILE,
     Number,
+    answered,
     as_json,
     fabric_argument,
     hash_options,
-    print_json,
-    print_notes,
     routing_options,
     seed_option,
 )
-from plan.render.progress import progress
+from plan.render.tables import print_text, show_table, show_tables
+from plan.render.terminal import progress
+from plan.signals import asked
 from topo import plural
 
 if TYPE_CHECKING:
-    from plan.inputs import RoutingFiles
     from plan.simulation import Simulated
+
 
 NANOSECONDS = Number(0, 3.6e12)
 """Up to an hour; with more, figures would overflow somewhere."""
@@ -108,19 +110,7 @@ SHOWN_CLASSES = 12
     help="Folder for figures and charts of a workload; CSV file for bare flows, each with its finish_s.",
 )
 @as_json
-def simulate(
-    fabric: Path,
-    workload: str | None,
-    flows: Path | None,
-    given: RoutingFiles,
-    engine: str,
-    why: bool,
-    trace: Path | None,
-    goal: Path | None,
-    output: Path | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def simulate(fabric: Path, engine: str, why: bool, trace: Path | None, as_json: bool, **options: Any) -> None:
     """Simulate workloads or single flows on a routed fabric.
 
     FABRIC is a spec, which is routed according to its keys; a folder of `plan build`; or a real fabric from
@@ -136,7 +126,7 @@ def simulate(
         raise click.UsageError(f"--{next(iter(model)).replace('_', '-')} applies to packets; add --engine packets")
     if why and engine != "fluid":
         raise click.UsageError("--why needs the fluid engine; leave --engine packets out")
-    if (workload is None) == (flows is None):
+    if (options["workload"] is None) == (options["flows"] is None):
         raise click.UsageError("expected either --workload or --flows")
     if trace is not None and trace.suffix not in (".csv", ".parquet"):
         expected = f"found {trace.name}; expected a name that ends in .csv or .parquet"
@@ -150,44 +140,25 @@ def simulate(
             kinds = {"none": CongestionControl(mark_at=0), "infiniband": CongestionControl(), "dcqcn": Dcqcn()}
             model["control"] = kinds[model["control"]]
 
-        played = simulation.simulate(
-            fabric,
-            workload,
-            flows=flows,
-            given=given,
-            engine="fluid" if engine == "fluid" else PacketModel(**model),
-            why=why,
-            trace=trace,
-            goal=goal,
-            output=output,
-            step=step,
-            **options,
-        )
-    print_notes(played.notes)
-    if as_json:
-        print_json(played.to_dict())
-    else:
+        chosen = "fluid" if engine == "fluid" else PacketModel(**model)
+        played = simulation.simulate(fabric, engine=chosen, why=why, trace=trace, step=step, **options)
+    if not answered(played, as_json=as_json):
         show_simulation(played)
-        for place in (trace, goal, output):
-            if place is not None:
-                click.echo(f"written to {place}")
+        for place in filter(None, (trace, options["goal"], options["output"])):
+            click.echo(f"written to {place}")
 
 
 def show_simulation(played: Simulated) -> None:
     """Print what a person wants to know of a simulation."""
-    from plan.render.tables import print_text, show_table
-    from topo import Table, format_seconds
-
     simulation, outcome = played.simulation, played.simulation.outcome
-    first = [played.draws.table] if played.draws and len(played.draws.seeds) > 1 else []
-    first += [played.beside.table] if played.beside else []
+    draws = played.draws if played.draws and len(played.draws.seeds) > 1 else None
     fabric, tables = outcome.network.fabric, outcome.network.tables.engine
     engine = {"": "", "file": ", on the tables that were read"}.get(tables, f", routed by {tables}")
-    ends = f"the last ends at {format_seconds(outcome.makespan_s)}"
+    ends = f"the last ends at {topo.format_seconds(outcome.makespan_s)}"
     if any(job.measured_s for job in simulation.jobs):
         ends += ", computed from data sheets; servers like these were measured to take longer or less (below)"
     print_text(f"{plural(outcome.n_flows, 'flow')} on {fabric.name or 'the fabric'}{engine}: {ends}")
-    links = Table.of(
+    links = topo.Table.of(
         "links by what they join and lane, hottest first",
         outcome.link_classes[:SHOWN_CLASSES],
         (lambda row: row.sender.name.lower(), "from"),
@@ -201,10 +172,9 @@ def show_simulation(played: Simulated) -> None:
         ("peak", "peak", "", "share"),
         (lambda row: fabric.channel_label(row.hottest), "hottest link"),
     )
-    stood = (outcome.congestion.table, played.saturation.table) if outcome.congestion and played.saturation else ()
-    inside = (outcome.inside,) if outcome.network.devices.names else ()
-    for table in (*first, simulation.table, simulation.place_table, simulation.flow_table, links, *stood, *inside):
-        show_table(table)
+    inside = outcome.inside if outcome.network.devices.names else None
+    show_tables(draws, played.beside, simulation.table, simulation.place_table, simulation.flow_table, links)
+    show_tables(outcome.congestion, played.saturation, inside)
     print_text(
         "links used: links that carried anything; mean: utilisation of all links of the class from begin to end; "
         "hottest: that of the fullest link; alike: links as full as that; peak: the fullest moment of any link"
@@ -218,7 +188,102 @@ def show_simulation(played: Simulated) -> None:
         print_text(caveat)
     if len(outcome.link_classes) > SHOWN_CLASSES:
         print_text(f"{len(outcome.link_classes) - SHOWN_CLASSES} cooler classes of links are not shown")
-    found = played.bottlenecks
-    for table in (found.path, found.capacities, found.sharing) if found else ():
-        if len(table):
-            show_table(table)
+    if found := played.bottlenecks:
+        show_tables(*filter(len, (found.path, found.capacities, found.sharing)))
+
+
+PLACEMENTS = (
+    "zone", "random", "compact", "balanced",
+    "slurm-tree", "slurm-block", "kueue-best-fit", "kueue-least-free", "kueue-balanced",
+)  # fmt: skip
+"""Those of `simulate.cluster.QueueSpec.placement`: spelled out, since help does not load the simulation."""
+
+
+@click.command()
+@fabric_argument
+@click.option("--queue", "-q", default="day", show_default=True, help="Queue of jobs: a YAML file, or a preset.")
+@click.option(
+    "--hours",
+    type=Number(1e-9, 1e6),
+    default=24.0,
+    show_default=True,
+    help="Simulated time; the run ends earlier when all jobs have ended.",
+)
+@click.option("--placement", type=click.Choice(PLACEMENTS), help="Placement policy, instead of the queue's.")
+@click.option("--state", type=FILE, help="File to resume from, if it exists, and to save to.")
+@click.option(
+    "--save-every",
+    "save_every_s",
+    type=Number(min=0),
+    default=60.0,
+    show_default=True,
+    help="Seconds of real time between two saves to --state, longer where saving takes long.",
+)
+@routing_options
+@hash_options
+@seed_option("Of draws and failures, and of the hash.")
+@click.option(
+    "-o", "--output", type=FILE, help="Folder for the report, the figures, and the chart of jobs and failures."
+)
+@as_json
+def operate(fabric: Path, state: Path | None, as_json: bool, **options: Any) -> int:
+    """Simulate hours or days of training jobs on a routed fabric.
+
+    Jobs wait for nodes, load, compute, exchange, write checkpoints, lose nodes and end, with storage on the same
+    network. FABRIC is the same as for `plan simulate`. With --state, a run that was stopped continues when the command
+    is repeated, and its result is the same to the last bit.
+    """
+    with progress(quiet=as_json) as step, asked() as stopped:
+        from plan import operation
+
+        found = operation.operate(fabric, state=state, step=step, stop=lambda: bool(stopped), **options)
+    if not answered(found, as_json=as_json):
+        show_tables(found.run.table, found.run.links)
+    if found.finished:
+        return 0
+    where = "use --state to be able to continue" if state is None else f"repeat the command to continue from {state}"
+    click.echo(f"plan: stopped after {found.run.now_s / 3600:.2f} h; {where}", err=True)
+    return 128 + stopped[0]
+
+
+ALGORITHMS = ("ring", "tree", "halving-doubling", "all-to-all")
+"""Those of `plan.order_ranks`: spelled out, since help does not load the simulation."""
+
+
+@click.command(short_help="Order the ranks of a job for the tables of a fabric.")
+@fabric_argument
+@click.option("--nodes", required=True, help="Nodes of the job: a hostlist such as gpu[001-032], or a file of names.")
+@click.option(
+    "--for", "algorithms", multiple=True, type=click.Choice(ALGORITHMS), help="Algorithm; all of them by default."
+)
+@click.option("--adapters", help="Devices to use, such as 'mlx5_[0-7]'; by default those of compute nodes.")
+@click.option("--ranks-per-node", type=click.IntRange(1, 1024), help="Processes of a node, for --output.")
+@click.option("--gigabytes", type=Number(1e-9, 1e9), default=1.0, show_default=True, help="Of the buffer.")
+@routing_options
+@click.option("-o", "--output", type=FILE, help="Folder to write: for each algorithm a folder of files.")
+@as_json
+def ranks(
+    fabric: Path, algorithms: tuple[str, ...], ranks_per_node: int | None, gigabytes: float, output: Path | None,
+    as_json: bool, **options: Any,
+) -> None:  # fmt: skip
+    """Find the order of ranks in which a collective has the least contention with itself.
+
+    FABRIC is the same as for `plan simulate`, with its --tables. For each algorithm, the command searches an order for
+    the paths that these tables give to the nodes, and proves its quality: flows on the fullest link between switches in
+    each step, and the time at max-min fair rates, before and after. --output contains a host file for
+    MPI, a list for srun --distribution=arbitrary, and settings for NCCL and UCC.
+    """
+    if (output is None) != (ranks_per_node is None):
+        raise click.UsageError("expected both or neither of --output and --ranks-per-node, which its files need")
+    with progress(quiet=as_json) as step:
+        from plan import ranking
+
+        options |= {"size_bytes": gigabytes * 1e9, "output": output, "ranks_per_node": ranks_per_node or 1}
+        found = ranking.order_ranks(fabric, algorithms=algorithms or ALGORITHMS, step=step, **options)
+    if answered(found, as_json=as_json):
+        return
+    show_table(found.table)
+    for order in found.orders if output is None else ():
+        click.echo(f"{order.algorithm}: {','.join(order.names)}")
+    if output is not None:
+        click.echo(f"written to {output}")

@@ -1,4 +1,4 @@
-"""``plan init``, ``plan check`` and ``plan schema``: a spec to start from, whether it holds, what it may say."""
+"""``plan init``, ``check``, ``schema`` and ``completion``: a spec to start from, whether it holds, help to write it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+import topo
 from plan.commands.options import FILE, STATUS, as_json, currency_option, job_option, print_json, spec_argument
 from topo import Finding, SpecError
 
@@ -15,6 +16,8 @@ SCHEMA_FILE = "heddle.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"
 """What editors with a YAML language server look for on the first line."""
 DEFAULT_PRESET = "lab-20"
+COMPLETE = "_PLAN_COMPLETE"
+"""Variable by which the script of `plan completion` asks for words, as click names it."""
 
 
 @click.command()
@@ -28,9 +31,8 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
     PRESET is one of `plan init --list`, by default lab-20. An existing file is never overwritten.
     """
     from plan.files import write_file
-    from topo import config_root, did_you_mean, presets
 
-    about = presets()
+    about = topo.presets()
     if only_list:
         if as_json:
             print_json({"presets": about})
@@ -39,10 +41,10 @@ def init(preset: str, output: Path | None, only_list: bool, as_json: bool) -> No
             click.echo("\n".join(f"{name:{width}}  {text}" for name, text in about.items()))
         return
     if preset not in about:
-        hint = did_you_mean(preset, about)
+        hint = topo.did_you_mean(preset, about)
         raise SpecError([Finding("PRESET", f'"{preset[:60]}"', f"one of {', '.join(about)}", hint)])
     output = output or Path(f"{preset}.yaml")
-    text = SCHEMA_LINE + (config_root() / f"{preset}.yaml").read_text(encoding="utf-8")
+    text = SCHEMA_LINE + (topo.config_root() / f"{preset}.yaml").read_text(encoding="utf-8")
     write_file(output, text, new=True)
     if as_json:
         print_json({"preset": preset, "file": str(output)})
@@ -113,3 +115,24 @@ def schema_of(kind: str) -> dict[str, Any]:
         found = getattr(import_module(module), name).model_json_schema() | {"title": title}
     dialect = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": dialect, "$id": f"urn:heddle-fabric:{version('heddle-fabric')}:{kind}", **found}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@as_json
+def completion(shell: str, as_json: bool) -> None:
+    """Print the script that lets a shell complete `plan`.
+
+    Bash: `plan completion bash > ~/.local/share/bash-completion/completions/plan`. Zsh: `plan completion zsh > _plan`
+    in a folder of $fpath. Fish: `plan completion fish > ~/.config/fish/completions/plan.fish`. Then open a new shell.
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    maker = found(click.get_current_context().find_root().command, {}, "plan", COMPLETE)
+    script = maker.source_template % maker.source_vars()  # `source` runs Bash to ask for its version
+    if as_json:
+        print_json({"shell": shell, "script": script})
+    else:
+        click.echo(script)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plan.commands.options import FILE, as_json, bundle, endpoints_option, fabric_argument, print_json, print_notes
+from plan.commands.options import FILE, answered, as_json, bundle, endpoints_option, fabric_argument
 from plan.inputs import Questions
-from plan.render.progress import progress
-from plan.render.terminal import printable
+from plan.render.tables import print_text, show_table, show_tables
+from plan.render.terminal import printable, progress
 from topo import plural
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ SHOWN_PAIRS = 20
     ),
 )
 @as_json
-def verify(fabric: Path, lfts: Path | None, as_json: bool, **options: Any) -> None:
+def verify(fabric: Path, lfts: Path | None, as_json: bool, **options: Any) -> int:
     """Follow every pair through forwarding tables, and look for credit loops.
 
     FABRIC is a spec, a folder of `plan build` or `plan route`, or a real fabric from ibnetdiscover or OpenSM
@@ -91,11 +91,7 @@ def verify(fabric: Path, lfts: Path | None, as_json: bool, **options: Any) -> No
         from plan import verification
 
         found = verification.verify(fabric, lfts, step=step, **options)
-    print_notes(found.notes)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        from plan.render.tables import show_table
+    if not answered(found, as_json=as_json):
         from plan.render.views import show_proof
 
         if found.adaptive is not None:
@@ -103,21 +99,17 @@ def verify(fabric: Path, lfts: Path | None, as_json: bool, **options: Any) -> No
             click.echo(printable(f"{'the static ports' if lfts is None else lfts} alone:"))
         show_proof(found.routed, found.proof, found.bounds, brief=found.answers.given,
                    state="as it is, " * bool(found.answers.without))  # fmt: skip
-        if found.multicast is not None:
-            show_table(found.multicast.table)
+        show_tables(found.multicast)
         show_answers(found.answers)
         if found.differing is not None:
             click.echo(f"{plural(found.differing, 'entry', 'entries')} not as in {options['expect']}")
         for text in found.examples:
             click.echo(printable(f"not as expected: {text}"))
-    if not found.holds:
-        raise click.exceptions.Exit(1 if found.verdict is False else 3)
+    return 0 if found.holds else 1 if found.verdict is False else 3
 
 
 def show_adaptive(found: AdaptiveProof, shares: Shares | None, endpoints: str) -> None:
     """Print the proof of adaptive tables, and what is wrong with them."""
-    from plan.render.tables import print_text, show_table
-
     lost, loops = found.count("lost"), plural(found.count("loops"), "channel")
     print_text(f"adaptive routing, whatever port a switch takes: {found.answer}")
     print_text(f"{found.pairs:,} pairs ({endpoints}), {lost:,} lost by some choice, {loops} in credit loops")
@@ -129,16 +121,11 @@ def show_adaptive(found: AdaptiveProof, shares: Shares | None, endpoints: str) -
         print_text(
             "it depends on what the dump does not say: the private table that a packet meets, or that of a switch"
         )
-    if found.faults:
-        show_table(found.fault_table)
-    if shares:
-        show_table(shares.table)
+    show_tables(found.fault_table if found.faults else None, shares)
 
 
 def show_answers(answers: Answers) -> None:
     """Print what a user asked; of pairs the first ones."""
-    from plan.render.tables import print_text, show_table
-
     for path in answers.paths:
         print_text(path.table.title)
         show_table(replace(path.table, title=""))
@@ -147,8 +134,7 @@ def show_answers(answers: Answers) -> None:
         _show_first(use.pair_table)
     for study in answers.without:
         print_text(f"without {study.part}: {study.text}")
-        show_table(study.table)
-        show_table(study.lost_table)
+        show_tables(study.table, study.lost_table)
         _show_first(study.pair_table)
     if answers.without:
         print_text(
@@ -159,20 +145,13 @@ def show_answers(answers: Answers) -> None:
         )
     if len(answers.without) > 1:
         print_text("each of these parts fails alone; --together shows what is lost if all fail at once")
-    if answers.groups:
-        show_table(answers.groups.table)
-    if answers.shares:
-        show_table(answers.shares.table)
+    show_tables(answers.groups, answers.shares)
 
 
 def _show_first(table: Table) -> None:
-    """Print the first rows of a table, and how many there are."""
-    from plan.render.tables import print_text, show_table
-    from topo import Table
-
-    if not len(table):
-        return
+    more = len(table) - SHOWN_PAIRS
     columns = tuple(replace(column, values=column.values[:SHOWN_PAIRS]) for column in table.columns)
-    show_table(Table(table.title if len(table) <= SHOWN_PAIRS else f"{table.title}, the first {SHOWN_PAIRS}", columns))
-    if len(table) > SHOWN_PAIRS:
-        print_text(f"and {len(table) - SHOWN_PAIRS:,} more; --json lists all")
+    if len(table):
+        show_table(replace(table, title=table.title + f", the first {SHOWN_PAIRS}" * (more > 0), columns=columns))
+    if more > 0:
+        print_text(f"and {more:,} more; --json lists all")

@@ -60,16 +60,15 @@ class Export:
         """Return the files of this format; files that are already in an output folder are copied unchanged.
 
         ``hosts`` is of use for a real fabric, ``subnet`` for a plan that has several. What speaks against files of
-        subnets goes to ``note``. HeddleError if the input cannot be read, or the format needs a spec.
+        subnets goes to ``note``.
         """
-        given = None if hosts is None else (hosts.roles, hosts.cn_guids, hosts.io_guids)
-        if path.is_dir() and not any((*(given or ()), subnet)) and (files := of_one_plan(self._written)(path)):
+        as_is = hosts in (None, RoleFiles()) and not subnet
+        if path.is_dir() and as_is and (files := of_one_plan(self._written)(path)):
             written = [read_fabric(folder / FABRIC_FILE) for folder in subnet_folders(path).values()]
             self._warn(written, note)
             return files
         plan = read_plan(path)
-        if given and any(given):
-            plan = replace(plan, fabrics=tuple(give_roles(one, *given) for one in plan.fabrics))
+        plan = replace(plan, fabrics=tuple(give_roles(one, hosts) for one in plan.fabrics))
         of_subnets = set(self.passes) <= {*COMPILE, route_subnets, prove_tables}
         if subnet is not None:
             plan = one_subnet(plan, subnet, of_subnets, self.name)

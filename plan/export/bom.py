@@ -45,11 +45,8 @@ def format_bom_csv(cost: Cost) -> str:
     rows = []
     for priced in cost.lines:
         line, price, amount = priced.line, priced.unit_price, priced.amount
-        source = priced.origin
-        prices = (
-            ("", "", "", "") if price is None or amount is None else (price.low, price.high, amount.low, amount.high)
-        )
-        rows.append((line.kind, line.item, line.place, line.count, cost.unit, *prices, source))
+        known = (price.low, price.high, amount.low, amount.high) if price and amount else ("", "", "", "")
+        rows.append((line.kind, line.item, line.place, line.count, cost.unit, *known, priced.origin))
     return format_csv(CSV, rows)
 
 
@@ -106,11 +103,8 @@ def _summary(name: str, cost: Cost, power: Power, layout: Layout | None) -> Tabl
 
 
 def _add_bill(book: Workbook, name: str, catalog: Catalog, cost: Cost, total: Any) -> None:
-    rows = []
-    for priced in cost.lines:
-        price = priced.unit_price
-        source = priced.origin
-        rows.append((priced.line, price.low if price else None, price.high if price else None, source))
+    priced = [(one.line, one.unit_price, one.origin) for one in cost.lines]
+    rows = [(line, price and price.low, price and price.high, source) for line, price, source in priced]
     sheet = add_sheet(book, "Bill", _computed("Bill", BILL, catalog, rows), WIDTHS, title=name)
     last = len(rows)
     for row, (what, kinds, amount) in enumerate(_totals(cost), start=last + 2):
@@ -157,7 +151,6 @@ def _cables(catalog: Catalog, cost: Cost) -> Table:
 
 
 def _racks(layout: Layout) -> Table:
-    """Return every rack with its devices, the units in use and what it draws."""
     cells = []
     for rack, (devices, watts) in enumerate(zip(layout.inside, layout.power_by_rack(), strict=True)):
         used = sum(layout.devices[device].rack_units for device in devices)
@@ -185,7 +178,6 @@ def _add_total(
     """Add a row with the sums of both amounts; before it stands "at least" where a line is unknown.
 
     A sum is "unknown" where half of the switches or of the servers in it or more are (`costmodel.parts.add_up`).
-
     With ``at_least`` a line of unknown second amount counts its first: a part draws no less at most than typically.
     """
     for place, name in enumerate(names):
@@ -224,7 +216,6 @@ def _gaps(column: int, last: int, kinds: Sequence[str]) -> str:
 
 
 def _rows(column: int, last: int) -> str:
-    """Return the cells of a column that hold lines."""
     first, end = (xl_rowcol_to_cell(row, column, col_abs=True) for row in (1, max(last, 1)))
     return f"{first}:{end}"
 

@@ -14,23 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+import topo
 from plan.export.base import Export
 from plan.export.names import host_devices, system_name, system_type, yaml_text
 from plan.pipeline import COMPILE, PLACE
-from topo import (
-    SPEEDS,
-    Cabling,
-    Catalog,
-    Fabric,
-    Kind,
-    Layout,
-    Panel,
-    Role,
-    backplane,
-    format_csv,
-    panels,
-    server_ports,
-)
+from topo import SPEEDS, Cabling, Catalog, Fabric, Kind, Layout, Panel, Role
 
 README = """\
 Import these files into NetBox 4.7 in this order: manufacturers/, device-types/, roles/, sites.csv,
@@ -68,16 +56,16 @@ def netbox_files(
 ) -> dict[str, str]:
     """Return the files by name. Without a floor plan devices have no rack and cables no length."""
     devices = [host_devices(fabric) for fabric in fabrics]
-    fronts = panels(fabrics, catalog)
+    fronts = topo.panels(fabrics, catalog)
     ethernet = _on_ethernet(fabrics, fronts, catalog)
     adapters = _adapters(fabrics, fronts, ethernet)
     files = {
         "README.md": README,
         **{
-            f"manufacturers/{_slug(name)}.csv": format_csv(("name", "slug"), [(name, _slug(name))])
+            f"manufacturers/{_slug(name)}.csv": topo.format_csv(("name", "slug"), [(name, _slug(name))])
             for name in (MANUFACTURER, SERVERS)
         },
-        "sites.csv": format_csv(("name", "slug", "status"), [(site, _slug(site), "planned")]),
+        "sites.csv": topo.format_csv(("name", "slug", "status"), [(site, _slug(site), "planned")]),
     }
     types: dict[str, str] = {}
     roles: dict[Role, None] = {}
@@ -107,17 +95,17 @@ def netbox_files(
     for role in roles:
         name = role.name.lower()
         row = (name.title(), name, ROLE_COLOURS.get(role, "607d8b"), "false")
-        files[f"roles/{name}.csv"] = format_csv(("name", "slug", "color", "vm_role"), [row])
+        files[f"roles/{name}.csv"] = topo.format_csv(("name", "slug", "color", "vm_role"), [row])
     if layout is not None:
         racks = [layout.rack_name(rack) for rack in range(layout.n_racks)]
         height = str(layout.floor.rack_units)
-        files["locations.csv"] = format_csv(("site", "name", "slug", "status"), [(site, ROOM, ROOM, "planned")])
-        files["racks.csv"] = format_csv(
+        files["locations.csv"] = topo.format_csv(("site", "name", "slug", "status"), [(site, ROOM, ROOM, "planned")])
+        files["racks.csv"] = topo.format_csv(
             ("site", "location", "name", "status", "u_height", "width"),
             [(site, ROOM, rack, "planned", height, "19") for rack in racks],
         )
     head = ("name", "role", "manufacturer", "device_type", "status", "site", "location", "rack", "position", "face")
-    files["devices.csv"] = format_csv(head, [rows[name] for name in sorted(rows)])
+    files["devices.csv"] = topo.format_csv(head, [rows[name] for name in sorted(rows)])
     files["cables.csv"] = _cables(fabrics, catalog, fronts, site, cablings)
     return files
 
@@ -185,7 +173,6 @@ def _adapter_type(name: str, generation: str, catalog: Catalog) -> str:
 
 
 def _switch_types(name: str, ports: int, catalog: Catalog) -> list[str]:
-    """Return NetBox's type of each port of a switch of the catalog."""
     model = catalog.switch(name)
     halves = 2 * max(ports - model.chip_ports, 0)  # they come first
     kinds = [(model.speed, model.connector)] * (ports - model.uplink_ports)
@@ -214,7 +201,7 @@ def _device_type(fabric: Fabric, node: int, kind: str, front: Panel, adapters: A
         maker = SERVERS
         found = dict(adapters.get(kind, {}))
         if server is not None:
-            own = {label: (adapter.name, "") for label, adapter in server_ports(server, catalog).items()}
+            own = {label: (adapter.name, "") for label, adapter in topo.server_ports(server, catalog).items()}
             found |= {label: port for label, port in own.items() if found.get(label, port)[1] != "GE"}
         interfaces = [
             (device, _adapter_type(name, generation, catalog)) for device, (name, generation) in sorted(found.items())
@@ -237,7 +224,7 @@ def _cables(
             "type", "status", "profile", "label", "length", "length_unit")  # fmt: skip
     rows = []
     for subnet, fabric in enumerate(fabrics):
-        inside = backplane(fabric, catalog)
+        inside = topo.backplane(fabric, catalog)
         cables: dict[int, list[list[int]]] = {}
         for link, ports in enumerate(fabric.links.tolist()):
             if not inside[link]:
@@ -262,7 +249,7 @@ def _cables(
             rows.append(
                 (site, *sides[0], site, *sides[1], kind, "planned", profile, label, length, "m" if length else "")
             )
-    return format_csv(head, sorted(rows))
+    return topo.format_csv(head, sorted(rows))
 
 
 def _side(fabric: Fabric, ports: Sequence[int], front: Panel) -> tuple[str, str, str]:

@@ -14,24 +14,12 @@ from datetime import datetime
 
 from xlsxwriter import Workbook
 
+import topo
 from plan.export.base import Export
 from plan.export.names import adapter_parts, system_name
 from plan.pipeline import COMPILE, PLACE
 from plan.render.tables import add_sheet
-from topo import (
-    SPEEDS,
-    Catalog,
-    Fabric,
-    Kind,
-    Layout,
-    Panel,
-    Table,
-    backplane,
-    device_number,
-    format_csv,
-    natural_order,
-    panels,
-)
+from topo import SPEEDS, Catalog, Fabric, Kind, Layout, Panel, Table
 
 P2P_HEADER = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
 """The manual prints the sixth as a second ``Name`` over values that are units; we take it for a slip."""
@@ -63,7 +51,7 @@ def format_hca_mapping(fabrics: Sequence[Fabric]) -> str:
         },
         key=_number,
     )
-    return format_csv(("port", "hca-name"), [(_number(device), device) for device in devices])
+    return topo.format_csv(("port", "hca-name"), [(_number(device), device) for device in devices])
 
 
 SheetRow = tuple[str | int | None, ...]
@@ -72,19 +60,18 @@ SheetRow = tuple[str | int | None, ...]
 def _rows(fabrics: Sequence[Fabric], catalog: Catalog, layout: Layout | None) -> tuple[list[SheetRow], list[SheetRow]]:
     """Rows of cables with a host, and of those without, each sorted by name and port."""
     rows: tuple[list[SheetRow], list[SheetRow]] = ([], [])
-    for subnet, (fabric, front) in enumerate(zip(fabrics, panels(fabrics, catalog), strict=True)):
+    for subnet, (fabric, front) in enumerate(zip(fabrics, topo.panels(fabrics, catalog), strict=True)):
         devices = (fabric.kind[fabric.port_node[fabric.links]] == Kind.DEVICE).any(axis=1)  # UFM knows no such ports
-        for link in fabric.links[~backplane(fabric, catalog) & ~devices].tolist():
+        for link in fabric.links[~topo.backplane(fabric, catalog) & ~devices].tolist():
             near, far = sorted(link, key=lambda port: bool(fabric.port_node[port] < fabric.n_switches))  # hosts first
             ends = (_end(fabric, subnet, port, front, layout) for port in (near, far))
             rows[int(fabric.port_node[near] < fabric.n_switches)].append((*next(ends), *next(ends)))
     for each in rows:
-        each.sort(key=lambda row: [(isinstance(row[at], int), natural_order(str(row[at]))) for at in (2, 3, 6, 7)])
+        each.sort(key=lambda row: [(isinstance(row[at], int), topo.natural_order(str(row[at]))) for at in (2, 3, 6, 7)])
     return rows
 
 
 def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | None) -> SheetRow:
-    """Rack, unit, name and port of one end of a cable; a number where one is printed there."""
     node, shown = int(fabric.port_node[port]), front.labels[port]
     rack, unit = None, None
     if layout is not None:
@@ -104,7 +91,7 @@ def _out_of_band(fabric: Fabric, port: int) -> bool:
 
 def _number(device: str) -> int:
     """Port number of an adapter: ``mlx5_0`` is 1."""
-    return (device_number(device) or 0) + 1
+    return (topo.device_number(device) or 0) + 1
 
 
 P2P = Export("p2p", "the sheet of UFM's Cable Validation Tool", "UFM Cable Validation Tool 1.4 to 1.5",

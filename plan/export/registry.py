@@ -12,8 +12,7 @@ from typing import Any
 
 import plan.export
 from plan.export.base import Export, Files
-from plan.files import check_suffix, check_writable, write_file
-from plan.folder import check_replaceable, write_folder
+from plan.files import check_replaceable, check_suffix, check_writable, write_file, write_folder
 from plan.inputs import CATALOG, RoleFiles, tables_of
 from plan.pipeline import Plan, Progress, silent
 from topo import HeddleError, did_you_mean
@@ -34,10 +33,7 @@ OF_ROUTE = ("report", "fabric", "ibnetdiscover", "opensm")
 
 
 def plan_files(plan: Plan, document: Mapping[str, Any], names: Iterable[str] = OF_BUILD) -> Files:
-    """Return the files of an output folder.
-
-    They are ``plan.json``, which holds ``document``, the catalog tables of the spec's own, and those of some formats.
-    """
+    """Return the files of an output folder: ``plan.json`` with ``document``, the spec's own catalog, and formats."""
     files: Files = {"plan.json": json.dumps(document, indent=2) + "\n"}
     if plan.cluster and plan.cluster.spec.catalog is not None:
         own = tables_of(plan.cluster.folder / plan.cluster.spec.catalog)
@@ -93,7 +89,7 @@ def export_files(
     step("reading")
     files = EXPORTS[format].files_of(Path(fabric), step, hosts, subnet, note)
     if output is not None and len(files) > 1:
-        check_replaceable(Path(output), keep_plan=True)
+        check_replaceable(output, keep_plan=True)
         top = os.path.commonpath([Path(name).parent for name in files])
         write_folder(Path(output), {os.path.relpath(name, top): content for name, content in files.items()})
     elif output is not None:

@@ -1,16 +1,10 @@
 """Where compute nodes are, for schedulers: Slurm's ``topology.conf`` and ``topology.yaml``; topograph, Kubernetes, NFD.
 
 All say the same tree: `find_units` of the compute network, groups of units, and one root. Slurm's manual advises
-against real spines: the scheduler only asks which leaves are near each other, and its start-up takes time with the cube
-of the switches. A compute node is listed once. Storage is not listed.
-
-A server of several trays, as an NVL72 rack, is as many nodes, which are called after it. NVLink joins them: they, and
-no units, are blocks then.
-
-Sources, read in November 2026: ``topology.conf(5)`` and ``topology.yaml(5)`` of Slurm; ``pkg/models/model.go`` and
-``pkg/engines/{k8s,nfd}`` of topograph 0.5.0 and 1.0.0; the custom resources of NFD 0.18. topograph 1.0 declares nodes
-in ``blocks`` and names labels by tiers; before, nodes stood under their switch and at the top, and labels had three
-names. Each passes over the keys of the other, so that one file serves both.
+against real spines: its start-up takes time with the cube of the switches. Trays of a server, as of an NVL72 rack, are
+nodes of their own, which NVLink joins: they, and no units, are blocks then. Sources, read in November 2026:
+``topology.conf(5)`` and ``topology.yaml(5)``; ``pkg/models/model.go`` and ``pkg/engines/{k8s,nfd}`` of topograph 0.5.0
+and 1.0.0, which pass over each other's keys, so that one file serves both; the custom resources of NFD 0.18.
 """
 
 from __future__ import annotations
@@ -84,10 +78,7 @@ def format_topology_conf(fabrics: Sequence[Fabric], catalog: Catalog | None = No
 
 
 def read_topology_conf(text: str, path: str = "") -> dict[str, str]:
-    """Return the leaf switch of each node of a ``topology.conf``; of a node that is named twice the first.
-
-    FormatError for a line that is none of the format, a list of nodes that cannot be expanded, or no node at all.
-    """
+    """Return the leaf switch of each node of a ``topology.conf``; of a node that is named twice the first."""
     found: dict[str, str] = {}
     for number, line in enumerate(re.sub(r"\\[ \t]*\n", " ", text).split("\n"), 1):
         words = line.partition("#")[0].split()

@@ -1,12 +1,10 @@
 """Which compute nodes are near each other: units of nodes on the same leaves, and tiers of units.
 
 Only the compute network counts: of all networks in which a compute node has ports, those that give it the highest rate,
-and among equals those without storage and management. Each network votes by the majority of its nodes, so that a
-missing cable changes nothing. Planes and rails that are networks of their own are equal, and count together.
-
-Nodes on the same leaves are a *unit*. A node whose leaves are most of those of a larger unit, or some of them and no
-others, belongs to that unit: it lacks a cable. Units that have the same switches above them are in one group of the
-next tier by the same rule, and so on. Where no switch is above another (a torus, a dragonfly), zones are that tier.
+and among equals those without storage and management. Each network votes by the majority of its nodes. Planes and rails
+that are networks of their own count together. A node whose leaves are most of those of a larger unit, or some of them
+and no others, belongs to that unit: it lacks a cable. Units that have the same switches above them are in one group of
+the next tier by the same rule. Where no switch is above another (a torus, a dragonfly), zones are that tier.
 """
 
 from __future__ import annotations
@@ -49,8 +47,6 @@ class _Group:
 def find_units(fabrics: Sequence[Fabric]) -> list[Unit]:
     """Return the units of the compute nodes of all subnets, in the order of their first nodes.
 
-    Examples
-    --------
     >>> import topo
     >>> [(unit.name, len(unit.nodes), unit.above) for unit in find_units(topo.preset("lab-20").fabrics)]
     [('leaf0', 8, ('fabric',)), ('leaf1', 8, ('fabric',))]

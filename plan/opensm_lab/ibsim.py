@@ -1,15 +1,11 @@
 """Runs a real OpenSM on a fabric: ibsim simulates the hardware, OpenSM sweeps it, and its dumps are read back.
 
-::
-
     with simulated(fabric, folder) as subnet:
         run = subnet.opensm("file", {"lfts": format_lfts(fabric, tables)})
         report = run_ibdmchk(run)
-        text = subnet.ibnetdiscover()
 
 Tried with Debian's opensm 3.3.23, ibsim-utils 0.10, libumad2sim0, infiniband-diags 44 and ibutils 1.5.7. The tables
-of a run are those of the fabric that was given, end port by end port, although ibsim renumbers port GUIDs
-(`as_simulated`).
+are those of the fabric that was given, end port by end port, although ibsim renumbers port GUIDs (`as_simulated`).
 """
 
 from __future__ import annotations
@@ -208,10 +204,9 @@ class SimulatedSubnet:
         options: Sequence[str] = (),
         timeout_s: float = 600.0,
     ) -> OpensmRun:
-        """Sweep the subnet once with a real OpenSM, whose engine has no fallback.
+        """Sweep the subnet once with a real OpenSM, whose engine has no fallback; ToolError if it does not route it.
 
         ``files`` are for OpenSM, whole or in chunks, under their names in `OPTION`; ``guid2lid`` goes into its cache.
-        ToolError if the engine does not put tables on all switches, or OpenSM fails or takes longer than ``timeout_s``.
         """
         folders = {name: self.folder / name for name in ("files", "cache", "dumps")}
         for folder in folders.values():
@@ -230,16 +225,15 @@ class SimulatedSubnet:
         # -n 8: with unlimited datagrams on the wire ibsim hangs. -D 0x43: errors, routing, dumps.
         command = ["opensm", "-o", "-e", "-f", str(log), "-D", "0x43", "--dump_files_dir", str(folders["dumps"])]
         command += ["-n", "8", *given, "-R", f"{engine},no_fallback", *options]
-        _run(command, self.folder, {**self.environment, **environment}, timeout_s, stop=lambda: _has_failed(log))
+
+        def has_failed() -> bool:  # it would try its engine again every ten seconds for ever
+            return log.exists() and b"No routing engine able to" in log.read_bytes()
+
+        _run(command, self.folder, {**self.environment, **environment}, timeout_s, stop=has_failed)
         text = log.read_text(errors="replace")
         seconds = _routing_seconds(text, engine)
         tables, notes = read_lfts(folders["dumps"] / "opensm-lfts.dump", as_simulated(self.fabric))
         return OpensmRun(replace(tables, engine=engine), notes, seconds, text, folders["dumps"])
-
-
-def _has_failed(log: Path) -> bool:
-    """Whether OpenSM has given up on its engine: it would try again every ten seconds for ever."""
-    return log.exists() and b"No routing engine able to" in log.read_bytes()
 
 
 def _run(
@@ -298,17 +292,13 @@ def _errors(log: str) -> tuple[str, ...]:
 
 
 def _seconds(stamp: str) -> float:
-    """Return a log's time of day (``08:47:32 460397``) in seconds."""
     clock, _, micros = stamp.partition(" ")
     hours, minutes, seconds = clock.split(":")
     return int(hours) * 3600 + int(minutes) * 60 + int(seconds) + int(micros) / 1e6
 
 
 def run_ibdmchk(run: OpensmRun, *, timeout_s: float = 900.0) -> IbdmchkReport:
-    """Let ibdmchk walk all paths of a run and look for credit loops on one lane.
-
-    ToolError if it gives no verdict in time. Its exit status says nothing: it crashes after its report.
-    """
+    """Let ibdmchk walk all paths of a run and look for credit loops on one lane. It crashes after its report."""
     names = {"-s": "opensm-subnet.lst", "-f": "opensm.fdbs", "-m": "opensm.mcfdbs"}
     command = ["ibdmchk", *(text for option, name in names.items() for text in (option, str(run.folder / name)))]
     missing = count()

@@ -147,10 +147,7 @@ class Rehearsal:
 
 
 def rehearse(routed: Routed, proof: Proof, step: Callable[[str], None] = lambda text: None) -> Rehearsal:
-    """Simulate the fabric, let OpenSM load the files of a plan, and judge what it then has.
-
-    ToolError if the fabric cannot be simulated, or OpenSM does not take the files at all.
-    """
+    """Simulate the fabric, let OpenSM load the files of a plan, and judge what it then has."""
     fabric, tables = routed.fabric, routed.tables
     with temporary_folder() as folder:
         files = opensm_files(Routed(as_simulated(fabric), tables), directory=str(folder / "files"))

@@ -1,14 +1,17 @@
-"""Pages for a browser: whatever a name holds it becomes text, and nothing is loaded from anywhere."""
+"""Pages for a browser, which load nothing from anywhere, and JUnit for CI; whatever a name holds becomes text."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import topo
+from plan.render.terminal import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -35,3 +38,22 @@ def _environment(package: str) -> Environment:
 
     loader = PackageLoader(package, "")
     return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+
+
+def format_junit(suite: str, passed: int, failures: Iterable[tuple[str, str, str]]) -> bytes:
+    """Return a suite of tests in the form of Ant's JUnit task, which Jenkins, GitLab and GitHub's actions read.
+
+    One test stands for all the parts that ``passed``; of each failure there are kind, place, and what to do.
+
+    >>> print(format_junit("cables", 2, [("missing", "leaf0:1", "plug it")]).decode())
+    <testsuite name="cables" tests="2" failures="1"><testcase classname="cables" name="2 as planned" /><testcase \
+classname="cables" name="leaf0:1"><failure type="missing" message="plug it" /></testcase></testsuite>
+    """
+    failed, suite = list(failures), printable(suite)
+    root = ElementTree.Element("testsuite", name=suite, tests=str(len(failed) + 1), failures=str(len(failed)))
+    ElementTree.SubElement(root, "testcase", classname=suite, name=f"{passed:,} as planned")
+    for kind, place, do in failed:
+        case = ElementTree.SubElement(root, "testcase", classname=suite, name=printable(place))
+        ElementTree.SubElement(case, "failure", type=kind, message=printable(do))
+    text: bytes = ElementTree.tostring(root, encoding="utf-8")
+    return text

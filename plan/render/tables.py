@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from plan.render.terminal import printable
+from plan.render.terminal import console, printable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -53,8 +53,6 @@ def text(words: str) -> Text:
 
 def print_text(words: str, *, wrap: bool = True) -> None:
     """Print a line; one that is not wrapped can be searched and copied whole."""
-    from plan.render.terminal import console
-
     console().print(text(words), soft_wrap=not wrap)
 
 
@@ -67,8 +65,6 @@ def show_table(table: Table, name: str = "", hide: Sequence[str] = ()) -> None:
     """
     from rich import box
     from rich.table import Table as TerminalTable
-
-    from plan.render.terminal import console
 
     title, screen = text(f"{name}, {table.title}" if name else table.title), console()
     columns = [column for column in table.columns if column.name not in hide]
@@ -104,6 +100,13 @@ def show_table(table: Table, name: str = "", hide: Sequence[str] = ()) -> None:
                 screen.print(text(f"{cells[0][row]}: {columns[at].heading}: {cells[at][row]}"))
 
 
+def show_tables(*results: Any) -> None:
+    """Print tables, or those of results, but for None."""
+    for result in results:
+        if result is not None:
+            show_table(getattr(result, "table", result))
+
+
 def _widths(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int
 ) -> tuple[bool, dict[int, int] | None]:
@@ -135,8 +138,6 @@ def _widths(
 def show_facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
     """Print names with what there is to say of each, as the top of a result."""
     from rich.table import Table as TerminalTable
-
-    from plan.render.terminal import console
 
     shown = TerminalTable(title=text(title), show_header=False, title_justify="left", title_style="bold")
     shown.add_column(style="dim")
@@ -195,15 +196,11 @@ def add_sheet(
     if table.columns:
         sheet.autofilter(0, 0, max(len(table), 1), len(table.columns) - 1)
     sheet.repeat_rows(0)
-    print_fitted(sheet, f"{title}: {name}" if title else name)
-    return sheet
-
-
-def print_fitted(sheet: Worksheet, title: str) -> None:
-    """Let a sheet be printed on A4, landscape, as wide as a page, with its title and the number of the page."""
     sheet.set_landscape()
     sheet.set_paper(A4)
     sheet.set_margins(left=0.4, right=0.4, top=0.7, bottom=0.6)
     sheet.fit_to_pages(1, 0)
-    sheet.set_header(f"&L&B{printable(title)[:100].replace('&', '&&')}")
+    printed = printable(f"{title}: {name}" if title else name)[:100]
+    sheet.set_header(f"&L&B{printed.replace('&', '&&')}")
     sheet.set_footer("&L&D&RPage &P of &N")
+    return sheet

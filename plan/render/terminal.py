@@ -1,11 +1,16 @@
-"""What a person sees on a terminal: text that steers nothing, and errors with the line of the file they are about."""
+"""What a person sees on a terminal: text that steers nothing, errors with the line that they are about, progress."""
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -110,3 +115,69 @@ def quote_line(path: Path, number: int, column: int) -> list[str] | None:
     bar = click.style(" " * (len(margin) - 2) + "| ", fg="blue")
     under = " " * cell_len(before) + click.style(carets, fg="red", bold=True)
     return [click.style(margin, fg="blue") + before + after, bar + under]
+
+
+PATIENCE_S = 30.0
+"""How long a log is silent."""
+_told: list[str] = []
+
+
+@contextmanager
+def progress(*, quiet: bool = False) -> Iterator[Callable[..., None]]:
+    """Give a function that takes what is going on, and how much of it is done; show it, and leave nothing behind."""
+    if quiet or not sys.stderr.isatty():
+        said = time.monotonic()
+
+        def line(text: str, done: float | None = None) -> None:
+            nonlocal said
+            if not quiet and time.monotonic() > said + PATIENCE_S:
+                said = time.monotonic()
+                click.echo(f"plan: {text}" if done is None else f"plan: {text}, {done:.0%} done", err=True)
+
+        with _heard((lambda text: None) if quiet else _tell_of_compiling, partial(click.echo, err=True)):
+            yield line
+        return
+    from rich import progress as bars
+
+    share = bars.TaskProgressColumn("{task.percentage:>3.0f} %,", text_format_no_percentage="")
+    text, known = bars.TextColumn("{task.description}"), bars.TextColumn("{task.fields[known]}")
+    columns = (bars.SpinnerColumn(), text, bars.TimeElapsedColumn(), share, bars.TimeRemainingColumn(), known)
+    with bars.Progress(*columns, console=console(error=True), transient=True) as bar:
+        task = bar.add_task("", total=None, known="")
+
+        def step(text: str, done: float | None = None) -> None:
+            nonlocal task
+            if text != bar.tasks[0].description:
+                bar.remove_task(task)
+                task = bar.add_task(text, total=None if done is None else 1.0, known="" if done is None else "left")
+            if done is not None:
+                bar.update(task, completed=done)
+
+        def tell(line: str) -> None:
+            bar.console.print(line, markup=False)
+
+        with _heard(lambda text: bar.update(task, known=text), tell):
+            yield step
+
+
+@contextmanager
+def _heard(compiling: Callable[[str], object], warn: Callable[[str], None]) -> Iterator[None]:
+    """Listen to kernels: that they are compiled, and what they warn of."""
+
+    class Telling(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            (warn if record.levelno >= logging.WARNING else compiling)(record.getMessage())
+
+    heard, telling = logging.getLogger("routing.compiler"), Telling()
+    heard.addHandler(telling)
+    heard.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        heard.removeHandler(telling)
+
+
+def _tell_of_compiling(text: str) -> None:
+    if not _told:
+        _told.append(text)
+        click.echo(f"plan: {text}", err=True)

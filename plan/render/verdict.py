@@ -39,10 +39,7 @@ def caveat(plan: Plan) -> str:
 
 
 def one_failure(plan: Plan, told: str = "") -> str:
-    """Return what one failure takes, but for the servers in a rack, and the cure; empty for a fabric without a spec.
-
-    What is ``told`` already is left out.
-    """
+    """Return what one failure of a spec takes, but for servers in a rack, and the cure, without what is ``told``."""
     if plan.losses is None:
         return ""
     off: list[Loss] = []

@@ -9,24 +9,12 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import costmodel
+import topo
 from plan.cures import fewer_racks, fewer_switches, more_spines, no_manager
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
 from plan.render.verdict import verdict_line
-from topo import (
-    Column,
-    Sum,
-    Table,
-    Verdict,
-    compress,
-    count,
-    idle_level,
-    percent,
-    plural,
-    slow_cables,
-    slowed_adapters,
-    uneven_links,
-)
+from topo import Sum, Table, Verdict, compress, count, percent, plural
 
 if TYPE_CHECKING:
     from costmodel import Quote
@@ -52,7 +40,7 @@ def show_plan(plan: Plan) -> None:
         for routed, proof, quality in zip(plan.routed, plan.proofs, plan.qualities, strict=True):
             if routed.candidates:
                 show_table(routed.candidate_table)
-            for words in slow_cables(routed.fabric) + uneven_links(routed.fabric):
+            for words in topo.slow_cables(routed.fabric) + topo.uneven_links(routed.fabric):
                 print_text(words)
             if proof.classes:
                 show_table(_telling(proof.load_table, "destinations"))
@@ -105,11 +93,11 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
     yield from _counted(plan.counts, fewer_switches(plan.cluster) if plan.cluster else "")
     for subnet, why in (no_manager(plan.cluster) if plan.cluster else {}).items():
         yield "subnet manager", f"{subnet}: {why}" if len(plan.fabrics) > 1 else why
-    if plan.cluster is not None and (slowed := slowed_adapters(plan.fabrics, plan.cluster.catalog)):
+    if plan.cluster is not None and (slowed := topo.slowed_adapters(plan.fabrics, plan.cluster.catalog)):
         yield "slower than the adapter", "; ".join(slowed)
     if len(plan.fabrics) > 1:
         yield from _networks(plan)
-    for words in filter(None, map(idle_level, plan.fabrics)):
+    for words in filter(None, map(topo.idle_level, plan.fabrics)):
         yield "idle switches", words
     for fabric in plan.subnets[len(plan.routed) :]:
         yield from _caveat(plan, fabric)
@@ -118,23 +106,18 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         name = f" of {routed.fabric.name}" if len(plan.fabrics) > 1 else ""
         yield f"engine{name}", f"{routed.tables.maker}: {routed.why}"
         verdict = "REFUSED" if plan.lost(proof) or proof.credit_loops else "proven"
-        yield (
-            f"proof{name}",
-            f"{verdict}: {_proof_figures(proof)}, at most {plural(proof.max_hops, 'switch', 'switches')} on a path",
-        )
+        hops = plural(proof.max_hops, "switch", "switches")
+        yield f"proof{name}", f"{verdict}: {_proof_figures(proof)}, at most {hops} on a path"
         yield from _caveat(plan, routed.fabric)
-        yield (
-            f"load{name}",
-            f"{plural(quality.max_load, 'pair')} over the fullest link, {quality.balance:.2f} times the mean of those "
-            f"used; no tables have fewer than {bounds.max_load:,} there, because {bounds.why}",
-        )
-        beside = "" if plan.bisection is None else ". The rows `job` are of the worst halves, on the best paths instead"
-        yield (
-            f"effective bisection{name}",
-            f"{quality.ebb:.3f}{_error(quality, bounds)} of its rate for a host: the mean over "
-            f"{quality.random_bisections.phases} random halves on the paths of these tables; of any tables at most "
-            f"{bounds.ebb:.3f}{beside}",
-        )
+        text = f"{plural(quality.max_load, 'pair')} over the fullest link, {quality.balance:.2f} times the mean of "
+        text += f"those used; no tables have fewer than {bounds.max_load:,} there, because {bounds.why}"
+        yield f"load{name}", text
+        # Where the bound, which has no error, is shown, there is none.
+        error = f" ± {2 * quality.random_bisections.error:.3f}" if quality.ebb < bounds.ebb else ""
+        text = f"{quality.ebb:.3f}{error} of its rate for a host: the mean over {quality.random_bisections.phases} "
+        text += f"random halves on the paths of these tables; of any tables at most {bounds.ebb:.3f}"
+        text += "" if plan.bisection is None else ". The rows `job` are of the worst halves, on the best paths instead"
+        yield f"effective bisection{name}", text
         if multipath:
             yield f"paths{name}", f"{multipath.text}; all other figures are of the lowest LID"
         if plan.cluster is None and proof.classes:
@@ -169,11 +152,6 @@ def _jobs(plan: Plan) -> Iterator[tuple[str, str]]:
         if len(networks) < len(plan.fabrics):
             text += f", over {compress(networks)}"
         yield f"job of {plural(size, 'server')}", f"{text}{found.reason and f'; {found.reason}'}"
-
-
-def _error(quality: Quality, bounds: Bounds) -> str:
-    """Return two standard errors of the effective bisection; nothing where the bound, which has none, is shown."""
-    return f" ± {2 * quality.random_bisections.error:.3f}" if quality.ebb < bounds.ebb else ""
 
 
 def _racks(plan: Plan, layout: Layout) -> str:
@@ -216,17 +194,14 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
         )
     if tapers:
         yield "taper", ", ".join(tapers)
-    yield (
-        "free ports",
-        ", ".join(
-            f"{row.free:,} of {row.ports:,} ({'; '.join([f'{row.role} {row.model}', *_in_zones(row.free_by_zone)])})"
-            for row in ports.classes
-        ),
+    free = (
+        f"{row.free:,} of {row.ports:,} ({'; '.join([f'{row.role} {row.model}', *_in_zones(row.free_by_zone)])})"
+        for row in ports.classes
     )
+    yield "free ports", ", ".join(free)
 
 
 def _caveat(plan: Plan, fabric: Fabric) -> Iterator[tuple[str, str]]:
-    """Yield why tables of a subnet are not to be loaded, where they are not."""
     if fabric.caveat:
         yield f"caveat{f' of {fabric.name}' if len(plan.fabrics) > 1 else ''}", fabric.caveat
 
@@ -268,12 +243,10 @@ def _unknown(quote: Quote) -> Iterator[str]:
 
 
 def _existing(**numbers: int) -> str:
-    """Return numbers with their names; one that is zero is left out."""
     return ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
 
 
 def _tiers(counts: Counts) -> str:
-    """Return how switches are divided among the levels of a tree, and the zones."""
     tiers = _existing(leaf=counts.leaf, spine=counts.spine, core=counts.core, joint=counts.joint)
     zones = f" in {plural(counts.zones, 'zone')}" if counts.zones > 1 else ""
     return f"({tiers or 'no tree'}){zones}"
@@ -304,14 +277,10 @@ def _proof_figures(proof: Proof) -> str:
 
 
 def _contention(quality: Quality) -> Iterator[tuple[str, str]]:
-    """Yield how flows meet on links between switches."""
     yield "permutations", f"random permutations get {quality.permutation.bandwidth:.3f} of a link for each flow"
     for name, phases in (("shifts", quality.shift), ("halving-doubling", quality.halving_doubling)):
-        yield (
-            name,
-            f"flows at one time on the fullest link: {phases.max_load_median:g} in the median, "
-            f"{phases.max_load_worst} in the worst of {plural(phases.phases, 'phase')}",
-        )
+        worst = f"{phases.max_load_worst} in the worst of {plural(phases.phases, 'phase')}"
+        yield name, f"flows at one time on the fullest link: {phases.max_load_median:g} in the median, {worst}"
 
 
 def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = False, state: str = "") -> None:
@@ -337,10 +306,8 @@ def show_faults(fabric: Fabric, proof: Proof) -> None:
     """Print examples of missing pairs, and a credit loop channel by channel."""
     for example in proof.examples:
         print_text(f"missing: {example.describe()}", wrap=False)
-    for name, loop in (
-        ("credit loop", proof.loop),
-        ("credit loop that packets which do not arrive close", proof.undelivered_loop),
-    ):
+    undelivered = "credit loop that packets which do not arrive close"
+    for name, loop in (("credit loop", proof.loop), (undelivered, proof.undelivered_loop)):
         if loop:
             print_text(f"{name}, each channel waiting for the next and the last for the first:")
         for channel in loop:
@@ -391,28 +358,23 @@ def show_rehearsal(rehearsal: Rehearsal) -> None:
 
 def show_comparison(contenders: Sequence[Contender]) -> None:
     """Print engines side by side."""
-    rows = contenders
-    columns = {name: [row.to_dict().get(key) for row in rows] for name, key in {
-        "missing": "missing", "loops": "credit_loops_on_one_lane", "lanes": "lanes", "switches": "max_hops",
-        "max load": "max_load", "balance": "balance", "effective bisection": "ebb", "random": "permutation",
-        "shift": "shift_worst", "s": "seconds"}.items()}  # fmt: skip
-    digits = {"balance": ".2f", "effective bisection": ".3f", "random": ".3f", "s": ".2f"}
-    table = Table(
-        "beside the engines of OpenSM, all judged on one lane",
-        (
-            Column("engine", [row.engine for row in rows]),
-            *(Column(name, values, digits=digits.get(name, "")) for name, values in columns.items()),
-        ),
-    )
-    show_table(table)
+    columns = (
+        ("engine", "engine"), ("missing", "missing"), ("loops", "credit_loops_on_one_lane"), ("lanes", "lanes"),
+        ("switches", "max_hops"), ("max load", "max_load"), ("balance", "balance"), ("effective bisection", "ebb"),
+        ("random", "permutation"), ("shift", "shift_worst"), ("s", "seconds"),
+    )  # fmt: skip
+    digits = ("", "", "", "", "", "", ".2f", ".3f", ".3f", "", ".2f")
+    rows = [[row.to_dict().get(key) for _, key in columns] for row in contenders]
+    names = [name for name, _ in columns]
+    show_table(Table.of_rows("beside the engines of OpenSM, all judged on one lane", names, rows, digits))
     print_text(
         "loops: channels in credit loops on one lane; lanes: how many the engine needs to have none; switches: on the "
         "longest path; max load: pairs over one link; balance: that divided by the mean; effective bisection: 1 is "
         "full; random: bandwidth of random permutations; shift: flows on the fullest link of the worst shift; s: "
         "seconds of routing"
     )
-    for row in rows:
+    for row in contenders:
         if row.failure:
             print_text(f"{row.engine} fails: {row.failure}")
-    if any(row.proof and row.proof.missing for row in rows):
+    if any(row.proof and row.proof.missing for row in contenders):
         print_text("where pairs are missing, effective bisection and random count the flows that are lost as 0")

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import numpy as np
+from numpy.typing import NDArray
 
 import costmodel
 import simulate
+import topo
 from plan.pipeline import Plan
 from plan.render.verdict import caveat, one_failure
 from plan.render.views import facts
-from topo import (
-    Fabric,
-    Layout,
-    Panel,
-    Role,
-    Scene,
-    Table,
-    draw_each_rack,
-    draw_floor,
-    format_seconds,
-    lay_out,
-    panels,
-    percent,
-)
+from topo import Fabric, Layout, Panel, Role, Scene, Table
 
 
 @dataclass(frozen=True)
@@ -178,22 +167,38 @@ class SimulationPage:
 def run_page(run: simulate.cluster.ClusterRun, name: str) -> SimulationPage:
     """Return what a report shows of a queue that was simulated."""
     network, jobs = run.env.network, run.records
+    facts = [
+        ("simulated time", f"{run.now_s / 3600:.2f} h"),
+        ("jobs that ended", f"{sum(job.end_s is not None for job in jobs):,} of {len(jobs):,}"),
+        ("failures that hit a job", f"{sum(job.failures for job in jobs):,}"),
+        ("nodes in use", f"{topo.percent(run.utilisation)} of the time"),
+    ]
+    charts = [("jobs, waiting and failures over time", simulate.cluster.draw_run(run, bare=True).svg)]
     carried = run.env.engine.loads()[: network.fabric.n_ports] if run.links is not None else np.zeros(0)
-    return SimulationPage(
-        name=name,
-        facts=[
-            ("fabric", network.fabric.name or "the fabric"),
-            ("tables", network.tables.engine or "given"),
-            ("simulated time", f"{run.now_s / 3600:.2f} h"),
-            ("jobs that ended", f"{sum(job.end_s is not None for job in jobs):,} of {len(jobs):,}"),
-            ("failures that hit a job", f"{sum(job.failures for job in jobs):,}"),
-            ("nodes in use", f"{percent(run.utilisation)} of the time"),
-        ],
-        tables=[table_text(table) for table in (run.table, run.links) if table is not None],
-        charts=[("jobs, waiting and failures over time", simulate.cluster.draw_run(run, bare=True).svg)],
-        channels={network.fabric.channel_label(port): round(float(carried[port]))
-                  for port in np.flatnonzero(carried).tolist()},
-    )  # fmt: skip
+    return _page(name, network, facts, [run.table, run.links], charts, carried)
+
+
+def simulation_page(simulation: simulate.Simulation, name: str) -> SimulationPage:
+    """Return what a report shows of a simulation."""
+    outcome = simulation.outcome
+    facts = [("flows", f"{outcome.n_flows:,}"), ("the last ends at", topo.format_seconds(outcome.makespan_s))]
+    tables = [simulation.table, simulation.place_table, simulation.flow_table, outcome.links, simulation.caveat_table]
+    timeline = simulate.draw_timeline(outcome, simulation.spans, bare=True).svg
+    ports = simulate.draw_ports(outcome, bare=True).svg
+    charts = [("jobs over time, and the load of classes of links", timeline), ("load of the ports of switches", ports)]
+    inside = outcome.inside if outcome.network.devices.names else None
+    return _page(name, outcome.network, facts, [*tables, inside], charts, outcome.lane_bytes.sum(axis=0))
+
+
+def _page(
+    name: str, network: simulate.Network, facts: list[tuple[str, str]], tables: Iterable[Table | None],
+    charts: list[tuple[str, str]], carried: NDArray[np.float64],
+) -> SimulationPage:  # fmt: skip
+    fabric = network.fabric
+    first = [("fabric", fabric.name or "the fabric"), ("tables", network.tables.engine or "given")]
+    channels = {fabric.channel_label(port): round(float(carried[port])) for port in np.flatnonzero(carried).tolist()}
+    texts = [table_text(table) for table in tables if table is not None]
+    return SimulationPage(name, first + facts, texts, charts, channels)
 
 
 @dataclass(frozen=True)
@@ -206,11 +211,9 @@ class Report:
 
 def page_of(plan: Plan) -> PlanPage:
     """Return what a report shows of a plan that all passes have been through."""
-    fronts = None if plan.cluster is None else panels(plan.fabrics, plan.cluster.catalog)
-    views = [
-        _view(plan, number, fabric, None if fronts is None else fronts[number])
-        for number, fabric in enumerate(plan.fabrics)
-    ]
+    catalog = plan.cluster and plan.cluster.catalog
+    fronts = topo.panels(plan.fabrics, catalog) if catalog else [None] * len(plan.fabrics)
+    views = [_view(plan, number, *of) for number, of in enumerate(zip(plan.fabrics, fronts, strict=True))]
     faults = [str(refusal) for refusal in plan.refusals]
     faults += [check.reason for check in plan.budget if not check.verdict.holds]
     return PlanPage(
@@ -228,33 +231,6 @@ def page_of(plan: Plan) -> PlanPage:
     )
 
 
-def simulation_page(simulation: simulate.Simulation, name: str) -> SimulationPage:
-    """Return what a report shows of a simulation."""
-    outcome = simulation.outcome
-    found = outcome.network
-    carried = outcome.lane_bytes.sum(axis=0)
-    used = np.flatnonzero(carried).tolist()
-    tables = [simulation.table, simulation.place_table, simulation.flow_table, outcome.links, simulation.caveat_table]
-    return SimulationPage(
-        name=name,
-        facts=[
-            ("fabric", found.fabric.name or "the fabric"),
-            ("tables", found.tables.engine or "given"),
-            ("flows", f"{outcome.n_flows:,}"),
-            ("the last ends at", format_seconds(outcome.makespan_s)),
-        ],
-        tables=[table_text(table) for table in [*tables, *([outcome.inside] if found.devices.names else [])]],
-        charts=[
-            (
-                "jobs over time, and the load of classes of links",
-                simulate.draw_timeline(outcome, simulation.spans, bare=True).svg,
-            ),
-            ("load of the ports of switches", simulate.draw_ports(outcome, bare=True).svg),
-        ],
-        channels={found.fabric.channel_label(port): round(float(carried[port])) for port in used},
-    )
-
-
 def table_text(table: Table) -> TableText:
     """Return a table as people read it, with what its columns are sorted by."""
     columns = []
@@ -266,7 +242,6 @@ def table_text(table: Table) -> TableText:
 
 
 def _sections(plan: Plan) -> Iterator[tuple[str, list[Table]]]:
-    """Yield the tables of each section that has any."""
     if plan.quote is not None and plan.bill is not None:
         yield "bill", [plan.quote.cost.table, plan.quote.power.table, plan.bill.cable_table]
     if plan.cluster is not None and costmodel.is_published(plan.cluster):
@@ -335,7 +310,9 @@ def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:
     node, port = fabric.port_node[ends], fabric.port_number[ends]
     labels: list[list[str]] = [[""] * len(ends)] * 2
     if front is not None:
-        labels = [[_printed(fabric, front, one) for one in ends[:, side].tolist()] for side in (0, 1)]
+        pairs = zip(front.labels, fabric.port_number.tolist(), strict=True)
+        printed = ["" if label == str(number) else label for label, number in pairs]
+        labels = [[printed[one] for one in ends[:, side].tolist()] for side in (0, 1)]
     lengths = fabric.length_m[ends[:, 0]] if len(fabric.length_m) else np.full(len(ends), np.nan)
     known = fabric.model.copy()
     known[fabric.host >= 0] = fabric.host_model[fabric.host[fabric.host >= 0]]
@@ -361,16 +338,9 @@ def _view(plan: Plan, number: int, fabric: Fabric, front: Panel | None) -> View:
             part=[-1] * len(ends) if cabling is None else cabling.part.tolist(),
             length=[None if length != length else length for length in lengths.tolist()],
         ),
-        loads=[]
-        if number >= len(plan.proofs)
-        else [Load("pairs of hosts", *plan.proofs[number].load[ends].T.tolist())],
-        picture=_picture(lay_out(fabric)),
+        loads=[Load("pairs of hosts", *proof.load[ends].T.tolist()) for proof in plan.proofs[number : number + 1]],
+        picture=_picture(topo.lay_out(fabric)),
     )
-
-
-def _printed(fabric: Fabric, front: Panel, port: int) -> str:
-    label = front.labels[port]
-    return "" if label == str(fabric.port_number[port]) else label
 
 
 def _picture(scene: Scene) -> Picture:
@@ -398,6 +368,6 @@ def _room(plan: Plan, layout: Layout) -> Room:
         rack_units=layout.floor.rack_units,
         racks=racks,
         devices=[(device.name, device.model, rack, unit, device.rack_units) for device, rack, unit in places],
-        floor=draw_floor(plan.fabrics, layout, plan.cablings or (), title=plan.name, bare=True).svg,
-        fronts=[front.svg for front in draw_each_rack(plan.fabrics, layout)],
+        floor=topo.draw_floor(plan.fabrics, layout, plan.cablings or (), title=plan.name, bare=True).svg,
+        fronts=[front.svg for front in topo.draw_each_rack(plan.fabrics, layout)],
     )

@@ -9,7 +9,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -63,20 +63,13 @@ def read_report(folder: Path) -> Report:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
             data = json.loads(file.read(budgets()["report-bytes"].limit))
         report = TypeAdapter(Report).validate_python(data["report"])
-        for drawing in _drawings(report):
+        rooms = [plan.room for plan in report.plans if plan.room is not None]
+        drawings = [svg for room in rooms for svg in (room.floor, *room.fronts)]
+        for drawing in [*drawings, *(svg for simulation in report.simulations for _, svg in simulation.charts)]:
             check_drawing(drawing)
         return report
     except (OSError, EOFError, zlib.error, ValueError, ElementTree.ParseError, KeyError, TypeError, ValidationError):
         raise FormatError("found no report; expected the report.html that `plan build` wrote", str(path)) from None
-
-
-def _drawings(report: Report) -> Iterator[str]:
-    """Yield the drawings of a report, which stand in its page as they are."""
-    for plan in report.plans:
-        if plan.room is not None:
-            yield from (plan.room.floor, *plan.room.fronts)
-    for simulation in report.simulations:
-        yield from (drawing for _, drawing in simulation.charts)
 
 
 DRAWN = {"svg", "title", "desc", "g", "rect", "path", "circle", "text", "image"}
@@ -106,7 +99,6 @@ IMAGE = re.compile("data:image/png;base64,[A-Za-z0-9+/=]*")
 
 
 def _beside(plans: Sequence[PlanPage]) -> TableText:
-    """Return the facts of plans side by side."""
     names = list(dict.fromkeys(name for plan in plans for name, _ in plan.facts))
     columns = [ColumnText("figure", names, None)]
     for plan in plans:

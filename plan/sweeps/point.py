@@ -16,12 +16,18 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+import routing
+import simulate
+import topo
+from plan.inputs import find_preset, traffic_of
+from plan.pipeline import DESIGN, JUDGE, Options, Plan, route_subnets, run_passes
 from plan.sweeps.spec import FAILED, Point, is_figure, with_values
 from simulate.cluster import FailureSpec
 from topo import PART_KINDS, HeddleError, ToolError, config_root, did_you_mean, unite
 
 if TYPE_CHECKING:
-    from plan.pipeline import Plan
     from topo import Cluster, Failed, PartKind, Reach
 
 PACKAGES = {"design": ("topo", "costmodel", "plan"), "route": ("topo", "routing", "simulate", "plan"),
@@ -141,16 +147,10 @@ def _copies(inputs: str, files: Mapping[str, bytes]) -> str:
 
 
 def figures_of(task: Task) -> dict[str, Any]:
-    """Return the figures of the stages that are asked for.
-
-    HeddleError if the spec is refused, a design cannot be built, or a stage cannot do its work.
-    """
-    import topo
-    from plan import pipeline
-
+    """Return the figures of the stages that are asked for."""
     figures: dict[str, Any] = {}
     if "design" in task.stages:
-        plan = pipeline.run_passes(plan_of(task), pipeline.DESIGN)
+        plan = run_passes(plan_of(task), DESIGN)
         assert plan.counts is not None and plan.quote is not None
         figures |= {f"counts.{name}": value for name, value in plan.counts.to_dict().items() if is_figure(value)}
         for name, sums in (("cost", plan.quote.cost.to_dict()), ("power", plan.quote.power.to_dict())):
@@ -159,12 +159,13 @@ def figures_of(task: Task) -> dict[str, Any]:
                         if value is None or is_figure(value)}  # fmt: skip
     seed, fails = int(task.point.get("seed", 0)), any(name in FAILED for name in task.point)
     if "year" in task.stages:
-        from simulate.cluster import play_year
-
         ground = _ground(task)
         rules = FailureSpec.model_validate_json(task.failures)
         parts = {kind: ground.parts(kind) for kind in rules.parts}
-        figures |= {f"year.{name}": value for name, value in play_year(ground.degradation, parts, rules, seed).items()}
+        figures |= {
+            f"year.{name}": value
+            for name, value in simulate.cluster.play_year(ground.degradation, parts, rules, seed).items()
+        }
     if "route" not in task.stages and "play" not in task.stages:
         return figures
     if fails:
@@ -174,10 +175,10 @@ def figures_of(task: Task) -> dict[str, Any]:
         left = tuple(one.fabric for one in routed) or topo.fail_parts(ground.plan.fabrics, failed)
         plan = replace(ground.plan, fabrics=left, routed=routed)
     else:
-        plan = pipeline.route_subnets(plan_of(task))
+        plan = route_subnets(plan_of(task))
     plan = replace(plan, options=replace(plan.options, seed=seed))
     if "route" in task.stages:
-        plan = pipeline.run_passes(plan, pipeline.JUDGE)
+        plan = run_passes(plan, JUDGE)
         document = plan.to_dict()
         figures |= {f"{part}.{name}": value for part in ("proof", "quality") for name, value in document[part].items()}
         figures["disconnected"] = sum(proof.disconnected for proof in plan.proofs)
@@ -191,17 +192,12 @@ def figures_of(task: Task) -> dict[str, Any]:
 
 def plan_of(task: Task) -> Plan:
     """Return the cluster of a point, or its dump, without anything else."""
-    import topo
-    from plan.inputs import traffic_of
-    from plan.pipeline import Options, Plan
-    from routing import ENGINES
-
     if task.dump is not None:
         return Plan("dump", fabrics=(topo.read_fabric(task.place(task.dump)),))
     value = with_values(task.base, task.point)
     if isinstance(value.get("catalog"), str):
         value["catalog"] = task.place(value["catalog"])
-    cluster = topo.parse(value, task.place("."), tuple(ENGINES))
+    cluster = topo.parse(value, task.place("."), tuple(routing.ENGINES))
     fabrics = cluster.cabled if "play" in task.stages else cluster.fabrics  # what is played has lengths of cables
     return Plan(cluster.name, cluster, fabrics, options=Options(traffic=traffic_of(cluster)))
 
@@ -210,37 +206,24 @@ class Ground:
     """What points share whose seeds and failures alone differ: a routed cluster, and its parts."""
 
     def __init__(self, task: Task) -> None:
-        from plan.pipeline import route_subnets
-        from simulate.cluster import Degradation
-        from topo import Reach
-
         self.rules = FailureSpec.model_validate_json(task.failures)
         self.plan = route_subnets(plan_of(task))
         nodes = self.rules.jobs.nodes if self.rules.jobs else None
         tables = task.point.get("tables", "anew")
-        self.degradation = Degradation(Reach(self.plan.fabrics), self.plan.routed, tables, nodes)
-        self.parts = cache(self._parts)
-
-    def _parts(self, kind: PartKind) -> dict[str, Failed]:
-        return parts_of(kind, self.degradation.reach, self.plan.cluster, self.rules)
+        self.degradation = simulate.cluster.Degradation(topo.Reach(self.plan.fabrics), self.plan.routed, tables, nodes)
+        reach, cluster, rules = self.degradation.reach, self.plan.cluster, self.rules
+        self.parts = cache(lambda kind: parts_of(kind, reach, cluster, rules))
 
     def failed(self, point: Point, seed: int) -> Failed:
-        """Return what does not work at a point; with a seed, more failures include fewer.
-
-        HeddleError if there is no such part, or are not so many.
-        """
-        import numpy as np
-
+        """Return what does not work at a point; with a seed, more failures include fewer."""
         chosen = []
         for number, kind in enumerate(PART_KINDS):
             wanted = point.get(f"failed.{kind}", 0)
             parts = self.parts(kind) if wanted != 0 else {}
             if isinstance(wanted, str):
                 if wanted not in parts:
-                    hint = did_you_mean(wanted, list(parts))
-                    raise HeddleError(
-                        f"found the {kind} {wanted!r}; expected one of {len(parts):,} by name. {hint}".strip()
-                    )
+                    expected = f"expected one of {len(parts):,} by name. {did_you_mean(wanted, list(parts))}".strip()
+                    raise HeddleError(f"found the {kind} {wanted!r}; {expected}")
                 chosen.append(parts[wanted])
             elif not isinstance(wanted, int) or not 0 <= wanted <= len(parts):
                 raise HeddleError(f"found failed.{kind} {wanted!r}; expected a name, or 0 to {len(parts):,}")
@@ -253,11 +236,9 @@ class Ground:
 
 def parts_of(kind: PartKind, reach: Reach, cluster: Cluster | None, rules: FailureSpec) -> dict[str, Failed]:
     """Return the parts of a kind; HeddleError if they are unknown."""
-    from topo import list_parts
-
     catalog, layout = (cluster.catalog, cluster.layout) if cluster else (None, None)
     cablings = cluster.cablings if cluster and kind == "batch" else None
-    return list_parts(kind, reach, catalog=catalog, layout=layout, cablings=cablings, batch=rules.batch)
+    return topo.list_parts(kind, reach, catalog=catalog, layout=layout, cablings=cablings, batch=rules.batch)
 
 
 @lru_cache(maxsize=2)
@@ -267,15 +248,12 @@ def _ground_of(said: str) -> Ground:
 
 def draw_first_year(task: Task) -> str:
     """Return what fails in the year of a point, as SVG."""
-    from simulate.cluster import draw_failures
-    from topo import Reach
-
     rules = FailureSpec.model_validate_json(task.failures)
     plan = plan_of(task)
-    reach = Reach(plan.fabrics)
+    reach = topo.Reach(plan.fabrics)
     parts = {kind: parts_of(kind, reach, plan.cluster, rules) for kind in rules.parts}
     seed = int(task.point.get("seed", 0))
-    return draw_failures(parts, rules, seed, about=f"{plan.name or 'the fabric'}, seed {seed}").svg
+    return simulate.cluster.draw_failures(parts, rules, seed, about=f"{plan.name or 'the fabric'}, seed {seed}").svg
 
 
 def _ground(task: Task) -> Ground:
@@ -285,11 +263,6 @@ def _ground(task: Task) -> Ground:
 
 
 def _play(plan: Any, task: Task) -> dict[str, Any]:
-    import routing
-    from plan.inputs import find_preset
-    from simulate import Network, play, play_draws, read_workload
-    from simulate.workload import percentiles
-
     name = str(task.point.get("workload", "allreduce"))
     path = find_preset("workloads", name, "workload")
     path = path if path.is_relative_to(config_root()) else Path(task.place(path))
@@ -299,11 +272,13 @@ def _play(plan: Any, task: Task) -> dict[str, Any]:
         fabrics = plan.fabrics
         whole = fabrics[0] if len(fabrics) == 1 else routing.studies.join_fabrics(fabrics, plan.name)
         hashed = routing.Hashed(whole, 0 if ecmp == "spray" else int(ecmp or 1))
-        workload = read_workload(path, whole, seed, catalog)
-        drawn = percentiles(play_draws(Network.of(hashed, catalog=catalog), workload, seed=seed).makespan_s)
-        return dict(zip(("makespan_s", "makespan_s.p5", "makespan_s.p95"), drawn, strict=True))
+        workload = simulate.read_workload(path, whole, seed, catalog)
+        drawn = simulate.play_draws(simulate.Network.of(hashed, catalog=catalog), workload, seed=seed)
+        figures = simulate.workload.percentiles(drawn.makespan_s)
+        return dict(zip(("makespan_s", "makespan_s.p5", "makespan_s.p95"), figures, strict=True))
     if len(plan.routed) != 1:
         raise HeddleError(f"found {len(plan.routed)} subnets; the stage play takes one")
     (routed,) = plan.routed
-    workload = read_workload(path, routed.fabric, seed, catalog)
-    return {"makespan_s": float(play(Network.of(routed, catalog=catalog), workload).outcome.makespan_s)}
+    workload = simulate.read_workload(path, routed.fabric, seed, catalog)
+    played = simulate.play(simulate.Network.of(routed, catalog=catalog), workload)
+    return {"makespan_s": float(played.outcome.makespan_s)}

@@ -14,6 +14,7 @@ from typing import Any, get_args
 from plan.files import write_file
 from plan.inputs import find_preset
 from plan.pipeline import Progress, silent
+from plan.staging import Content
 from plan.sweeps.point import Task, digest_of_code, digest_of_files, draw_first_year, parts_of, plan_of
 from plan.sweeps.run import Ran, read_point, run_sweep
 from plan.sweeps.spec import SPECIAL, Point, SweepSpec, read_sweep
@@ -37,7 +38,7 @@ class Points(Shown):
     """Figures by which points are compared, and which way is better."""
     points: int
     """How many there should be."""
-    ran: Ran | None
+    ran: Ran
     """How the run went that computed the missing ones."""
     front: tuple[Mapping[str, Any], ...]
     """Points that no other beats."""
@@ -78,15 +79,14 @@ class Points(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures of the run and the Pareto front as plain values, ready for JSON."""
-        ran = self.ran or Ran(0, len(self.documents), 0.0, 0.0, self.whole)
         return {
             "points": self.points,
-            "computed": ran.computed,
-            "found": ran.found,
+            "computed": self.ran.computed,
+            "found": self.ran.found,
             "failed": len(self.errors),
             "missing": self.points - len(self.documents),
-            "points_s": ran.own_s,
-            "wall_s": ran.wall_s,
+            "points_s": self.ran.own_s,
+            "wall_s": self.ran.wall_s,
             "front": list(self.front),
         }
 
@@ -148,17 +148,17 @@ def sweep(
     table = table_of_points(documents)
     write_file(output / "points.csv", table.to_csv())
     best, shares, means = front(documents, spec.better), sensitivities(documents), intervals(documents)
-    write_file(output / "pareto.csv", table_of_points([documents[at] for at in best]).to_csv())
-    write_file(output / "sensitivities.csv", shares.to_csv())
+    pareto = table_of_points([documents[at] for at in best])
+    files: dict[str, Content] = {"pareto.csv": pareto.to_csv(), "sensitivities.csv": shares.to_csv()}
     if len(means):
-        write_file(output / "intervals.csv", means.to_csv())
-    columnar = parquet(table)
-    if columnar is not None:
-        write_file(output / "points.parquet", columnar)
-    for name, picture in pictures(documents, spec.better, best, shares).items():
-        write_file(output / name, picture)
+        files["intervals.csv"] = means.to_csv()
+    if columnar := parquet(table):
+        files["points.parquet"] = columnar
+    files |= pictures(documents, spec.better, best, shares)
     if "year" in spec.stages and tasks and not stop():
-        write_file(output / "failures.svg", draw_first_year(tasks[0]).encode())
+        files["failures.svg"] = draw_first_year(tasks[0])
+    for name, content in files.items():
+        write_file(output / name, content)
     return Points(tuple(documents), tuple(spec.parameters), spec.better, len(tasks), ran,
                   tuple(documents[at] for at in best))  # fmt: skip
 

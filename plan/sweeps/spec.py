@@ -11,19 +11,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+import topo
 from simulate.cluster import FailureSpec
-from topo import (
-    PART_KINDS,
-    Finding,
-    HeddleError,
-    PartKind,
-    SpecError,
-    SpecModel,
-    budgets,
-    did_you_mean,
-    read_yaml,
-    validate,
-)
+from topo import PART_KINDS, Finding, HeddleError, PartKind, SpecError, SpecModel
 
 FAILED = tuple(f"failed.{kind}" for kind in PART_KINDS)
 """Parameters that say what fails: so many parts, or the name of one."""
@@ -71,14 +61,11 @@ class SweepSpec(SpecModel):
     """Figures by which points are compared, and which way is better."""
 
     def points(self, parts: Callable[[PartKind], list[str]] = lambda kind: []) -> list[Point]:
-        """Return all points in order, each once; ``parts`` names the parts of a kind that the base has.
-
-        HeddleError if there are more than the budget allows, or a span has neither steps nor a sample.
-        """
+        """Return all points in order, each once; ``parts`` names the parts of a kind that the base has."""
         given: dict[str, list[Any] | Span] = {}
         for name, values in self.parameters.items():
             given[name] = [0, *parts(PART_KINDS[FAILED.index(name)])] if isinstance(values, str) else values
-        names, limit = list(given), budgets()["sweep-points"]
+        names, limit = list(given), topo.budgets()["sweep-points"]
         if self.sample is not None:
             rng = np.random.default_rng(self.seed)
             drawn = [{name: _draw(given[name], rng) for name in names} for _ in range(self.sample)]
@@ -102,11 +89,8 @@ def _draw(values: list[Any] | Span, rng: np.random.Generator) -> Any:
 
 
 def read_sweep(path: Path) -> tuple[SweepSpec, Any, Path]:
-    """Return a sweep, its base as plain values (None of a dump), and the file of the base.
-
-    SpecError if either is not as it must be, or a parameter is no path in the base.
-    """
-    sweep = validate(SweepSpec, read_yaml(path))
+    """Return a sweep, its base as plain values (None of a dump), and the file of the base."""
+    sweep = topo.validate(SweepSpec, topo.read_yaml(path))
     check_failures(path, sweep)
     base = path.parent / sweep.base
     if base.suffix not in (".yaml", ".yml"):
@@ -116,7 +100,7 @@ def read_sweep(path: Path) -> tuple[SweepSpec, Any, Path]:
             expected = f"stages route, play and year; {', '.join(SPECIAL)}"
             raise SpecError([Finding(str(path), f"{found}, of a dump", expected)])
         return sweep, None, base
-    value = read_yaml(base).value
+    value = topo.read_yaml(base).value
     for name in sweep.parameters:
         if name not in SPECIAL:
             check_path(path, value, name.split("."))
@@ -133,7 +117,7 @@ def check_failures(path: Path, sweep: SweepSpec) -> None:
 
     for name, values in sweep.parameters.items():
         if name.startswith("failed.") and name not in FAILED:
-            raise refused("", f'"{name}"', f"one of {', '.join(FAILED)}", did_you_mean(name, FAILED))
+            raise refused("", f'"{name}"', f"one of {', '.join(FAILED)}", topo.did_you_mean(name, FAILED))
         listed = isinstance(values, list)
         if name == "tables" and not (listed and set(map(str, values)) <= {"anew", "kept", "repaired"}):
             raise refused(".tables", f"{values}", "some of anew, kept and repaired")
@@ -157,7 +141,7 @@ def check_path(path: Path, value: Any, keys: Sequence[str]) -> None:
         inside = isinstance(value, dict) or (isinstance(value, list) and key.isdecimal() and int(key) < len(value))
         if not inside or (at + 1 < len(keys) and isinstance(value, dict) and key not in value):
             known = list(value) if isinstance(value, dict) else []
-            hint = did_you_mean(key, [*known, *SPECIAL])
+            hint = topo.did_you_mean(key, [*known, *SPECIAL])
             raise SpecError([Finding(f"{path}: parameters", f'"{".".join(keys)}"', "a path in the base", hint)])
         value = value.get(key) if isinstance(value, dict) else value[int(key)]
 

@@ -28,10 +28,7 @@ def table_of_points(documents: Sequence[Document]) -> Table:
 
 
 def front(documents: Sequence[Document], better: Mapping[str, str]) -> list[int]:
-    """Return the points that no other beats: in no figure worse than it, and in one better.
-
-    A point of which a figure is unknown is not among them. HeddleError for a figure that no point has, known or not.
-    """
+    """Return the points that no other beats: in no figure worse than it, and in one better; each must be known."""
     if not better:
         return []
     sign = [-1.0 if way == "high" else 1.0 for way in better.values()]
@@ -133,9 +130,9 @@ COUNTED = ("year.failures.", "year.spares_used.")
 
 def pictures(
     documents: Sequence[Document], better: Mapping[str, str], best: Sequence[int], shares: Table
-) -> dict[str, bytes]:
+) -> dict[str, str]:
     """Return charts as SVG by the name of their file: of the points, their `front` and their `sensitivities`."""
-    found: dict[str, bytes] = {}
+    found: dict[str, str] = {}
     about = plural(len(documents), "point")
     if len(shares) and len(shares.columns) > 1:
         figures, *parameters = shares.columns
@@ -151,7 +148,7 @@ def pictures(
         for (row, column), value in np.ndenumerate(values):
             shade = topo.palette.PAPER if value > 0.55 else topo.palette.INK
             axes.say(column + 0.5, row + 0.5, f"{value:.2f}", shade)
-        found["sensitivities.svg"] = chart("effect of each parameter", about, [axes]).svg.encode()
+        found["sensitivities.svg"] = chart("effect of each parameter", about, [axes]).svg
     names = list(better)[:2]
     if len(names) == 2:
         points = np.array([[_figure(document, name) for name in names] for document in documents])
@@ -173,7 +170,7 @@ def pictures(
             ("dot", topo.palette.PLAIN, "point"),
             ("dot", topo.palette.SERIES[0], "no other point is better in all"),
         ]
-        found["pareto.svg"] = chart("points of the sweep", about, [axes], legend).svg.encode()
+        found["pareto.svg"] = chart("points of the sweep", about, [axes], legend).svg
     return found
 
 
@@ -216,6 +213,5 @@ def _some(documents: Sequence[Document]) -> str:
 
 
 def _figure(document: Document, name: str) -> float:
-    """Return a figure of a point, NaN where it has none."""
     value = document.get("figures", {}).get(name)
     return float(value) if isinstance(value, (int, float)) else float("nan")

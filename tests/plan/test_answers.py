@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import plan
 import topo
 from helpers.strategies import examples
-from plan.export.cable_schedule import rows_of
+from plan.export.cables import rows_of
 from plan.export.netbox import netbox_files
 from plan.pipeline import Plan
 from plan.render.views import facts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from plan.checksums import MARK, find_strangers, of_one_plan, read_sums
-from plan.folder import write_folder
+from plan.files import write_folder
 from topo.errors import HeddleError
 
 WRITER = """
@@ -15,13 +15,13 @@ import sys
 from pathlib import Path
 from random import Random
 from time import sleep
-import plan.folder
+import plan.files
 if sys.argv[2] == "mounted":
-    plan.folder._stays = lambda folder: folder.is_dir()
+    plan.files._stays = lambda folder: folder.is_dir()
 rng = Random(sys.argv[3])
 for turn in range(67):
     text = f"{sys.argv[3]} {turn}"
-    plan.folder.write_folder(Path(sys.argv[1]), {f"{n}/file": text for n in range(4)} | {f"of {sys.argv[3]}": text})
+    plan.files.write_folder(Path(sys.argv[1]), {f"{n}/file": text for n in range(4)} | {f"of {sys.argv[3]}": text})
     sleep(rng.random() / 50)
 """
 READER = """

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import plan.folder
+import plan.files
 import plan.staging
 from plan.checksums import MARK, STAGING
-from plan.folder import check_replaceable, write_folder
+from plan.files import check_replaceable, write_folder
 from topo.errors import HeddleError
 
 
@@ -148,7 +148,7 @@ def test_a_device_that_fails_is_one_message(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import plan.folder, plan.staging
+import plan.files, plan.staging
 
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -165,10 +165,10 @@ if moment == "between":
     rename = Path.rename
     Path.rename = lambda path, target: (rename(path, target), die() if path.name == "out" else None)
 if moment.startswith("mounted"):
-    plan.folder._stays = lambda folder: folder.is_dir()
+    plan.files._stays = lambda folder: folder.is_dir()
     moves, rename = iter(range(100)), Path.rename
     Path.rename = lambda path, target: (rename(path, target), die() if next(moves) == int(moment[8:]) else None)
-plan.folder.write_folder(Path(sys.argv[1]), {"plan.json": dying() if moment == "writing" else "new", "a/b": "new"})
+plan.files.write_folder(Path(sys.argv[1]), {"plan.json": dying() if moment == "writing" else "new", "a/b": "new"})
 """
 
 
@@ -186,7 +186,7 @@ def test_after_a_kill_the_next_plan_puts_things_right(tmp_path, moment, monkeypa
     with pytest.raises(HeddleError):
         write_folder(tmp_path, {"plan.json": "elsewhere"})
     if moment.startswith("mounted"):
-        monkeypatch.setattr(plan.folder, "_stays", lambda folder: folder == out)
+        monkeypatch.setattr(plan.files, "_stays", lambda folder: folder == out)
         check_replaceable(out)
     else:
         write_folder(tmp_path / "other", {"plan.json": "other"})
@@ -247,7 +247,7 @@ def test_the_mode_of_the_folder_is_kept(tmp_path, mode):
 MOUNTED = """
 mount --bind "$1/disk" "$1/out" && cd "$1" && "$2" -c 'if True:
     from pathlib import Path
-    from plan.folder import check_replaceable, write_folder
+    from plan.files import check_replaceable, write_folder
     for text in ("old", "new"):
         check_replaceable(Path("out"))
         write_folder(Path("out"), {"plan.json": text, f"{text}/lfts": text})'

@@ -13,6 +13,7 @@ import topo
 from helpers.strategies import nightly
 from plan.cli import run
 from plan.inputs import (
+    RoleFiles,
     catalog_of,
     give_roles,
     read_fabric_argument,
@@ -127,13 +128,13 @@ def test_hosts_in_neither_list_are_for_management(tmp_path: Path) -> None:
     lists = folder / "opensm"
     (lists / "io_guids").write_text("")
     dump = read_fabric_argument(folder / "fabric.ibnetdiscover")
-    fabric = give_roles(dump, compute=lists / "cn_guids", storage=lists / "io_guids")
+    fabric = give_roles(dump, RoleFiles(cn_guids=lists / "cn_guids", io_guids=lists / "io_guids"))
     roles = {fabric.names[node]: Role(fabric.role[node]) for node in range(fabric.n_switches, fabric.n_nodes)}
 
     assert {role for name, role in roles.items() if name.startswith("gpu")} == {Role.COMPUTE}
     assert {role for name, role in roles.items() if not name.startswith("gpu")} == {Role.MANAGEMENT}
     with pytest.raises(HeddleError, match="io_guids: found no GUID"):
-        give_roles(dump, compute=lists / "io_guids")
+        give_roles(dump, RoleFiles(cn_guids=lists / "io_guids"))
 
 
 def test_a_folder_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_another_subnet_is_not_named_where_there_is_one(tmp_path: Path) -> None:
 def test_rules_that_give_no_role_are_told(tmp_path: Path) -> None:
     rules = tmp_path / "roles"
     rules.write_text("storage storage*\nmanagement mgnt*\n")
-    notes = give_roles(read_fabric_argument(LAB), rules).notes
+    notes = give_roles(read_fabric_argument(LAB), RoleFiles(rules)).notes
     assert notes == (f"{rules}: no adapter has its role from the pattern 'mgnt*'",)
 
 

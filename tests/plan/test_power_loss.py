@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import plan.folder
+import plan.files
 import plan.staging
 from plan.checksums import find_strangers, read_sums
-from plan.files import write_file
-from plan.folder import write_folder
+from plan.files import write_file, write_folder
 
 SHUTDOWN, NO_FLUSH = 0x8004587D, 2
 """EXT4_IOC_SHUTDOWN (``fs/ext4/ext4.h``): from then on nothing reaches the device, the journal in memory neither."""
@@ -68,7 +67,7 @@ def write(out: Path, how: str, letter: str) -> None:
     if how == "moved":
         plan.staging._rename = lambda *arguments: False
     if how == "mounted":
-        plan.folder._stays = lambda folder: folder.is_dir()
+        plan.files._stays = lambda folder: folder.is_dir()
     large = {f"{n % 5}/{n}": iter([letter.encode() * 5000] * 3) for n in range(30)}
     write_folder(out, {"plan.json": letter, **large})
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from plan.folder import write_folder
+from plan.files import write_folder
 
 BEGIN = """
 import hashlib, os, signal, sys, time
 from pathlib import Path
-import plan.cli, plan.folder
+import plan.cli, plan.files
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore them, as nohup does
 
@@ -65,7 +65,7 @@ def test_a_signal_leaves_nothing_half_done(tmp_path: Path) -> None:
         yield b"new"
         interrupt()
         yield from iter(lambda: time.sleep(0.01) or b"new", b"")
-    plan.folder.write_folder(Path(sys.argv[2]), {"plan.json": interrupted()})"""
+    plan.files.write_folder(Path(sys.argv[2]), {"plan.json": interrupted()})"""
     assert ended(code, number, out).returncode == 128 + number
     assert (out / "plan.json").read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [out]

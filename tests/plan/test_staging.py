@@ -14,11 +14,11 @@ from plan import staging
 PROGRAM = """
 import sys
 from pathlib import Path
-import plan.cli, plan.files, plan.folder, plan.staging
+import plan.cli, plan.files, plan.staging
 
 place, text, how = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 if how == "mounted":
-    plan.folder._stays = lambda folder: folder.is_dir()
+    plan.files._stays = lambda folder: folder.is_dir()
 if how == "moved":
     plan.staging._rename = lambda *arguments: False
 
@@ -26,7 +26,7 @@ def invoke(context):
     if how == "file":
         plan.files.write_file(place, text)
     else:
-        plan.folder.write_folder(place, {"plan.json": text, "a/b": iter([text.encode()] * 2), "c": text})
+        plan.files.write_folder(place, {"plan.json": text, "a/b": iter([text.encode()] * 2), "c": text})
 
 plan.cli.plan.make_context = lambda *arguments: plan.cli.click.Context(plan.cli.plan)
 plan.cli.plan.invoke = invoke

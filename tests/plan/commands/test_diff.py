@@ -19,7 +19,7 @@ from helpers.relabel import relabelled, with_guids
 from plan.changes import walk_of
 from plan.cli import plan
 from plan.commands.spec import schema_of
-from plan.export.cable_schedule import HEADER, cable_rows
+from plan.export.cables import HEADER, cable_rows
 from topo.changes.differences import DIFFERENCE_KINDS
 
 LAB = topo.preset("lab-20").fabric

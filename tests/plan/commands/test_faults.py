@@ -46,7 +46,7 @@ NEW = {COMMANDS["optimise"]}
 
 SERVER = """
 import os, signal, sys
-import plan.cli, plan.files, plan.folder, plan.staging
+import plan.cli, plan.files, plan.staging
 from plan.signals import UNDIVIDED, watching
 
 answers = os.fdopen(os.dup(1), "w")
@@ -78,7 +78,7 @@ def waiting(parent):
     answer("ready")
     for line in sys.stdin:
         if copied(line):
-            plan.files.open_staging = plan.folder.open_staging = plan.staging.open_staging
+            plan.files.open_staging = plan.staging.open_staging
             watch.__enter__()
             return plan.staging.open_staging(parent)
     os._exit(0)
@@ -91,7 +91,7 @@ for line in sys.stdin:
         break
     if copied(line):
         plan.cli.main(older)
-plan.files.open_staging = plan.folder.open_staging = waiting
+plan.files.open_staging = waiting
 status = plan.cli.run(newer)
 sys.stdout.flush()
 with UNDIVIDED:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.strategies import fabrics
-from plan.export.cable_book import format_cable_book
-from plan.export.cable_schedule import HEADER, cable_rows
+from plan.export.cables import HEADER, cable_rows, format_cable_book
 from topo.fabric import Fabric
 from topo.floor.cables import choose_cables
 from topo.floor.racks import FloorPlan, Layout, place_devices

@@ -13,7 +13,7 @@ from costmodel.bills import bill
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.presets import subnets
 from helpers.strategies import examples, fabrics
-from plan.export.cable_schedule import HEADER, cable_rows
+from plan.export.cables import HEADER, cable_rows
 from topo.fabric import Fabric
 from topo.files.csv import format_csv
 from topo.floor.cables import choose_cables

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 import topo
 from helpers.clusters import CATALOG, nodes, zoned
-from plan.export.graphs import format_dot, format_graphml
+from plan.export.fabric import format_dot, format_graphml
 from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx
 from plan.export.scheduling import format_topology_conf, format_topology_yaml

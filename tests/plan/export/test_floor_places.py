@@ -6,7 +6,7 @@ from ruamel.yaml import YAML
 
 import topo
 from helpers.strategies import examples
-from plan.export.floor_places import format_places
+from plan.export.fabric import format_places
 from topo.floor.racks import LEADING_ZEROS
 
 floors = st.fixed_dictionaries(

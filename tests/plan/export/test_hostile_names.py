@@ -16,7 +16,7 @@ import routing
 import topo
 from helpers.presets import routed_lab
 from plan.export.bom import format_bom_csv, format_bom_xlsx
-from plan.export.graphs import format_dot, format_graphml
+from plan.export.fabric import format_dot, format_graphml
 from plan.export.names import system_type, word_of, yaml_text
 from plan.export.netbox import netbox_files
 from plan.export.p2p import format_hca_mapping, format_p2p_xlsx

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies import examples
-from plan.render.junit import format_junit
+from plan.render.html import format_junit
 
 
 @examples(30)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from plan.render.progress import _told, progress
+from plan.render.terminal import _told, progress
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, *, quiet: bool) -> str:

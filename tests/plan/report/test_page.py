@@ -18,7 +18,7 @@ import simulate
 import topo
 from helpers.presets import routed_lab
 from plan.cli import run as run_command
-from plan.folder import write_folder
+from plan.files import write_folder
 from plan.inputs import find_preset
 from plan.pipeline import BUILD, ROUTE, Plan, count_parts, run_passes
 from plan.report.document import Report, page_of, simulation_page

@@ -9,7 +9,7 @@ import pytest
 import routing
 import simulate
 import topo
-from plan.commands.operate import PLACEMENTS
+from plan.commands.simulate import PLACEMENTS
 from simulate.cluster.policies import Placement, evenly, place
 
 COUNTED = [name for name in get_args(Placement) if name not in ("zone", "random")]

@@ -86,7 +86,7 @@ def test_no_text_of_a_chart_lies_on_another(page: Any) -> None:
     better = {"bisection": "high", "price": "low"}
     found = pictures(points, better, front(points, better), sensitivities(points))
     drawn = [simulate.draw_timeline(outcome, [("a job", 0, 1e-5), ("another one of a long name", 0, 1e-5)]).svg]
-    for svg in [*drawn, simulate.draw_ports(outcome).svg, *(content.decode() for content in found.values())]:
+    for svg in [*drawn, simulate.draw_ports(outcome).svg, *found.values()]:
         page.set_content(svg)
         assert len(page.evaluate(BOXES)) > 5
         assert overlaps(page.evaluate(BOXES)) == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import topo
 from costmodel.bills import make_bill
 from helpers.clusters import CATALOG, tree, zoned
-from plan.export.cable_schedule import cable_rows
+from plan.export.cables import cable_rows
 from topo.builder import FabricBuilder
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
