@@ -2,9 +2,9 @@
 
 1. A whole tree gets destination-modulo routing by closed form, whose shifts (along rails) are free of contention.
 2. Elsewhere some tables are made that are complete and free of loops. On a damaged tree that is the closed form again;
-   where trees are joined, the closed form under the order of `routing.order.joined`, what crosses from zone to zone
-   dealt in several ways; where there is no tree, or zones are small and none keeps its paths, closed forms under
-   several orders of channels, most of them grown for plain shortest paths.
+   where trees are joined, closed forms under the order of `routing.order.joined`, with hosts counted in several ways;
+   where there is no tree, or zones are small and none keeps its paths, closed forms under several orders of channels,
+   most of them grown for plain shortest paths.
 3. The best of them by the score of `routing.search` is searched from: traffic moves as long as that lowers the score.
 4. Where a detour of a link or two takes load off the fullest link, it is taken, and the search goes on from there.
 5. Of all ends, those count whose fullest link is the least, but for one per cent; of these the best by the score.
@@ -42,11 +42,7 @@ from routing.search.problem import all_pairs_alone, pose, rings_of, servers_and_
 from routing.search.search import EFFORT, Found, TableSearch
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
-from topo.fabric import Fabric, Role, frozen
-
-SKEWS = (0, 3)
-"""Cables by which crossing traffic is dealt on from leaf to leaf: none, or a step without a factor in common with the
-number of cables on most switches, so that no stride of a job comes back to the same cable."""
+from topo.fabric import Fabric, frozen
 
 MOST_DETOUR = 2
 """Links that a path may have beyond the shortest: one detour in bipartite wiring, where every detour takes two."""
@@ -201,9 +197,7 @@ def _closed(start: Start) -> Iterator[Begin]:
         yield Begin(start.order, start.closed)
         if (row := closed_in_a_row(start)) is not None:
             yield Begin(start.order, row)
-    for form in start.forms:
-        for skew in SKEWS:
-            yield form._replace(next_hop=_dealt(start, form, skew))
+    yield from start.forms
 
 
 def _open(start: Start, pairs: TableSearch) -> Iterator[Begin]:
@@ -228,24 +222,6 @@ def _orders(start: Start, pairs: TableSearch) -> Iterator[ChannelOrder]:
         if trial > 1:
             wish = wish._replace(flows=wish.flows * np.exp(NOISE * rng.standard_normal(len(wish.flows))))
         yield grow_channel_order(order, start.hosts, wish)
-
-
-def _dealt(start: Start, form: Begin, skew: int) -> NDArray[np.uint8]:
-    """Return tables by which what crosses from zone to zone is dealt on by some cables from leaf to leaf."""
-    dests, zones = start.dests, start.zones
-    if not skew or zones is None:
-        return form.next_hop
-    leaf = np.unique(dests.switch, return_inverse=True)[1]
-    turn = (dests.turn + skew * leaf) % max(zones.width, 1)  # none where no border leaf has uplinks
-    count = np.where(dests.role < Role.AGGREGATION, turn, dests.count).astype(np.int32)
-    other = np.full_like(form.next_hop, NO_PATH)
-    dealt = replace(dests, count=count, turn=count.copy())
-    closed_form(form.order, dealt, start.climbs, start.own, other, turns=zones.turns)
-    home = zones.zone[dests.switch][:, None]
-    crosses = (zones.zone != home) & (home >= 0)
-    result = form.next_hop.copy()
-    result[dests.lid] = np.where(crosses, other[dests.lid], form.next_hop[dests.lid])
-    return frozen(result)
 
 
 def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:
