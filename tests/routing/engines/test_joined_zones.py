@@ -181,7 +181,7 @@ def test_zones_of_any_spec_are_as_good_as_plain_shortest_paths(seed: int):
     (partial(draw, 50336), 0.05),
     (partial(draw, 50448), 0.03),
     (partial(draw, 30), 0.0),
-    (partial(draw, 50977), 0.1),
+    (partial(draw, 50977), 0.09),
     (partial(draw, 51037), 0.004),
     nightly(partial(random_zoned, 118), 0.03),
     nightly(partial(draw, 40140), 0.02),
