@@ -2,9 +2,9 @@
 
 1. A whole tree gets destination-modulo routing by closed form, whose shifts (along rails) are free of contention.
 2. Elsewhere some tables are made that are complete and free of loops. On a damaged tree that is the closed form again;
-   where trees are joined, the closed form under the order of `routing.order.joined`, what crosses from zone to zone
-   dealt in several ways; where there is no tree, or zones are small and none keeps its paths, closed forms under
-   several orders of channels, most of them grown for plain shortest paths.
+   where trees are joined, closed forms under the order of `routing.order.joined`, with hosts counted in several ways;
+   where there is no tree, or zones are small and none keeps its paths, closed forms under several orders of channels,
+   most of them grown for plain shortest paths.
 3. The best of them by the score of `routing.search` is searched from: traffic moves as long as that lowers the score.
 4. Where a detour of a link or two takes load off the fullest link, it is taken, and the search goes on from there.
 5. Of all ends, those count whose fullest link is the least, but for one per cent; of these the best by the score.
@@ -42,11 +42,7 @@ from routing.search.problem import all_pairs_alone, pose, rings_of, servers_and_
 from routing.search.search import EFFORT, Found, TableSearch
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
-from topo.fabric import Fabric, Role, frozen
-
-SKEWS = (0, 3)
-"""Cables by which crossing traffic is dealt on from leaf to leaf: none, or a step without a factor in common with the
-number of cables on most switches, so that no stride of a job comes back to the same cable."""
+from topo.fabric import Fabric, frozen
 
 MOST_DETOUR = 2
 """Links that a path may have beyond the shortest: one detour in bipartite wiring, where every detour takes two."""
@@ -94,7 +90,7 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
         if not ends or (forms and not kept and _few(start)):
             turned, other = _turned(start, ranked=False)
             ends.append(_searched(start, turned, other._replace(tree=False), lft))
-        tables = _finish(start, _best(ends).next_hop)
+        tables = _finish(start, ends[_best(ends)].next_hop)
     return _on_lanes(fabric, tables, lanes) if lanes > 1 else tables
 
 
@@ -148,30 +144,31 @@ def _perfect(start: Start) -> RoutingTables | None:
 
 
 def _search(start: Start) -> Found:
-    """Return the tables that a search from the best start ends with."""
+    """Return the tables that a search from the best start ends with, or from two: of least score, and with `GUARD`."""
     order = start.order
     search = TableSearch(pose(start.fabric, start.lids, order, start.dests, start.ranks), order)
     pairs = TableSearch(all_pairs_alone(search.problem), order)
     apart = int((search.problem.hops[search.problem.samples.switch] < 0).sum())
     forms = list(_closed(start))
-    if start.tree and len(forms) == 1:  # which misses no pairs
-        worth = [(0.0, forms[0])]
-    else:
-        worth = [(found.score, form) for form in forms if (found := search.weigh(*form[:2])).missing == apart]
-    turns, detour = (AS_THEY_ARE if start.tree else AMENDED), 0 if worth else MOST_DETOUR
-    begins, few = [min(worth, key=lambda one: one[0])[1]] if worth else [], _few(start)
-    if not worth or (few and not start.tree and begins[0].kept is None):
+    if not start.tree or len(forms) > 1:  # that of a tree misses no pairs
+        worth = [(search.weigh(*form[:2]), form) for form in forms]
+        whole = [(found, form) for found, form in worth if found.missing == apart]
+        found = [one for one, _ in whole]
+        forms = [whole[n][1] for n in sorted({_best(found), _best(found, np.inf)})] if whole else []
+    turns, detour = (AS_THEY_ARE if start.tree else AMENDED), 0 if forms else MOST_DETOUR
+    begins, few = [*forms], _few(start)
+    if not forms or (few and not start.tree and all(begin.kept is None for begin in begins)):
         # Which order serves best shows once all pairs have moved.
         once = partial(pairs.improve, turns=AS_THEY_ARE, detour=MOST_DETOUR, effort=start.size)
         tried = [(once(*begin[:2]), begin) for begin in _open(start, pairs)]
         moved, begin = min(tried, key=lambda one: (one[0].missing, one[0].score))
         begins += [Begin(moved.order, moved.next_hop), *([begin] if few else [])]
-    kept, ends = begins[0].kept, []
-    level = partial(pairs.improve, kept=kept, high=1.0)
+    ends: list[tuple[Found, Begin]] = []
     # Where there is time for one start, and no closed form, all traffic moves once before the fullest link is lowered.
-    sweeps = EFFORT if few or worth else min(start.size, EFFORT)
+    sweeps = EFFORT if few or forms else min(start.size, EFFORT)
     for begin in begins:
-        end = search.improve(*begin[:2], turns=turns, detour=detour, kept=kept, effort=sweeps)
+        level = partial(pairs.improve, kept=begin.kept, high=1.0)
+        end = search.improve(*begin[:2], turns=turns, detour=detour, kept=begin.kept, effort=sweeps)
         pairs.begin_with(search)
         # In a large tree, to try the turns of detours takes long, and few of them can be allowed. Between zones leaves
         # have few cables to joints, some more than others, which only detours even out.
@@ -182,17 +179,18 @@ def _search(start: Start) -> Found:
         )
         if start.zones is not None or lower.fullest > end.fullest * (1 - GUARD):
             lower = level(lower.order, lower.next_hop, detour=MOST_DETOUR)
-        ends.append(end)
+        ends.append((end, begin))
         if lower.fullest < end.fullest or sweeps < EFFORT:
-            ends.append(search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=kept))
-    best = _best(ends)
-    return best if kept is None or not few else search.improve(best.order, best.next_hop, turns=turns)
+            again = search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=begin.kept)
+            ends.append((again, begin))
+    best, begin = ends[_best([end for end, _ in ends])]
+    return search.improve(best.order, best.next_hop, turns=turns) if few and begin.kept is not None else best
 
 
-def _best(ends: Sequence[Found]) -> Found:
-    """Return the end with the least score, of those whose fullest link is the least but for `GUARD`."""
-    most = min(one.fullest for one in ends) * (1 + GUARD)
-    return min((one for one in ends if one.fullest <= most), key=lambda one: one.score)
+def _best(tables: Sequence[Found], guard: float = GUARD) -> int:
+    """Return the number of those with the least score, of those whose fullest link is the least but for so much."""
+    most = min(one.fullest for one in tables) * (1 + guard)
+    return min((n for n, one in enumerate(tables) if one.fullest <= most), key=lambda n: tables[n].score)
 
 
 def _closed(start: Start) -> Iterator[Begin]:
@@ -201,9 +199,7 @@ def _closed(start: Start) -> Iterator[Begin]:
         yield Begin(start.order, start.closed)
         if (row := closed_in_a_row(start)) is not None:
             yield Begin(start.order, row)
-    for form in start.forms:
-        for skew in SKEWS:
-            yield form._replace(next_hop=_dealt(start, form, skew))
+    yield from start.forms
 
 
 def _open(start: Start, pairs: TableSearch) -> Iterator[Begin]:
@@ -228,24 +224,6 @@ def _orders(start: Start, pairs: TableSearch) -> Iterator[ChannelOrder]:
         if trial > 1:
             wish = wish._replace(flows=wish.flows * np.exp(NOISE * rng.standard_normal(len(wish.flows))))
         yield grow_channel_order(order, start.hosts, wish)
-
-
-def _dealt(start: Start, form: Begin, skew: int) -> NDArray[np.uint8]:
-    """Return tables by which what crosses from zone to zone is dealt on by some cables from leaf to leaf."""
-    dests, zones = start.dests, start.zones
-    if not skew or zones is None:
-        return form.next_hop
-    leaf = np.unique(dests.switch, return_inverse=True)[1]
-    turn = (dests.turn + skew * leaf) % max(zones.width, 1)  # none where no border leaf has uplinks
-    count = np.where(dests.role < Role.AGGREGATION, turn, dests.count).astype(np.int32)
-    other = np.full_like(form.next_hop, NO_PATH)
-    dealt = replace(dests, count=count, turn=count.copy())
-    closed_form(form.order, dealt, start.climbs, start.own, other, turns=zones.turns)
-    home = zones.zone[dests.switch][:, None]
-    crosses = (zones.zone != home) & (home >= 0)
-    result = form.next_hop.copy()
-    result[dests.lid] = np.where(crosses, other[dests.lid], form.next_hop[dests.lid])
-    return frozen(result)
 
 
 def _on_lanes(fabric: Fabric, tables: RoutingTables, lanes: int) -> RoutingTables:

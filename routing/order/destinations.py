@@ -134,6 +134,29 @@ def _back(lead: NDArray[np.int64], width: int, zone: Ints) -> NDArray[np.int64]:
     return rounds
 
 
+def slip(dests: Destinations, width: int, zone: Ints) -> Destinations:
+    """Return destinations whose turns slip once around the uplinks over all leaves of a zone.
+
+    Else the hosts that some leaves apart hang on the same places share uplinks, and every k-th host is reached over
+    few of them: at 20 uplinks, every tenth over two. Shifts stay as they are where leaves have uplinks to spare.
+
+    Parameters
+    ----------
+    dests : Destinations
+    width : int
+        Uplinks of a leaf.
+    zone : (S,) int32
+        Zone of each switch.
+    """
+    hosts = np.flatnonzero(dests.role < Role.AGGREGATION)
+    home, turn = zone[dests.switch[hosts]], dests.turn.copy()
+    for number in np.unique(home):
+        mine = hosts[home == number]
+        leaf = np.cumsum(np.diff(dests.switch[mine], prepend=dests.switch[mine[0]]) != 0)
+        turn[mine] += leaf * width // (leaf[-1] + 1)
+    return replace(dests, turn=turn, count=np.where(dests.count == dests.turn, turn, dests.count))
+
+
 def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int64], width: int) -> Destinations:
     """Return destinations with turns such that the uplinks over which no host of a border leaf is reached are spread.
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import simulate
 import topo
 from helpers.clusters import tree, zoned
 from helpers.random_fabrics import draw
 from helpers.strategies import examples, is_nightly, nightly, slow_but
-from routing.engines import balanced, dfsssp
+from routing.engines import balanced, dfsssp, minhop
 from routing.engines.balanced import route
 from routing.engines.judge import Judge
 from routing.order.channel_order import taken_channels
@@ -180,7 +181,7 @@ def test_zones_of_any_spec_are_as_good_as_plain_shortest_paths(seed: int):
     (partial(draw, 50336), 0.05),
     (partial(draw, 50448), 0.03),
     (partial(draw, 30), 0.0),
-    (partial(draw, 50977), 0.1),
+    (partial(draw, 50977), 0.09),
     (partial(draw, 51037), 0.004),
     nightly(partial(random_zoned, 118), 0.03),
     nightly(partial(draw, 40140), 0.02),
@@ -295,8 +296,11 @@ def test_border_leaves_that_miss_spines(placement, zone):
             assert (proof.missing, proof.credit_loops, proof.lanes) == (0, 0, 1)
 
 
-def crossing_load(routed: Routed, job: np.ndarray) -> float:
-    """All-to-all among some end ports: flows on the fullest link between zones, by the mean of all of them."""
+def uneven_load(routed: Routed, job: np.ndarray) -> float:
+    """All-to-all among some end ports: flows on the fullest link between switches, by the mean of those between zones.
+
+    Between zones there are the fewest cables, so that 1 is the least.
+    """
     fabric, lft = routed.fabric, routed.tables.lft
     n = fabric.n_switches
     zone = np.where(fabric.role[:n] == Role.JOINT, -1, fabric.zone[:n])
@@ -312,24 +316,39 @@ def crossing_load(routed: Routed, job: np.ndarray) -> float:
                 here = fabric.peer_node[port]
     inner = fabric.inner
     crosses = inner[zone[fabric.port_node[inner]] != zone[fabric.peer_node[inner]]]
-    return float(load[crosses].max() / load[crosses].mean())
+    return float(load[inner].max() / load[crosses].mean())
 
 
 @pytest.mark.slow
 def test_two_zones_are_even_for_every_stride() -> None:
-    """Every 2nd to 12th host of Fire-Flyer 2: modulo the cables, every 10th would load two of twenty."""
+    """Every 2nd to 12th host of Fire-Flyer 2: modulo the uplinks, every 10th would load two of twenty."""
     fabric = topo.preset("fire-flyer-2").fabric
     routed = Routed(fabric, route(fabric))
     proof = prove(routed)
     assert proof.holds
     assert proof.load[fabric.inner].max() == 30_420, "780 x 780 pairs over 20 cables: no tables can do better"
     ranks = tree_order(fabric, fabric.ends(role="compute"))
-    found = [crossing_load(routed, ranks[first::stride]) for stride in range(2, 13) for first in (0, stride // 2)]
-    assert np.mean(found) <= 1.5
-    assert max(found) <= 2.0
+    found = [uneven_load(routed, ranks[first::stride]) for stride in range(2, 13) for first in (0, stride // 2)]
+    assert np.mean(found) <= 1.35
+    assert max(found) <= 1.7
     for zone in (0, 1):  # in a zone nothing meets, as before
         mine = tree_order(fabric, fabric.ends(role="compute", zone=zone))
         assert congestion(routed, mine, shifts(len(mine), 200))[0].max() <= 1
+
+
+@pytest.mark.slow
+def test_jobs_on_a_part_of_two_zones_are_as_fast_as_on_plain_shortest_paths() -> None:
+    """Every 5th, 8th and 10th GPU of Fire-Flyer 2, one of each leaf, and halving-doubling, played."""
+    fabric = topo.preset("fire-flyer-2").fabric
+    tables = (route(fabric), minhop.route(fabric), dfsssp.route(fabric, lanes=1))
+    routed = [Routed(fabric, one) for one in tables]
+    ranks = tree_order(fabric, fabric.ends(role="compute"))
+    each_leaf = ranks[np.unique(fabric.end_switch[ranks], return_index=True)[1]]
+    jobs = [("all-to-all", job, "shift") for job in (ranks[::5], ranks[::8], ranks[::10], each_leaf)]
+    for kind, job, algorithm in [*jobs, ("allreduce", ranks[:1024], "halving-doubling")]:
+        work = simulate.collective(kind, job, "64 MiB", algorithm)
+        ours, *plain = (simulate.play(one, work).makespan_s for one in routed)
+        assert ours < min(plain)
 
 
 def test_a_single_tree_is_destination_modulo():
