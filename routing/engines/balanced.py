@@ -152,9 +152,8 @@ def _search(start: Start) -> Found:
     forms = list(_closed(start))
     if not start.tree or len(forms) > 1:  # that of a tree misses no pairs
         worth = [(search.weigh(*form[:2]), form) for form in forms]
-        whole = [(found, form) for found, form in worth if found.missing == apart]
-        found = [one for one, _ in whole]
-        forms = [whole[n][1] for n in sorted({_best(found), _best(found, np.inf)})] if whole else []
+        worth = sorted((one for one in worth if one[0].missing == apart), key=lambda one: one[0].score)
+        forms = [worth[n][1] for n in sorted({0, _best([found for found, _ in worth])})] if worth else []
     turns, detour = (AS_THEY_ARE if start.tree else AMENDED), 0 if forms else MOST_DETOUR
     begins, few = [*forms], _few(start)
     if not forms or (few and not start.tree and all(begin.kept is None for begin in begins)):
@@ -187,9 +186,9 @@ def _search(start: Start) -> Found:
     return search.improve(best.order, best.next_hop, turns=turns) if few and begin.kept is not None else best
 
 
-def _best(tables: Sequence[Found], guard: float = GUARD) -> int:
-    """Return the number of those with the least score, of those whose fullest link is the least but for so much."""
-    most = min(one.fullest for one in tables) * (1 + guard)
+def _best(tables: Sequence[Found]) -> int:
+    """Return the number of those with the least score, of those whose fullest link is the least but for `GUARD`."""
+    most = min(one.fullest for one in tables) * (1 + GUARD)
     return min((n for n, one in enumerate(tables) if one.fullest <= most), key=lambda n: tables[n].score)
 
 

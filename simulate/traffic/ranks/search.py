@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,32 +15,37 @@ FEW_FLOWS = 64
 """Flows of a rank up to which whole blocks of ranks are moved; of more, two ranks change places."""
 
 
+class Steps(NamedTuple):
+    """A pattern, the paths of a network, and what the flows of each of K steps load."""
+
+    step: NDArray[np.int32]
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    path_offset: NDArray[np.int64]
+    channel: NDArray[np.int32]
+    channel_class: NDArray[np.int32]
+    class_cost: NDArray[np.float64]
+    load: NDArray[np.int32]
+    """(K, C) flows on each channel."""
+    channels: NDArray[np.int32]
+    """(K, classes, most + 1) channels of each class that so many flows cross."""
+    top: NDArray[np.int32]
+    """(K, classes) flows on the fullest of them."""
+
+
 @kernel
 def _lay(
-    sign: int,
-    flows: NDArray[np.int64],
-    order: NDArray[np.int32],
-    grown: float,
-    step: NDArray[np.int32],
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    weight: NDArray[np.float64],
-    path_offset: NDArray[np.int64],
-    channel: NDArray[np.int32],
-    channel_class: NDArray[np.int32],
-    class_cost: NDArray[np.float64],
-    load: NDArray[np.int32],
-    count: NDArray[np.int32],
-    top: NDArray[np.int32],
+    sign: int, flows: NDArray[np.int64], order: NDArray[np.int32], grown: float, steps: Steps
 ) -> tuple[float, int]:
     """Lay flows on channels (sign 1), or take them away (-1); add what squares of loads grow by, and count channels."""
-    work = 0
+    work, load, count, top = 0, steps.load, steps.channels, steps.top
     for f in flows:
-        k, squares = step[f], 0.0
-        pair = order[src[f]] * len(order) + order[dst[f]]
-        for at in range(path_offset[pair], path_offset[pair + 1]):
-            c = channel[at]
-            group = channel_class[c]
+        k, squares = steps.step[f], 0.0
+        pair = order[steps.src[f]] * len(order) + order[steps.dst[f]]
+        for at in range(steps.path_offset[pair], steps.path_offset[pair + 1]):
+            c = steps.channel[at]
+            group = steps.channel_class[c]
             before = load[k, c]
             after = before + sign
             load[k, c] = after
@@ -46,9 +53,9 @@ def _lay(
             count[k, group, after] += 1
             if after > top[k, group] or (before == top[k, group] and count[k, group, before] == 0):
                 top[k, group] = after
-            squares += (after * after - before * before) * class_cost[group]
+            squares += (after * after - before * before) * steps.class_cost[group]
             work += 1
-        grown += weight[k] * squares
+        grown += steps.weight[k] * squares
     return grown, work
 
 
@@ -101,7 +108,6 @@ def _draw_move(
     return low, high
 
 
-@kernel
 def improve(
     step: NDArray[np.int32],
     src: NDArray[np.int32],
@@ -136,22 +142,35 @@ def improve(
     effort, bound
         How often a flow may be laid on a channel, and the time that no order goes below.
     """
-    n, n_steps, n_flows = len(start), len(weight), len(step)
-    order, trial = start.copy(), start.copy()
     ends = np.stack((src, dst), axis=1).ravel()
-    by_rank = np.argsort(ends, kind="mergesort")
-    flows, first = by_rank // 2, np.searchsorted(ends[by_rank], np.arange(n + 1))
+    by_rank = np.argsort(ends, kind="stable")
+    first = np.searchsorted(ends[by_rank], np.arange(len(start) + 1))
     # No channel ever carries more in one step than all flows of the step, each as often as it crosses it.
     most = np.bincount(step).max() * np.diff(path_offset).max() + 1
-    load = np.zeros((n_steps, len(channel_class)), np.int32)
-    count = np.zeros((n_steps, len(class_cost), most + 1), np.int32)
-    top = np.zeros((n_steps, len(class_cost)), np.int32)
-    for c in range(len(channel_class)):
-        for k in range(n_steps):
-            count[k, channel_class[c], 0] += 1
-    world = (step, src, dst, weight, path_offset, channel, channel_class, class_cost, load, count, top)
-    squares, work = _lay(1, np.arange(n_flows), order, 0.0, *world)[0], 0
-    total = _time(weight, top, class_cost)
+    load = np.zeros((len(weight), len(channel_class)), np.int32)
+    count = np.zeros((len(weight), len(class_cost), most), np.int32)
+    count[:, :, 0] = np.bincount(channel_class, minlength=len(class_cost))
+    top = np.zeros((len(weight), len(class_cost)), np.int32)
+    steps = Steps(step, src, dst, weight, path_offset, channel, channel_class, class_cost, load, count, top)
+    return _improve(steps, by_rank // 2, first, np.arange(len(step)), start, rng, effort, bound)
+
+
+@kernel
+def _improve(
+    steps: Steps,
+    flows: NDArray[np.int64],
+    first: NDArray[np.int64],
+    every: NDArray[np.int64],
+    start: NDArray[np.int32],
+    rng: np.random.Generator,
+    effort: int,
+    bound: float,
+) -> tuple[NDArray[np.int32], float]:
+    """As `improve`; the flows of rank r are ``flows[first[r] : first[r + 1]]``, and ``every`` has all of them."""
+    n, n_flows = len(start), len(every)
+    order, trial = start.copy(), start.copy()
+    squares, work = _lay(1, every, order, 0.0, steps)[0], 0
+    total = _time(steps.weight, steps.top, steps.class_cost)
     stamp = np.zeros(n_flows, np.int64)
     touched = np.empty(n_flows, np.int64)
     blocks = 2 * n_flows <= FEW_FLOWS * n
@@ -169,17 +188,17 @@ def improve(
                         touched[n_touched] = f
                         n_touched += 1
         moved = touched[:n_touched]
-        grown, taken = _lay(-1, moved, order, 0.0, *world)
-        grown, laid = _lay(1, moved, trial, grown, *world)
-        longer = _time(weight, top, class_cost)
-        work += taken + laid + n_steps + high - low
+        grown, taken = _lay(-1, moved, order, 0.0, steps)
+        grown, laid = _lay(1, moved, trial, grown, steps)
+        longer = _time(steps.weight, steps.top, steps.class_cost)
+        work += taken + laid + len(steps.weight) + high - low
         shorter = longer < total * (1 - SLACK)
         if shorter or (longer <= total * (1 + SLACK) and grown <= SLACK * squares):
             total = longer
             squares += grown
             order[low:high] = trial[low:high]
             continue
-        _lay(-1, moved, trial, 0.0, *world)  # back to where it was
-        _lay(1, moved, order, 0.0, *world)
+        _lay(-1, moved, trial, 0.0, steps)  # back to where it was
+        _lay(1, moved, order, 0.0, steps)
         trial[low:high] = order[low:high]
     return order, total
