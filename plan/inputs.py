@@ -375,16 +375,20 @@ def read_traffic(name: str, catalog: Catalog, seed: int) -> Callable[[Routed], D
     return demand
 
 
-def traffic_of(cluster: Cluster, seed: int = 0) -> Callable[[Routed], Demand] | None:
-    """Return what finds the demand that the spec of a cluster names; None where it names none."""
+def traffic_of(cluster: Cluster, seed: int = 0) -> Callable[[Routed], Demand | None] | None:
+    """Return what finds the demand that the spec of a cluster names for its `network`; None where it names none."""
     file = cluster.traffic_file
-    return None if file is None else read_traffic(str(file), cluster.catalog, seed)
+    if file is None:
+        return None
+    find = read_traffic(str(file), cluster.catalog, seed)
+    return lambda routed: find(routed) if cluster.is_of_network(routed.fabric) else None
 
 
 def route_as_asked(cluster: Cluster, fabric: Fabric) -> Routed:
     """Return a subnet of a cluster with the tables that its spec asks for."""
     routed, traffic = routing.route(fabric, fabric.engine), traffic_of(cluster)
-    return routed if traffic is None else routing.fit_traffic(routed, traffic(routed))
+    demand = None if traffic is None else traffic(routed)
+    return routed if demand is None else routing.fit_traffic(routed, demand)
 
 
 def give_roles(fabric: Fabric, hosts: RoleFiles | None) -> Fabric:

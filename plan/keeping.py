@@ -6,7 +6,6 @@ last one failed or was killed: what the switches lack is what is written.
 
 from __future__ import annotations
 
-import fcntl
 import shlex
 import subprocess
 import time
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import routing
-from plan.checksums import digest, opened
+from plan.checksums import digest, locked
 from plan.files import check_writable, write_file
 from plan.inputs import read_fabric_argument
 from plan.pipeline import Progress, silent
@@ -174,8 +173,7 @@ class Keeper:
         """
         basis = self.basis
         check_writable(self.tables, [self.now])
-        with opened(self.tables.absolute().parent) as folder:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+        with locked(self.tables.absolute().parent):
             step("reading the fabric")
             missing = self._missing()
             check_plausible(self.now, missing, self.most_down)

@@ -76,8 +76,8 @@ class Options:
     """Compute servers of a job whose bandwidth is asked for; half of all when left out."""
     currency: str | None = None
     """Of the cost; that of the spec, else `Bill.currency`, when left out."""
-    traffic: Callable[[routing.Routed], routing.Demand] | None = None
-    """Finds the demand for which paths are moved."""
+    traffic: Callable[[routing.Routed], routing.Demand | None] | None = None
+    """Finds the demand for which paths are moved; None in networks that have none."""
     adaptive: bool = False
     """Whether the figures of adaptive routing stand beside those of engines."""
 
@@ -325,9 +325,9 @@ def route_subnets(plan: Plan, step: Progress) -> Plan:
         made.append(routed)
         if options.engine is None and routed.why == "as asked":
             routed = replace(routed, why="as the spec says")
-        if options.traffic is not None:
+        if options.traffic is not None and (demand := options.traffic(routed)) is not None:
             step(f"moving paths for the traffic{plan.of(fabric)}")
-            routed = routing.fit_traffic(routed, options.traffic(routed))
+            routed = routing.fit_traffic(routed, demand)
         elif options.endpoints != "hca":
             with suppress(RoutingError):  # on several lanes, or with credit loops, tables stay as they are
                 routed = routing.fit_traffic(routed, options.endpoints)

@@ -174,9 +174,13 @@ class Cluster(Shown):
 
     @property
     def traffic_file(self) -> Path | None:
-        """File of the traffic that tables are made for; None where the spec names none."""
+        """File of the traffic that tables of `network` are made for; None where the spec names none."""
         asked = self.spec.routing.purpose
         return None if asked in get_args(Purpose) else self.folder / asked
+
+    def is_of_network(self, fabric: Fabric) -> bool:
+        """Whether a subnet is one of `network`, and not of an entry of `networks`."""
+        return not any(f"{fabric.name}-".startswith(f"{self.name}-{name}-") for name in self.spec.networks)
 
     @property
     def fabric(self) -> Fabric:

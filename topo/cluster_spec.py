@@ -61,7 +61,7 @@ class Network(SpecModel):
 
 
 class Routing(SpecModel):
-    """How `network` is routed; further networks get ``auto``, and a file in ``for`` counts in each network."""
+    """How `network` is routed; further networks get ``auto`` for any traffic."""
 
     engine: EngineName = "auto"
     """Routing engine; ``auto`` takes the one that fits the shape."""

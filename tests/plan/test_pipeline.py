@@ -111,6 +111,24 @@ def test_the_traffic_that_a_spec_names_is_that_of_the_option(tmp_path: Path) -> 
         building.check(own)
 
 
+def test_the_traffic_of_a_spec_is_that_of_its_network(tmp_path: Path) -> None:
+    """A job of GPUs sends nothing over the network of storage, whose tables are what they are without it."""
+    text = "name: two\nnodes: {gpu: {model: dgx-h100, count: 4}}\n"
+    text += "network: {shape: fat-tree, switch: QM9700, leaves: 4, spines: 2}\nnetworks:\n"
+    text += "".join(
+        f"  {name}: {{network: {{shape: fat-tree, switch: QM9700}}, adapters: {{gpu: 1}}}}\n" for name in ("a", "b")
+    )
+    (tmp_path / "job.yaml").write_text("jobs: [{name: sum, kind: collective, collective: allreduce, ranks: 32, size: 1 GiB}]\n")
+    spec, bare = tmp_path / "two.yaml", tmp_path / "bare.yaml"
+    bare.write_text(text)
+    spec.write_text(text + "routing: {for: job.yaml}\n")
+    asked, plain = building.build(spec).routed, building.build(bare).routed
+    assert [routed.fabric.name for routed in asked] == ["two", "two-a", "two-b"]
+    assert ["under the demand" in routed.why for routed in asked] == [True, False, False]
+    for one, other in zip(asked[1:], plain[1:], strict=True):
+        assert (one.tables.lft == other.tables.lft).all()
+
+
 @pytest.mark.slow
 def test_no_figure_is_above_its_own_bound() -> None:
     """On small trees at random: the mean of a sample of halves is above the bound over all halves now and then."""
