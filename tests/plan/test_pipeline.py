@@ -118,7 +118,9 @@ def test_the_traffic_of_a_spec_is_that_of_its_network(tmp_path: Path) -> None:
     text += "".join(
         f"  {name}: {{network: {{shape: fat-tree, switch: QM9700}}, adapters: {{gpu: 1}}}}\n" for name in ("a", "b")
     )
-    (tmp_path / "job.yaml").write_text("jobs: [{name: sum, kind: collective, collective: allreduce, ranks: 32, size: 1 GiB}]\n")
+    (tmp_path / "job.yaml").write_text(
+        "jobs: [{name: sum, kind: collective, collective: allreduce, ranks: 32, size: 1 GiB}]\n"
+    )
     spec, bare = tmp_path / "two.yaml", tmp_path / "bare.yaml"
     bare.write_text(text)
     spec.write_text(text + "routing: {for: job.yaml}\n")
