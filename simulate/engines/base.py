@@ -69,6 +69,13 @@ def link_followers(
             next_flow[waits[awaited].first] = places[flow]
 
 
+def check_values(given: object, *rules: tuple[str, str, bool]) -> None:
+    """Refuse the first value that is not good; each rule has its name, what is expected, and whether it is good."""
+    for name, expected, good in rules:
+        if not good:
+            raise HeddleError(f"found {name} {getattr(given, name)!r}; expected {expected}")
+
+
 class Finished(NamedTuple):
     """A flow that has ended."""
 

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulate.engines.base import Records, draw_bits
+from simulate.engines.base import Records, check_values, draw_bits
 from simulate.engines.compile import inlined
-from topo.errors import HeddleError
 from topo.table import Brief
 
 
@@ -42,13 +41,6 @@ class ControlRules(NamedTuple):
 
 
 OFF = ControlRules()
-
-
-def check_values(given: object, *rules: tuple[str, str, bool]) -> None:
-    """Refuse the first value that is not good; each rule has its name, what is expected, and whether it is good."""
-    for name, expected, good in rules:
-        if not good:
-            raise HeddleError(f"found {name} {getattr(given, name)!r}; expected {expected}")
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from routing.hashed import ALL_SHORTEST, Hashed, PortGroups
 from routing.routed import Routed
 from routing.studies.adaptive.nvidia_sm import manager_groups
-from simulate.engines.base import FIRST_BIN_S, UNUSED, WAIT, Finished, Floats, FlowBook, Pairs, Progress
+from simulate.engines.base import FIRST_BIN_S, UNUSED, WAIT, Finished, Floats, FlowBook, Pairs, Progress, check_values
 from simulate.engines.congestion import Congestion, Deadlock, DeadlockError
 from simulate.engines.outcome import Outcome, Timeline
 from simulate.engines.packets import steps as kernel
-from simulate.engines.packets.control import OFF, CongestionControl, Dcqcn, check_values
+from simulate.engines.packets.control import OFF, CongestionControl, Dcqcn
 from simulate.engines.packets.state import (
     AT_REST,
     CHANNEL,
