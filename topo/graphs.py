@@ -33,6 +33,19 @@ def components(n: int, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArra
     return np.unique(root, return_inverse=True)[1].astype(np.int32)
 
 
+def turns_in_groups(group: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return how many before each entry are of its group.
+
+    >>> import numpy as np
+    >>> turns_in_groups(np.array([3, 1, 3, 3, 1])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(group, kind="stable")
+    turn = np.empty(len(group), np.int64)
+    turn[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
+    return turn
+
+
 def rows_of(offset: NDArray[np.integer], row: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many entries rows of a CSR array have, none where the row is negative, and the places of all.
 

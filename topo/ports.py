@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
-from topo.graphs import components
+from topo.graphs import components, turns_in_groups
 from topo.hostlist import compress, natural_order
 from topo.speeds import speed_name
 from topo.table import Record, Shown, Table
@@ -134,7 +134,7 @@ def rail_numbers(fabric: Fabric) -> NDArray[np.int32]:
     ends = np.flatnonzero((fabric.kind[fabric.end_node] == Kind.HCA) & (host >= 0))
     names = {node: natural_order(fabric.names[node]) for node in np.unique(fabric.end_node[ends]).tolist()}
     order = sorted(ends.tolist(), key=lambda end: (host[end], names[fabric.end_node[end]], end))
-    rail[order] = np.arange(len(order)) - np.searchsorted(host[order], host[order])
+    rail[order] = turns_in_groups(host[order])
     return rail
 
 

@@ -17,7 +17,7 @@ from topo.amounts import Verdict, listed
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.figures import percent
-from topo.graphs import minimum_cut
+from topo.graphs import minimum_cut, turns_in_groups
 from topo.hostlist import compress, natural_order
 from topo.speeds import SPEEDS
 from topo.table import Brief, Record
@@ -108,13 +108,9 @@ class WorstCut(Brief, Record):
 
 def _pair(one: NDArray[np.integer], other: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return as many indices of two arrays as there are pairs of equal values."""
-    keys = []
-    for values in (one, other):
-        order, ordered = np.argsort(values, kind="stable"), np.sort(values)
-        rank = np.empty(len(values), np.int64)
-        rank[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
-        keys.append(values.astype(np.int64) * (len(one) + len(other)) + rank)
-    _, mine, theirs = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    total = len(one) + len(other)
+    own, others = (values.astype(np.int64) * total + turns_in_groups(values) for values in (one, other))
+    _, mine, theirs = np.intersect1d(own, others, assume_unique=True, return_indices=True)
     return mine, theirs
 
 

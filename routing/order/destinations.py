@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from routing.tables import NO_PATH, RoutingTables, assign_lids, delivery_channels
 from topo.fabric import Fabric, Frozen, Role
-from topo.graphs import components
+from topo.graphs import components, turns_in_groups
 
 Ints = NDArray[np.int32]
 
@@ -148,12 +148,9 @@ def slip(dests: Destinations, width: int, zone: Ints) -> Destinations:
     zone : (S,) int32
         Zone of each switch.
     """
-    hosts = np.flatnonzero(dests.role < Role.AGGREGATION)
-    home, turn = zone[dests.switch[hosts]], dests.turn.copy()
-    for number in np.unique(home):
-        mine = hosts[home == number]
-        leaf = np.cumsum(np.diff(dests.switch[mine], prepend=dests.switch[mine[0]]) != 0)
-        turn[mine] += leaf * width // (leaf[-1] + 1)
+    hosts, begin, leaf, _ = dests.leaves()
+    home, turn = zone[dests.switch[hosts[begin]]] + 1, dests.turn.copy()  # 0 at joints, which are in no zone
+    turn[hosts] += (turns_in_groups(home) * width // np.bincount(home)[home])[leaf]
     return replace(dests, turn=turn, count=np.where(dests.count == dests.turn, turn, dests.count))
 
 

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from routing.order.channel_order import with_ranks
 from routing.order.legal import ChannelOrder
 from topo.fabric import Fabric, Frozen, Role
+from topo.graphs import turns_in_groups
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -89,8 +90,7 @@ def zones_of(fabric: Fabric, order: ChannelOrder, level: Ints) -> Zones | None:
     kind = zone[turning] * (level.max() + 1) + level[turning]
     turns = np.full((2, n), -1)
     turns[0] = zone
-    turning = turning[np.argsort(kind, kind="stable")]
-    turns[1, turning] = np.arange(len(kind)) - np.searchsorted(np.sort(kind), np.sort(kind))
+    turns[1, turning] = turns_in_groups(kind)
     width = int(np.bincount(links // n, minlength=1).max())
     return Zones(zone.astype(np.int32), border, gate, width, turns.astype(np.int32))
 

@@ -33,6 +33,7 @@ from routing.order.legal import ChannelOrder
 from routing.search.move import DOUBLINGS, Samples
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, Role, frozen
+from topo.graphs import turns_in_groups
 from topo.ports import rail_numbers
 
 WEIGHTS = {"pairs": 4.0, "across": 4.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
@@ -416,12 +417,9 @@ def _placed(
     They have every k-th host, the k-th of each leaf, hosts in a row, or hosts at random. Each k of a leaf is looked at
     if all flows may be listed, since one that is left out may become the worst job.
     """
-    n = len(pool)
+    n, leaf = len(pool), hosts.switch[pool]
     yield from ((pool[::every], 1.0) for every in range(2, 13))
-    by_leaf = np.argsort(hosts.switch[pool], kind="stable")
-    leaf = hosts.switch[pool][by_leaf]
-    place = np.empty(n, np.int64)
-    place[by_leaf] = np.arange(n) - np.searchsorted(leaf, leaf)
+    place = turns_in_groups(leaf)
     all_fit = 8 * n * len(np.unique(leaf)) <= most_flows  # strides 2.1, each k of a leaf 1, rows 3 and random sets 1
     of_leaf = np.unique(np.linspace(0, place.max(), place.max() + 1 if all_fit else PER_LEAF).astype(int))
     yield from ((pool[place == k], min(1.0, PER_LEAF / len(of_leaf))) for k in of_leaf)

@@ -341,18 +341,6 @@ def grouped_dependencies(
     return owned(offset), _column(dep, len(dep), np.int32)
 
 
-def turns_in_groups(group: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return how many before each entry are of its group.
-
-    >>> turns_in_groups(np.array([3, 1, 3, 3, 1])).tolist()
-    [0, 0, 1, 2, 1]
-    """
-    order = np.argsort(group, kind="stable")
-    turn = np.empty(len(group), np.int64)
-    turn[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
-    return turn
-
-
 @kernel
 def find_cycle(dep_offset: NDArray[np.int64], dep: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the flows of one circle of dependencies, each followed by one that it waits for; empty when none is.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
 from simulate.traffic.collectives.algorithms import Collective, groups_of
-from simulate.traffic.flows import Flows, turns_in_groups
+from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate, repeated
 from simulate.traffic.hfreduce import HFReduce
 from simulate.traffic.nccl import TunedCollective, nccl_collective, nccl_send
@@ -51,6 +51,7 @@ from topo.catalog.models import NodeModel
 from topo.errors import Finding, HeddleError, SpecError, did_you_mean, plural, refusal
 from topo.fabric import Fabric, Role, frozen
 from topo.files.yaml import Document, describe
+from topo.graphs import turns_in_groups
 from topo.table import Brief
 
 

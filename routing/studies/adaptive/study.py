@@ -30,6 +30,7 @@ from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import RoutingError
 from topo.fabric import Fabric, frozen
+from topo.graphs import turns_in_groups
 from topo.table import Shown, Table
 
 
@@ -161,7 +162,7 @@ def _grouped(fabric: Fabric, tables: RoutingTables, order: ChannelOrder, legal: 
     inside = members[group[at], np.minimum(lft[at], members.shape[1] - 1)]
     lft[at] = np.where(inside, lft[at], members.argmax(axis=1)[group[at]])
     switch = order.sender[channel[offset[:-1]]]
-    number = 1 + np.arange(len(members)) - np.searchsorted(switch, switch)
+    number = 1 + turns_in_groups(switch)
     return AdaptiveTables(tables.lid, lft, state, group, members, number.astype(np.int32), tables.lmc)
 
 

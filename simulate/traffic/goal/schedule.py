@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies, turns_in_groups
+from simulate.traffic.flows import EAGER_BYTES, Flows, find_cycle, grouped_dependencies
 from topo.errors import FormatError
 from topo.fabric import Frozen
+from topo.graphs import turns_in_groups
 
 CALC_UNIT_S = 1e-9
 """Seconds of a unit of ``calc``: a nanosecond by convention of LogGOPSim."""
