@@ -92,6 +92,34 @@ def mix(x: NDArray[np.unsignedinteger]) -> Colours:
     return x ^ (x >> np.uint64(31))
 
 
+def binary_tree(n: int) -> NDArray[np.int32]:
+    """Return the (n,) parent of each rank, -1 for the root, in the in-order binary tree of NCCL.
+
+    Every odd rank is a leaf: ``ncclGetBtree``, NCCL ``src/graph/trees.cc``. Rank 0 is the root and has one child, the
+    largest power of two below n. The lowest set bit of any other rank tells how high it stands; its parent has the next
+    bit set instead, or neither where that rank does not exist.
+    """
+    rank = np.arange(n)
+    bit = rank & -rank
+    parent = (rank ^ bit) | (bit << 1)
+    parent = np.where(parent < n, parent, rank ^ bit)
+    parent[:1] = -1
+    return parent.astype(np.int32)
+
+
+def double_binary_tree(n: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return two binary trees of which no rank is an inner node twice: ``ncclGetDtree``, NCCL ``src/graph/trees.cc``.
+
+    The second is the first mirrored when n is even, shifted by one rank when n is odd. Each carries half of the data,
+    so no rank sends more than twice the buffer in an allreduce. Sanders, Speck and Träff, "Two-tree algorithms for
+    full bandwidth broadcast, reduction and scan", 2009.
+    """
+    first = binary_tree(n)
+    if n % 2 == 0:
+        return first, np.where(first < 0, -1, n - 1 - first)[::-1].astype(np.int32)
+    return first, np.roll(np.where(first < 0, -1, (first + 1) % n), 1).astype(np.int32)
+
+
 def articulation_points(n: int, a: NDArray[np.integer], b: NDArray[np.integer]) -> set[int]:
     """Return the nodes of an undirected graph whose removal disconnects others.
 

@@ -155,7 +155,10 @@ def _quotients(order: ChannelOrder, dests: Destinations, level: NDArray[np.int64
     ]
     housed = np.bincount(np.maximum(level[dests.switch[dests.role < Role.AGGREGATION]], 1), minlength=2)
     base = max(int(np.argmax(housed)) - 1, 0)
-    rows = [((dests.count // widest[base]) * widest[base] + dests.turn % widest[base]).astype(np.uint32)]
-    for height, width in enumerate(widest):
-        rows.append(rows[-1] // np.uint32(width) if height >= base else rows[-1])
-    return np.stack(rows)
+    found = []
+    for turn in (dests.turn, dests.away):
+        rows = [((dests.count // widest[base]) * widest[base] + turn % widest[base]).astype(np.uint32)]
+        for height, width in enumerate(widest):
+            rows.append(rows[-1] // np.uint32(width) if height >= base else rows[-1])
+        found.append(np.stack(rows))
+    return np.stack(found)

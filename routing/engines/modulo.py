@@ -24,7 +24,7 @@ def fill_modulo(
     group: Int32s,
     indptr: Int32s,
     lid: Int32s,
-    quotient: NDArray[np.uint32],
+    quotients: NDArray[np.uint32],
     plane: Int32s,
     planes: Int32s,
     limit: Int32s,
@@ -42,8 +42,9 @@ def fill_modulo(
         Levels of the switches, from 1; 0 for those that join zones and are no choice of a climb.
     group, indptr, lid
         `group`, `indptr` and `lid` of `routing.order.destinations.Destinations`.
-    quotient : (L + 1, D) uint32
-        Row k: index of each destination, divided by the product of the up choices of the levels up to k.
+    quotients : (2, L + 1, D) uint32
+        Row k: index of each destination, divided by the product of the up choices of the levels up to k; the second
+        index is that for switches outside its zone.
     plane, planes : (S,) int32
         Number of each switch among those that a switch of the level below may see, and how many it may see above it.
     limit : (S,) int32
@@ -64,7 +65,7 @@ def fill_modulo(
     paths = empty_paths(order)
     hops, choice, n_choices = paths.hops, paths.choice, paths.n_choices
     bundle = np.empty(len(receiver) + 1, np.uint32)
-    turn = np.empty(quotient.shape[1], np.uint32)
+    turn = np.empty(quotients.shape[2], np.uint32)
     most_planes, n_joints, zone, like = 0, 0, -1, -1
     for here in range(n):
         most_planes, n_joints = max(most_planes, planes[here]), n_joints + (level[here] == 0)
@@ -95,7 +96,7 @@ def fill_modulo(
                 if rank[channel] < paths.label[receiver[channel]]:
                     choice[first[target] + n_choices[target]] = channel
                     n_choices[target] += 1
-        known_row, known_bundles = -1, -1
+        known_row, known_bundles, known_outside = -1, -1, 0
         for i in range(0 if twins else 1, count):
             here = paths.nearest[i]
             if limit[target] >= 0 and limit[here] >= 0 and hops[here] > limit[target]:
@@ -118,20 +119,22 @@ def fill_modulo(
                         aside = True
             bundle[bundles] = end
             row = max(level[after_channel[chosen[start[here]]]] - 2, 0)
+            outside = 1 if turns[0, here] != turns[0, target] else 0
+            quotient = quotients[outside]
             climbs_by_plane = planes[here] > 0 and (bundles < planes[here] or (aside and upper > level[here]))
             if climbs_by_plane and _find_planes(here, bundle[:bundles], choice, receiver, level, plane, bundle_of):
                 known_row, row = -1, max(upper - 2, 0)
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = _turn(quotient[row, d], planes[here], bundles, bundle_of)
-            elif row != known_row or bundles != known_bundles:  # most switches ask for what the last one did
-                known_row, known_bundles = row, bundles
+            elif row != known_row or bundles != known_bundles or outside != known_outside:
+                known_row, known_bundles, known_outside = row, bundles, outside  # most switches ask for the same
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = quotient[row, d] % np.uint32(bundles)
             if level[here] == 0 and joints > 1:
                 known_row = -1
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = quotient[row, d] // joints % np.uint32(bundles)
-            if turns[1, here] >= 0 and turns[0, here] != turns[0, target]:
+            if turns[1, here] >= 0 and outside:
                 known_row = -1
                 for d in range(indptr[g], indptr[after]):
                     own = turn[d] if upper > level[here] else 0
@@ -148,7 +151,7 @@ def fill_modulo(
         if twins:
             for twin in range(g, after):
                 dests = slice(indptr[twin], indptr[twin + 1])
-                _hand_over(group[twin], order, number, level, lid[dests], quotient[:, dests], next_hop)
+                _hand_over(group[twin], order, number, level, lid[dests], quotients[0][:, dests], next_hop)
         g = after
     return -1, -1
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
 from routing.order.channel_order import order_channels, switch_levels
-from routing.order.destinations import Destinations, destinations_of, in_a_row, slip, stagger
+from routing.order.destinations import Destinations, destinations_of, in_a_row, keep_apart, slip, stagger
 from routing.order.joined import Zones, order_joined_zones, zones_of
 from routing.order.legal import ChannelOrder
 from routing.tables import NO_PATH, tree_order
@@ -71,14 +71,15 @@ def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -
     if (np.abs(level[order.sender] - level[order.receiver]) == 1).all():
         tree = closed_form(order, dests, level, own, closed, climb_limit(fabric, level)) == NOWHERE
     # What crosses from zone to zone is no choice of a climb within one.
-    climbs, zones = np.where(fabric.role[:n] == Role.JOINT, 0, level), zones_of(fabric, order, level)
+    climbs, zones = np.where(fabric.role[:n] == Role.JOINT, 0, level), zones_of(fabric, order, level, hosts)
     if zones is None:
         return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed, None)
     staggered = partial(stagger, border=zones.border, gate=zones.gate, width=zones.width)
     width = _uplinks_of_leaves(order, level, hosts, zones.zone[order.sender] == zones.zone[order.receiver])
     straight, around = (in_a_row(dests, width, zones.zone, around=turn) for turn in (False, True))
     slipped = slip(dests, width, zones.zone)
-    ways = [(staggered(dests),), (staggered(slipped),), (staggered(straight), straight)]
+    apart = keep_apart(slipped, width, zones.zone)
+    ways = [(staggered(dests),), (staggered(slipped),), (apart,), (staggered(straight), straight)]
     if not np.array_equal(straight.turn, around.turn):
         ways.append((staggered(around), around))
 

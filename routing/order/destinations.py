@@ -31,6 +31,8 @@ class Destinations(Frozen):
     turn: Ints
     """(D,) the same, but of the hosts in groups before, only those of the most common role of the group count. Modulo
     the uplinks of a leaf this spreads the hosts of every role evenly, and those of one leaf over different uplinks."""
+    away: Ints
+    """(D,) the turn for switches that are in no zone or another one."""
 
     def leaves(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64], NDArray[np.bool_]]:
         """Return the hosts, where those of a leaf begin, the leaf of each, and whether it has the common role."""
@@ -71,7 +73,7 @@ def destinations_of(fabric: Fabric, lids: NDArray[np.uint16], level: NDArray[np.
         here = position[switch[kind]]
         count[kind] = passed[kind]
         turn[kind] = begin[here] + passed[kind] - passed[indptr[here]]
-    found = (lids[ends], switch, port, role, indptr, group, index, count, turn)
+    found = (lids[ends], switch, port, role, indptr, group, index, count, turn, turn)
     return Destinations(*(array.astype(np.int32) for array in found))
 
 
@@ -107,7 +109,7 @@ def in_a_row(dests: Destinations, width: int, zone: Ints | None = None, *, aroun
             turns = back
     count = dests.count.copy()
     count[hosts] = turns
-    return replace(dests, count=count, turn=count)
+    return replace(dests, count=count, turn=count, away=count)
 
 
 def _tally(group: Ints, turn: NDArray[np.int64], width: int) -> NDArray[np.int64]:
@@ -151,7 +153,28 @@ def slip(dests: Destinations, width: int, zone: Ints) -> Destinations:
     hosts, begin, leaf, _ = dests.leaves()
     home, turn = zone[dests.switch[hosts[begin]]] + 1, dests.turn.copy()  # 0 at joints, which are in no zone
     turn[hosts] += (turns_in_groups(home) * width // np.bincount(home)[home])[leaf]
-    return replace(dests, turn=turn, count=np.where(dests.count == dests.turn, turn, dests.count))
+    return replace(dests, turn=turn, away=turn, count=np.where(dests.count == dests.turn, turn, dests.count))
+
+
+def keep_apart(slipped: Destinations, width: int, zone: Ints) -> Destinations:
+    """Return destinations whose turns within a zone go back from leaf to leaf, and which slip for all other zones.
+
+    Trees and neighbours in a grid send to the leaves on either side of a leaf at once. Where turns go on from leaf to
+    leaf, hosts that are a round apart share an uplink; where each leaf begins an uplink before the last one did, only
+    hosts that are nearly two rounds apart. Over all leaves of a zone that makes whole rounds, so that all are even.
+
+    Parameters
+    ----------
+    slipped : Destinations
+        What `slip` returns for the same `width` and `zone`.
+    """
+    hosts, begin, leaf, _ = slipped.leaves()
+    home, turn = zone[slipped.switch[hosts[begin]]] + 1, slipped.turn.copy()
+    leaves = np.bincount(home)[home]
+    rounds = np.maximum((leaves + width // 2) // width, 1)
+    back = turns_in_groups(home) * rounds * width // leaves
+    turn[hosts] = np.arange(len(hosts)) - begin[leaf] + (rounds * width - back)[leaf]
+    return replace(slipped, turn=turn)
 
 
 def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int64], width: int) -> Destinations:
@@ -197,7 +220,7 @@ def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int
             turn = tried + (~lead & (tried - tried[begin][leaf] >= skipped[leaf]))
     turns = dests.turn.copy()
     turns[hosts] = turn
-    return replace(dests, turn=turns)
+    return replace(dests, turn=turns, away=turns)
 
 
 def _tree_order(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int64]:

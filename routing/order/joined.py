@@ -67,12 +67,16 @@ class Zones(Frozen):
     gate: Ints  # (S,) the first switch in another zone, or in none, that each such leaf is linked to
     width: int  # most switches above such a leaf
     turns: NDArray[np.int32]
-    """(2, S) zone, and the number of each switch among those of its zone and level that hold no border; -1 for others,
-    and where a zone has one border leaf only."""
+    """(2, S) zone, -1 for leaves without hosts where zones meet, which only pass on what arrives; and the number of
+    each switch among those of its zone and level that hold no border; -1 for others, and where a zone has one border
+    leaf only."""
 
 
-def zones_of(fabric: Fabric, order: ChannelOrder, level: Ints) -> Zones | None:
-    """Return the zones of a fabric with these channels and (S,) levels; None for one zone, or switches in none."""
+def zones_of(fabric: Fabric, order: ChannelOrder, level: Ints, hosts: Ints) -> Zones | None:
+    """Return the zones of a fabric with these channels, (S,) levels and (S,) hosts.
+
+    None for one zone, or with switches in none.
+    """
     n = fabric.n_switches
     joint = fabric.role[:n] == Role.JOINT
     zone = np.where(joint, -1, fabric.zone[:n])
@@ -89,7 +93,7 @@ def zones_of(fabric: Fabric, order: ChannelOrder, level: Ints) -> Zones | None:
     turning = np.flatnonzero((border < 0) & ~joint & several[zone])
     kind = zone[turning] * (level.max() + 1) + level[turning]
     turns = np.full((2, n), -1)
-    turns[0] = zone
+    turns[0] = np.where((border >= 0) & (hosts == 0), -1, zone)
     turns[1, turning] = turns_in_groups(kind)
     width = int(np.bincount(links // n, minlength=1).max())
     return Zones(zone.astype(np.int32), border, gate, width, turns.astype(np.int32))

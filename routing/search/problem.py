@@ -9,7 +9,8 @@ weights; the others list their flows. Samples of one *class* share its weight.
 | across | where servers have rails, every host to every other whatever its rail |
 | roles | every host to those of one role; those of one role to each other |
 | shifts | rank i to rank i + s along the tree, over the hosts of each role; along rails, and across |
-| jobs | an all-to-all among every 2nd to 12th host, the k-th of each leaf, hosts in a row, hosts at random |
+| jobs | an all-to-all among every 2nd to 12th host, the k-th of each leaf, hosts in a row, hosts at random; an
+allreduce along a ring and along NCCL's trees among hosts in a row |
 | management | every switch to every LID, so that paths which no host takes are even, too |
 
 A host is an adapter port. Where most that compute are of servers with as many ports, at least two, traffic is of
@@ -33,7 +34,7 @@ from routing.order.legal import ChannelOrder
 from routing.search.move import DOUBLINGS, Samples
 from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, Role, frozen
-from topo.graphs import turns_in_groups
+from topo.graphs import double_binary_tree, turns_in_groups
 from topo.ports import rail_numbers
 
 WEIGHTS = {"pairs": 4.0, "across": 4.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
@@ -74,6 +75,15 @@ class Sample(NamedTuple):
     """Part of the weight of its class."""
     alone: float = 0.0
     """What the fullest of its hosts' own links carries, by its rate; 0 where nobody asks."""
+
+
+class Listed(NamedTuple):
+    """Flows of one job, and the most at a host's own link."""
+
+    sender: NDArray[np.int32]
+    dest: NDArray[np.int64]
+    flow: NDArray[np.float32]
+    alone: float
 
 
 class Dense(NamedTuple):
@@ -366,9 +376,10 @@ def _round(hosts: Hosts, rings: list[NDArray[np.int64]], share: float) -> Iterat
 
 
 def _jobs(hosts: Hosts) -> Iterator[Sample]:
-    """Yield an all-to-all of each job that a scheduler might place on all hosts, or on those of the most common role.
+    """Yield what each job does that a scheduler might place on all hosts, or on those of the most common role.
 
-    The smallest come first, as far as all their flows may be listed.
+    That is an all-to-all, and where hosts stand in a row, all of them or a part, allreduces along a ring and along
+    NCCL's trees. The smallest come first, as far as all their flows may be listed.
     """
     if not len(hosts.role):
         return
@@ -379,12 +390,17 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
     else:
         pools = [first] + ([first[most[first]]] if not most.all() else [])
     rng = np.random.default_rng(0)
-    placed = [one for pool in pools for one in _placed(hosts, pool, rng, MOST_FLOWS // len(pools)) if len(one[0]) > 3]
-    placed.sort(key=lambda one: len(one[0]))
+    found = [
+        (len(job) * len(np.unique(hosts.switch[job])), _all_to_all, job, weight)
+        for pool in pools
+        for job, weight in _placed(hosts, pool, rng, MOST_FLOWS // len(pools))
+    ]
+    for job in _rows(pools[-1], 1, 2, 3, 4):
+        found += [(len(job), _ring, job, 1.0), (4 * len(job), _trees, job, 1.0)]
     jobs: list[Sample] = []
     left = MOST_FLOWS
-    for job, weight in placed:
-        sender, dest, flow, alone = _all_to_all(hosts, job)
+    for _, flows_of, job, weight in sorted((one for one in found if len(one[2]) > 3), key=lambda one: one[0]):
+        sender, dest, flow, alone = flows_of(hosts, job)
         if (left := left - len(sender)) <= 0:
             break
         jobs.append(Sample("jobs", sender, dest, flow, weight, alone))
@@ -392,21 +408,51 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
     yield from (one._replace(share=one.share / total) for one in jobs)
 
 
-def _all_to_all(
-    hosts: Hosts, job: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32], float]:
-    """Return sender, destination and flow among the servers of some ports, and the most at a port's own link."""
+def _rows(pool: NDArray[np.int64], *parts: int) -> Iterator[NDArray[np.int64]]:
+    """Yield hosts in a row: each part, of so many as there may be."""
+    for each in parts:
+        yield from np.array_split(pool, each)
+
+
+def _by_rail(hosts: Hosts, job: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the ports that the servers of some ports have on each rail, along the tree."""
     member = np.flatnonzero(np.isin(hosts.server, hosts.server[job]))
-    rail, sender, dest, flow, alone = hosts.rail[member], [], [], [], 0.0
-    for each in np.unique(rail):
-        to = member[rail == each]
+    return [member[ring] for ring in rings_of(hosts.rail[member])]
+
+
+def _all_to_all(hosts: Hosts, job: NDArray[np.int64]) -> Listed:
+    """Return an all-to-all among the servers of some ports."""
+    sender, dest, flow, alone = [], [], [], 0.0
+    for to in _by_rail(hosts, job):
         senders, count = np.unique(hosts.switch[to], return_counts=True)
         sender.append(np.tile(senders, len(to)))
         dest.append(np.repeat(hosts.dest[to], len(senders)))
         flow.append(np.tile(count, len(to)))
         alone = max(alone, (count.sum() - 1) * float(hosts.slow[to].max()))
     together = np.concatenate(sender), np.concatenate(dest), np.concatenate(flow).astype(np.float32)
-    return together[0].astype(np.int32), together[1], together[2], alone
+    return Listed(together[0].astype(np.int32), together[1], together[2], alone)
+
+
+def _ring(hosts: Hosts, job: NDArray[np.int64]) -> Listed:
+    """Return a ring of the servers of some ports."""
+    return _between(hosts, [(ring, np.roll(ring, -1)) for ring in _by_rail(hosts, job)])
+
+
+def _trees(hosts: Hosts, job: NDArray[np.int64]) -> Listed:
+    """Return what an allreduce along NCCL's two trees sends among the servers of some ports, up and down at once."""
+    edges = []
+    for ring in _by_rail(hosts, job):
+        for parent in double_binary_tree(len(ring)):
+            child = np.flatnonzero(parent >= 0)
+            edges += [(ring[child], ring[parent[child]]), (ring[parent[child]], ring[child])]
+    return _between(hosts, edges)
+
+
+def _between(hosts: Hosts, edges: list[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Listed:
+    """Return a flow from each host to another one; as many come to each as leave it."""
+    sender, to = (np.concatenate(ends) for ends in zip(*edges, strict=True))
+    alone = np.bincount(to, minlength=len(hosts.slow)) * hosts.slow
+    return Listed(hosts.switch[sender], hosts.dest[to], np.ones(len(to), np.float32), float(alone.max()))
 
 
 def _placed(
@@ -420,11 +466,11 @@ def _placed(
     n, leaf = len(pool), hosts.switch[pool]
     yield from ((pool[::every], 1.0) for every in range(2, 13))
     place = turns_in_groups(leaf)
-    all_fit = 8 * n * len(np.unique(leaf)) <= most_flows  # strides 2.1, each k of a leaf 1, rows 3 and random sets 1
+    # Flows from each leaf to each host: strides 2.1, the k-th of each 1, rows 3, at random 1; allreduces are 20 a host.
+    all_fit = (8 * len(np.unique(leaf)) + 20) * n <= most_flows
     of_leaf = np.unique(np.linspace(0, place.max(), place.max() + 1 if all_fit else PER_LEAF).astype(int))
     yield from ((pool[place == k], min(1.0, PER_LEAF / len(of_leaf))) for k in of_leaf)
-    for parts in (2, 3, 4):
-        yield from ((job, 1.0) for job in np.array_split(pool, parts))
+    yield from ((job, 1.0) for job in _rows(pool, 2, 3, 4))
     for parts in (3, 3, 6, 6):
         yield np.sort(rng.choice(pool, n // parts, replace=False)), 1.0
 

@@ -19,13 +19,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulate.traffic.collectives.trees import Tree, aggregation_tree, double_binary_tree
+from simulate.traffic.collectives.trees import Tree, aggregation_tree
 from simulate.traffic.flows import Flows
 from simulate.traffic.graph import concatenate
 from simulate.traffic.node import Servers
 from simulate.traffic.tuner import NVLS_EFFICIENCY, TREE_EFFICIENCY, Choice, Tuned, Tuner
 from topo.budget import FLOWS
 from topo.errors import HeddleError
+from topo.graphs import double_binary_tree
 
 
 class TunedCollective(NamedTuple):

@@ -31,11 +31,11 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from simulate.traffic.collectives.trees import double_binary_tree
 from simulate.traffic.network import GBPS, GBYTE
 from simulate.traffic.node import Servers
 from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
+from topo.graphs import double_binary_tree
 
 Tuned = Literal["allreduce", "all-gather", "reduce-scatter", "broadcast", "all-to-all"]
 """Collectives that can be tuned."""

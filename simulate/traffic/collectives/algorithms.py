@@ -22,6 +22,7 @@ from simulate.traffic.placement import GROUPS
 from topo.budget import FLOWS
 from topo.errors import HeddleError, did_you_mean, plural
 from topo.fabric import Fabric, frozen
+from topo.graphs import double_binary_tree
 from topo.spec.units import BYTES, parse_quantity
 from topo.table import Brief
 
@@ -37,7 +38,7 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
     "allreduce": {
         "ring": lambda n, chunks, groups: steps.ring_allreduce(n, chunks),
         "halving-doubling": lambda n, chunks, groups: steps.halving_doubling_allreduce(n),
-        "double-binary-tree": lambda n, chunks, groups: trees.tree_allreduce(trees.double_binary_tree(n), chunks),
+        "double-binary-tree": lambda n, chunks, groups: trees.tree_allreduce(double_binary_tree(n), chunks),
         "zone-tree": lambda n, chunks, groups: trees.tree_allreduce(trees.zone_trees(groups), chunks),
         "hierarchical": lambda n, chunks, groups: steps.hierarchical_allreduce(groups, chunks),
     },

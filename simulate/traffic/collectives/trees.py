@@ -14,38 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from simulate.traffic.collectives.schedule import Schedule, concurrent
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Kind
+from topo.graphs import double_binary_tree
 
 Tree = NDArray[np.int32]
 
 SHARP = "sharp"
 """Name of the allreduce that switches add up."""
-
-
-def binary_tree(n_ranks: int) -> Tree:
-    """In-order binary tree in which every odd rank is a leaf: ``ncclGetBtree``, NCCL ``src/graph/trees.cc``.
-
-    Rank 0 is the root and has one child, the largest power of two below n. The lowest set bit of any other rank tells
-    how high it stands; its parent has the next bit set instead, or neither where that rank does not exist.
-    """
-    rank = np.arange(n_ranks)
-    bit = rank & -rank
-    parent = (rank ^ bit) | (bit << 1)
-    parent = np.where(parent < n_ranks, parent, rank ^ bit)
-    parent[:1] = -1
-    return parent.astype(np.int32)
-
-
-def double_binary_tree(n_ranks: int) -> tuple[Tree, Tree]:
-    """Two binary trees of which no rank is an inner node twice: ``ncclGetDtree``, NCCL ``src/graph/trees.cc``.
-
-    The second is the first mirrored when n is even, shifted by one rank when n is odd. Each carries half of the data,
-    so no rank sends more than twice the buffer in an allreduce. Sanders, Speck and Träff, "Two-tree algorithms for
-    full bandwidth broadcast, reduction and scan", 2009.
-    """
-    first = binary_tree(n_ranks)
-    if n_ranks % 2 == 0:
-        return first, np.where(first < 0, -1, n_ranks - 1 - first)[::-1].astype(np.int32)
-    return first, np.roll(np.where(first < 0, -1, (first + 1) % n_ranks), 1).astype(np.int32)
 
 
 def chain_tree(n_ranks: int) -> Tree:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate.traffic.collectives.steps import halving_doubling_allreduce
-from simulate.traffic.collectives.trees import double_binary_tree
 from topo.errors import HeddleError
 from topo.fabric import Frozen
+from topo.graphs import double_binary_tree
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,11 +45,12 @@ def test_a_fabric_of_one_zone_has_nothing_to_join() -> None:
     fabric = random_zones(5)
     level = switch_levels(fabric)
     order = order_channels(fabric, level)
-    assert zones_of(fabric, order, level) is not None
+    hosts = np.bincount(fabric.end_switch[fabric.ends()], minlength=fabric.n_switches)
+    assert zones_of(fabric, order, level, hosts) is not None
     one = replace(
         fabric, zone=np.zeros_like(fabric.zone), role=np.where(fabric.role == Role.JOINT, Role.CORE, fabric.role)
     )
-    assert zones_of(one, order, level) is None
+    assert zones_of(one, order, level, hosts) is None
 
 
 @pytest.mark.parametrize("zone", [0, 1])
@@ -74,10 +75,10 @@ def test_spines_that_lost_their_cable_to_the_border_leaf_still_reach_the_other_z
     fabric = fabric.without(np.flatnonzero((fabric.port_node == border) & np.isin(fabric.peer_node, spines[:lost])))
     level = switch_levels(fabric)
     order = order_channels(fabric, level)
-    zones = zones_of(fabric, order, level)
-    assert zones is not None
     n = fabric.n_switches
     hosts = np.bincount(fabric.end_switch[fabric.ends()], minlength=n)
+    zones = zones_of(fabric, order, level, hosts)
+    assert zones is not None
     joined = order_joined_zones(order, level, hosts, zones, np.zeros((n, n), np.int64))
     others = np.flatnonzero((fabric.role[:n] == Role.LEAF) & (fabric.zone[:n] == 1 - zone)).tolist()
     for spine in spines.tolist():

@@ -1,31 +1,40 @@
 """Which jobs tables are made for: each host's place on its leaf, and what all of them weigh."""
 
+from collections import Counter
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import simulate
 import topo
 from helpers.clusters import tree, zoned
 from routing.engines.start import start_of
 from routing.order.destinations import empty_tables
 from routing.search import problem
+from routing.tables import tree_order
 from topo.fabric import Fabric
 
 LEAVES, HOSTS = 4, 13  # no k-th host is on the same place of each leaf for k up to 12
-OTHERS = 11 + (2 + 3 + 4) + 4
+OTHERS = 11 + (2 + 3) + 4  # each quarter is a leaf
 
 
 def jobs_of(fabric: Fabric) -> list[tuple[list[int], float]]:
-    """Destinations of each job, and its weight; the destination's switch sends nothing over a link."""
-    lids, lft = empty_tables(fabric, None)
-    start = start_of(fabric, lids, lft.shape[::-1])
-    posed = problem.pose(fabric, lids, start.order, start.dests, start.ranks)
+    """Destinations of each all-to-all, and its weight; the destination's switch sends nothing over a link."""
+    posed, _ = posed_of(fabric)
     dest = np.repeat(np.arange(len(posed.samples.lid)), np.diff(posed.samples.indptr))
+    jobs = [np.unique(dest[posed.samples.sample == k]) for k in range(len(posed.names))]
     return [
-        (np.unique(dest[posed.samples.sample == k]).tolist(), posed.weights[k])
-        for k, name in enumerate(posed.names)
-        if name == "jobs"
+        (job.tolist(), posed.weights[k])
+        for k, job in enumerate(jobs)
+        if posed.names[k] == "jobs" and len(job) > 3 and posed.flows[k] == crossing_pairs(posed.samples.switch[job])
     ]
+
+
+def crossing_pairs(switch: NDArray[np.int32]) -> int:
+    """Of hosts of different switches."""
+    return len(switch) ** 2 - int((np.unique(switch, return_counts=True)[1] ** 2).sum())
 
 
 def on_one_host_of_each_leaf(fabric: Fabric, jobs: list[tuple[list[int], float]]) -> list[tuple[list[int], float]]:
@@ -52,7 +61,7 @@ def test_a_job_on_small_leaves_weighs_as_much_as_any() -> None:
 
 def test_four_places_stand_for_all_where_not_all_flows_may_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = tree(LEAVES * HOSTS, leaves=LEAVES, spines=4)
-    monkeypatch.setattr(problem, "MOST_FLOWS", 8 * LEAVES * HOSTS * LEAVES - 1)
+    monkeypatch.setattr(problem, "MOST_FLOWS", (8 * LEAVES + 20) * HOSTS * LEAVES - 1)
     jobs = jobs_of(fabric)
     ours = on_one_host_of_each_leaf(fabric, jobs)
     assert sorted({dest % HOSTS for job, _ in ours for dest in job}) == [0, 4, 8, 12]
@@ -61,8 +70,8 @@ def test_four_places_stand_for_all_where_not_all_flows_may_be_listed(monkeypatch
 
 
 def test_all_jobs_fit_where_each_place_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight times hosts times leaves bounds all flows."""
-    monkeypatch.setattr(problem, "MOST_FLOWS", 8 * LEAVES * HOSTS * LEAVES)
+    """Eight times the leaves and twenty bound all flows of a host."""
+    monkeypatch.setattr(problem, "MOST_FLOWS", (8 * LEAVES + 20) * HOSTS * LEAVES)
     assert len(jobs_of(tree(LEAVES * HOSTS, leaves=LEAVES, spines=4))) == HOSTS + OTHERS
 
 
@@ -121,14 +130,42 @@ def test_a_job_takes_all_rails_of_its_servers() -> None:
     posed, ends = posed_of(fabric)
     samples = posed.samples
     dest = np.repeat(np.arange(len(samples.lid)), np.diff(samples.indptr))
+    looked_at = 0
     for job in np.flatnonzero(np.array(posed.names) == "jobs"):
         to = np.unique(dest[samples.sample == job])
-        servers = {fabric.names[fabric.end_node[ends[one]]].split()[0] for one in to}
-        if not len(to):  # all of one leaf a rail
+        servers, ports = np.array([fabric.names[fabric.end_node[ends[one]]].split() for one in to]).reshape(-1, 2).T
+        servers = set(servers.tolist())
+        every = sum(crossing_pairs(samples.switch[to[ports == port]]) for port in set(ports.tolist()))
+        if posed.flows[job] != every or not len(to):  # an allreduce; or all of one leaf a rail
             continue
+        looked_at += 1
         assert len(to) == 8 * len(servers)
         assert posed.alone[job] == len(servers) - 1
         assert np.bincount(dest[samples.sample == job], samples.flow[samples.sample == job]).max() <= len(servers) - 1
+    assert looked_at >= 3
+
+
+@pytest.mark.parametrize("fabric", [tree(45, leaves=5, spines=4), rails(), rails(heads=2)])
+def test_hosts_in_a_row_reduce_along_the_ring_and_the_trees_that_are_played(fabric: Fabric) -> None:
+    """Whole, in halves, thirds and quarters; the flows are those of `simulate.collective`, rail by rail."""
+    posed, ends = posed_of(fabric)
+    samples = posed.samples
+    dest = np.repeat(np.arange(len(samples.lid)), np.diff(samples.indptr))
+    looked_at = [
+        Counter(zip(samples.sender[mine].tolist(), ends[dest[mine]].tolist(), strict=True))
+        for mine in (samples.sample == job for job in np.flatnonzero(np.array(posed.names) == "jobs"))
+    ]
+    gpus = tree_order(fabric, fabric.ends(role="compute"))
+    _, rail = problem.servers_and_rails(fabric, gpus)
+    rings = [gpus[rail == one] for one in np.unique(rail)]
+    for parts, algorithm in product((1, 2, 3, 4), ("ring", "double-binary-tree")):
+        for part in range(parts):
+            sent = set()
+            for ranks in (np.array_split(ring, parts)[part] for ring in rings):
+                flows = simulate.collective("allreduce", ranks, "1 MiB", algorithm).flows(fabric)
+                sent |= set(zip(fabric.end_switch[flows.src].tolist(), flows.dst.tolist(), strict=True))
+            crossing = {(a, b) for a, b in sent if a != fabric.end_switch[b]}
+            assert len(ranks) < 4 or any(crossing == one.keys() for one in looked_at), (parts, algorithm)
 
 
 def test_a_second_port_of_storage_makes_no_rails() -> None:

@@ -12,12 +12,13 @@ import costmodel
 from helpers.clusters import zoned
 from helpers.servers import PCIE_A100, binding, ends, model, outcome_of, routed_tree
 from simulate.engines.outcome import Outcome
-from simulate.traffic.collectives.trees import chain_tree, double_binary_tree
+from simulate.traffic.collectives.trees import chain_tree
 from simulate.traffic.hfreduce import HFReduce, Stage
 from simulate.traffic.nccl import nccl_collective
 from simulate.traffic.node import Servers
 from topo.catalog.models import NodeModel
 from topo.errors import HeddleError
+from topo.graphs import double_binary_tree
 
 MIB = 2.0**20
 LONG = 512 * MIB

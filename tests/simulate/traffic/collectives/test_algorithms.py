@@ -33,9 +33,10 @@ from simulate.traffic.collectives.steps import (
     ring_allreduce,
     ring_reduce_scatter,
 )
-from simulate.traffic.collectives.trees import depths, double_binary_tree, rerooted, tree_allreduce, zone_trees
+from simulate.traffic.collectives.trees import depths, rerooted, tree_allreduce, zone_trees
 from simulate.traffic.placement import leaf_of
 from topo.errors import HeddleError
+from topo.graphs import double_binary_tree
 
 PAIRS = [(kind, algorithm) for kind, by in ALGORITHMS.items() for algorithm in by]
 POWERS_ONLY = ("recursive-halving", "recursive-doubling")
