@@ -9,8 +9,8 @@ weights; the others list their flows. Samples of one *class* share its weight.
 | across | where servers have rails, every host to every other whatever its rail |
 | roles | every host to those of one role; those of one role to each other |
 | shifts | rank i to rank i + s along the tree, over the hosts of each role; along rails, and across |
-| jobs | an all-to-all among every 2nd to 12th host, the k-th of each leaf, hosts in a row, hosts at random; an
-allreduce along a ring and along NCCL's trees among hosts in a row |
+| jobs | an all-to-all among every 2nd to 12th host, the k-th of each leaf, hosts in a row, hosts at random |
+| allreduces | along the ring and NCCL's trees of hosts in a row |
 | management | every switch to every LID, so that paths which no host takes are even, too |
 
 A host is an adapter port. Where most that compute are of servers with as many ports, at least two, traffic is of
@@ -37,12 +37,20 @@ from topo.fabric import Fabric, Kind, Role, frozen
 from topo.graphs import double_binary_tree, turns_in_groups
 from topo.ports import rail_numbers
 
-WEIGHTS = {"pairs": 4.0, "across": 4.0, "roles": 0.5, "shifts": 1.5, "jobs": 1.0, "management": 0.02}
+WEIGHTS = {
+    "pairs": 4.0,
+    "across": 4.0,
+    "roles": 0.5,
+    "shifts": 1.5,
+    "jobs": 1.0,
+    "allreduces": 0.5,
+    "management": 0.02,
+}
 """Weights of the classes of traffic. All pairs weigh most, since nobody knows what will run; nor how much of it crosses
 rails."""
 
-PURPOSES = {"all-pairs": "pairs", "permutations": "shifts", "jobs": "jobs"}
-"""What a fabric may be for, and the class of traffic that stands for it."""
+PURPOSES = {"all-pairs": ("pairs",), "permutations": ("shifts",), "jobs": ("jobs", "allreduces")}
+"""What a fabric may be for, and the classes of traffic that stand for it."""
 
 ABOVE_ALL = 4
 """What tables are for weighs so many times as much as all else but what crosses rails: the rest only decides between
@@ -215,7 +223,7 @@ def rings_of(rail: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def weights_for(purpose: str) -> dict[str, float]:
-    """Return the weights of classes for what a fabric is for: `WEIGHTS`, or one class above all others.
+    """Return the weights of classes for what a fabric is for: `WEIGHTS`, or some classes above all others.
 
     Raises
     ------
@@ -224,7 +232,7 @@ def weights_for(purpose: str) -> dict[str, float]:
 
     Examples
     --------
-    >>> weights_for("jobs")["jobs"]
+    >>> weights_for("permutations")["shifts"]
     24.08
     """
     if purpose == "any":
@@ -233,9 +241,9 @@ def weights_for(purpose: str) -> dict[str, float]:
         expected = ", ".join(["any", *PURPOSES])
         raise HeddleError(f"found tables for {purpose!r}; expected one of {expected}")
     first = PURPOSES[purpose]
-    return WEIGHTS | {
-        first: ABOVE_ALL * sum(weight for name, weight in WEIGHTS.items() if name not in (first, "across"))
-    }
+    others = sum(weight for name, weight in WEIGHTS.items() if name not in (*first, "across"))
+    together = sum(WEIGHTS[name] for name in first)
+    return WEIGHTS | {name: ABOVE_ALL * others * WEIGHTS[name] / together for name in first}
 
 
 def in_number_order(dests: Destinations) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -376,10 +384,10 @@ def _round(hosts: Hosts, rings: list[NDArray[np.int64]], share: float) -> Iterat
 
 
 def _jobs(hosts: Hosts) -> Iterator[Sample]:
-    """Yield what each job does that a scheduler might place on all hosts, or on those of the most common role.
+    """Yield what jobs do that a scheduler might place on all hosts, or on those of the most common role.
 
-    That is an all-to-all, and where hosts stand in a row, all of them or a part, allreduces along a ring and along
-    NCCL's trees. The smallest come first, as far as all their flows may be listed.
+    An all-to-all of each, and allreduces along a ring and along NCCL's trees of those that have hosts in a row: all of
+    them, halves, thirds and quarters. The smallest come first, as far as all their flows may be listed.
     """
     if not len(hosts.role):
         return
@@ -390,22 +398,25 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
     else:
         pools = [first] + ([first[most[first]]] if not most.all() else [])
     rng = np.random.default_rng(0)
+    leaves = len(np.unique(hosts.switch))
     found = [
-        (len(job) * len(np.unique(hosts.switch[job])), _all_to_all, job, weight)
+        (leaves * len(job), "jobs", _all_to_all, job, weight)
         for pool in pools
         for job, weight in _placed(hosts, pool, rng, MOST_FLOWS // len(pools))
     ]
     for job in _rows(pools[-1], 1, 2, 3, 4):
-        found += [(len(job), _ring, job, 1.0), (4 * len(job), _trees, job, 1.0)]
+        found += [(len(job), "allreduces", _ring, job, 1.0), (4 * len(job), "allreduces", _trees, job, 1.0)]
     jobs: list[Sample] = []
     left = MOST_FLOWS
-    for _, flows_of, job, weight in sorted((one for one in found if len(one[2]) > 3), key=lambda one: one[0]):
+    for _, name, flows_of, job, weight in sorted((one for one in found if len(one[3]) > 3), key=lambda one: one[0]):
         sender, dest, flow, alone = flows_of(hosts, job)
         if (left := left - len(sender)) <= 0:
             break
-        jobs.append(Sample("jobs", sender, dest, flow, weight, alone))
-    total = sum(one.share for one in jobs)
-    yield from (one._replace(share=one.share / total) for one in jobs)
+        jobs.append(Sample(name, sender, dest, flow, weight, alone))
+    for name in ("jobs", "allreduces"):
+        mine = [one for one in jobs if one.name == name]
+        total = sum(one.share for one in mine)
+        yield from (one._replace(share=one.share / total) for one in mine)
 
 
 def _rows(pool: NDArray[np.int64], *parts: int) -> Iterator[NDArray[np.int64]]:

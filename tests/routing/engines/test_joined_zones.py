@@ -354,7 +354,11 @@ def test_jobs_on_a_part_of_two_zones_are_as_fast_as_on_plain_shortest_paths() ->
         work = simulate.collective(kind, job, "64 MiB", algorithm)
         ours, *plain = (simulate.play(one, work).makespan_s for one in routed)
         assert ours < min(plain)
-    for some, algorithm, most in ((600, "zone-tree", 1.0), (1200, "zone-tree", 1.0), (1200, "double-binary-tree", 1.02)):
+    for some, algorithm, most in (
+        (600, "zone-tree", 1.0),
+        (1200, "zone-tree", 1.0),
+        (1200, "double-binary-tree", 1.02),
+    ):
         work = simulate.allreduce(ranks[:some], "186 MiB", algorithm, chunks=32 if algorithm == "zone-tree" else 1)
         ours, *plain = (simulate.play(one, work).makespan_s for one in routed)
         assert ours < most * min(plain)

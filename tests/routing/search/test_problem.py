@@ -17,7 +17,7 @@ from routing.tables import tree_order
 from topo.fabric import Fabric
 
 LEAVES, HOSTS = 4, 13  # no k-th host is on the same place of each leaf for k up to 12
-OTHERS = 11 + (2 + 3) + 4  # each quarter is a leaf
+OTHERS = 11 + (2 + 3 + 4) + 4
 
 
 def jobs_of(fabric: Fabric) -> list[tuple[list[int], float]]:
@@ -25,16 +25,7 @@ def jobs_of(fabric: Fabric) -> list[tuple[list[int], float]]:
     posed, _ = posed_of(fabric)
     dest = np.repeat(np.arange(len(posed.samples.lid)), np.diff(posed.samples.indptr))
     jobs = [np.unique(dest[posed.samples.sample == k]) for k in range(len(posed.names))]
-    return [
-        (job.tolist(), posed.weights[k])
-        for k, job in enumerate(jobs)
-        if posed.names[k] == "jobs" and len(job) > 3 and posed.flows[k] == crossing_pairs(posed.samples.switch[job])
-    ]
-
-
-def crossing_pairs(switch: NDArray[np.int32]) -> int:
-    """Of hosts of different switches."""
-    return len(switch) ** 2 - int((np.unique(switch, return_counts=True)[1] ** 2).sum())
+    return [(job.tolist(), posed.weights[k]) for k, job in enumerate(jobs) if posed.names[k] == "jobs"]
 
 
 def on_one_host_of_each_leaf(fabric: Fabric, jobs: list[tuple[list[int], float]]) -> list[tuple[list[int], float]]:
@@ -130,19 +121,14 @@ def test_a_job_takes_all_rails_of_its_servers() -> None:
     posed, ends = posed_of(fabric)
     samples = posed.samples
     dest = np.repeat(np.arange(len(samples.lid)), np.diff(samples.indptr))
-    looked_at = 0
     for job in np.flatnonzero(np.array(posed.names) == "jobs"):
         to = np.unique(dest[samples.sample == job])
-        servers, ports = np.array([fabric.names[fabric.end_node[ends[one]]].split() for one in to]).reshape(-1, 2).T
-        servers = set(servers.tolist())
-        every = sum(crossing_pairs(samples.switch[to[ports == port]]) for port in set(ports.tolist()))
-        if posed.flows[job] != every or not len(to):  # an allreduce; or all of one leaf a rail
+        servers = {fabric.names[fabric.end_node[ends[one]]].split()[0] for one in to}
+        if not len(to):  # all of one leaf a rail
             continue
-        looked_at += 1
         assert len(to) == 8 * len(servers)
         assert posed.alone[job] == len(servers) - 1
         assert np.bincount(dest[samples.sample == job], samples.flow[samples.sample == job]).max() <= len(servers) - 1
-    assert looked_at >= 3
 
 
 @pytest.mark.parametrize("fabric", [tree(45, leaves=5, spines=4), rails(), rails(heads=2)])
@@ -153,7 +139,7 @@ def test_hosts_in_a_row_reduce_along_the_ring_and_the_trees_that_are_played(fabr
     dest = np.repeat(np.arange(len(samples.lid)), np.diff(samples.indptr))
     looked_at = [
         Counter(zip(samples.sender[mine].tolist(), ends[dest[mine]].tolist(), strict=True))
-        for mine in (samples.sample == job for job in np.flatnonzero(np.array(posed.names) == "jobs"))
+        for mine in (samples.sample == job for job in np.flatnonzero(np.array(posed.names) == "allreduces"))
     ]
     gpus = tree_order(fabric, fabric.ends(role="compute"))
     _, rail = problem.servers_and_rails(fabric, gpus)
