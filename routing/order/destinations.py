@@ -160,8 +160,9 @@ def keep_apart(slipped: Destinations, width: int, zone: Ints) -> Destinations:
     """Return destinations whose turns within a zone go back from leaf to leaf, and which slip for all other zones.
 
     Trees and neighbours in a grid send to the leaves on either side of a leaf at once. Where turns go on from leaf to
-    leaf, hosts that are a round apart share an uplink; where each leaf begins an uplink before the last one did, only
-    hosts that are nearly two rounds apart. Over all leaves of a zone that makes whole rounds, so that all are even.
+    leaf, hosts that are a round apart share an uplink; where each leaf begins one or two uplinks before the last one
+    did, only hosts that are nearly two rounds apart. Over all leaves of a zone that makes whole rounds, so that all
+    uplinks are even, and that shifts meet nothing where the first leaf follows the last.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def keep_apart(slipped: Destinations, width: int, zone: Ints) -> Destinations:
     hosts, begin, leaf, _ = slipped.leaves()
     home, turn = zone[slipped.switch[hosts[begin]]] + 1, slipped.turn.copy()
     leaves = np.bincount(home)[home]
-    rounds = np.maximum((leaves + width // 2) // width, 1)
+    rounds = np.maximum((3 * leaves + width) // (2 * width), 1)
     back = turns_in_groups(home) * rounds * width // leaves
     turn[hosts] = np.arange(len(hosts)) - begin[leaf] + (rounds * width - back)[leaf]
     return replace(slipped, turn=turn)

@@ -108,7 +108,7 @@ def test_uplinks_carry_each_role_evenly(fire_flyer, zone):
         for role in (Role.COMPUTE, Role.STORAGE):
             ends = destinations(fabric, zone, role)
             far = ends[fabric.end_switch[ends] != leaf]
-            assert np.ptp(uplink_counts(fabric, tables, leaf, far)) <= 4, "30 GPUs and 9 servers over each"
+            assert np.ptp(uplink_counts(fabric, tables, leaf, far)) <= 3, "30 GPUs and 9 servers over each"
 
 
 @pytest.mark.parametrize("zone", [0, 1])
@@ -339,29 +339,19 @@ def test_two_zones_are_even_for_every_stride() -> None:
 
 @pytest.mark.slow
 def test_jobs_on_a_part_of_two_zones_are_as_fast_as_on_plain_shortest_paths() -> None:
-    """Every 5th, 8th and 10th GPU of Fire-Flyer 2, one of each leaf, halving-doubling, and trees by zone, played.
-
-    NCCL's trees, which know of no zones, come to 2 % of plain shortest paths.
-    """
+    """Every 5th, 8th and 10th GPU of Fire-Flyer 2, one of each leaf, halving-doubling, and trees, played."""
     fabric = topo.preset("fire-flyer-2").fabric
     tables = (route(fabric), minhop.route(fabric), dfsssp.route(fabric, lanes=1))
     routed = [Routed(fabric, one) for one in tables]
     ranks = tree_order(fabric, fabric.ends(role="compute"))
     each_leaf = ranks[np.unique(fabric.end_switch[ranks], return_index=True)[1]]
-    jobs = [("all-to-all", job, "shift") for job in (ranks[::5], ranks[::8], ranks[::10], each_leaf)]
-    jobs += [("allreduce", ranks[:1024], "halving-doubling")]
-    for kind, job, algorithm in jobs:
-        work = simulate.collective(kind, job, "64 MiB", algorithm)
+    jobs = [("all-to-all", job, "shift", 1) for job in (ranks[::5], ranks[::8], ranks[::10], each_leaf)]
+    jobs += [("allreduce", ranks[:1024], "halving-doubling", 1), ("allreduce", ranks, "double-binary-tree", 1)]
+    jobs += [("allreduce", ranks[:some], "zone-tree", 32) for some in (600, 1200)]
+    for kind, job, algorithm, chunks in jobs:
+        work = simulate.collective(kind, job, "64 MiB", algorithm, chunks=chunks)
         ours, *plain = (simulate.play(one, work).makespan_s for one in routed)
-        assert ours < min(plain)
-    for some, algorithm, most in (
-        (600, "zone-tree", 1.0),
-        (1200, "zone-tree", 1.0),
-        (1200, "double-binary-tree", 1.02),
-    ):
-        work = simulate.allreduce(ranks[:some], "186 MiB", algorithm, chunks=32 if algorithm == "zone-tree" else 1)
-        ours, *plain = (simulate.play(one, work).makespan_s for one in routed)
-        assert ours < most * min(plain)
+        assert ours <= 1.0001 * min(plain)
 
 
 def test_a_single_tree_is_destination_modulo():

@@ -89,7 +89,7 @@ LARGE = ["direct-zones", "torus", "two-zones", *(f"random fabric {seed}" for see
 """Those that take seconds each."""
 
 
-APART = {"dragonfly": 0.06, "random fabric 12": 0.07, "a real machine": 0.05}
+APART = {"dragonfly": 0.06, "slim-fly": 0.05, "random fabric 12": 0.07, "a real machine": 0.05}
 """By how much the fullest link may differ where that is two flows more, where the search ends in other places, or where
 other names make other rails."""
 
