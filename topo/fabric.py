@@ -275,7 +275,12 @@ class Fabric(Frozen, Shown):
     @cached_property
     def inner_links(self) -> NDArray[np.int32]:
         """(L', 2) int32, the rows of `links` that join two switches."""
-        return frozen(self.links[self.is_inner[self.links[:, 0]]])
+        return frozen(self.links[self.is_inner_link])
+
+    @property
+    def is_inner_link(self) -> NDArray[np.bool_]:
+        """(L,) bool, whether a link joins two switches."""
+        return self.is_inner[self.links[:, 0]]
 
     @cached_property
     def is_internal(self) -> NDArray[np.bool_]:

@@ -68,12 +68,11 @@ def _stage(fabrics: Sequence[Fabric], problem: Problem, share: float, known: Cap
     switches, links, host_links = Counter[str](), Counter[str](), Counter[str]()
     for fabric in fabrics:
         installed = _installed(fabric, kept)
-        ends = fabric.port_node[fabric.links]
+        ends, inner = fabric.port_node[fabric.links], fabric.is_inner_link
         there = installed[ends].all(axis=1)
         boxed = backplane(fabric, problem.catalog)
         parts.append(fabric.without(fabric.links[~there, 0]))
         switches.update(fabric.models[fabric.model[node]] for node in np.flatnonzero(installed[: fabric.n_switches]))
-        inner = (ends < fabric.n_switches).all(axis=1)
         links.update(_items(fabric, fabric.links[there & inner & ~boxed]))
         wanted = np.array([host in bought for host in fabric.hosts] + [False], bool)
         host_links.update(_items(fabric, fabric.links[there & ~inner & wanted[fabric.host[ends]].any(axis=1)]))

@@ -403,7 +403,7 @@ def _links(reach: Reach, parting: set[str]) -> Iterator[tuple[str, str, Failed]]
         first = np.sort(np.unique(alike, axis=1, return_index=True)[1])
         kinds: dict[tuple[int, int], int] = {(-1, link): link for link in plugs[first, 2].tolist()}
         at = fabric.port_node[fabric.links]
-        inner = np.flatnonzero((at < fabric.n_switches).all(axis=1) & (at[:, 0] != at[:, 1]))
+        inner = np.flatnonzero(fabric.is_inner_link)
         joins: dict[tuple[int, int], int] = {}
         for link, a, b in zip(inner.tolist(), *at[inner].T.tolist(), strict=True):
             joins.setdefault((a, b), link)

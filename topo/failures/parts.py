@@ -206,7 +206,7 @@ def _links(kind: str, reach: Reach, subnet: int, of: str, layout: Layout | None)
     """Yield the name of the part that each link belongs to, and the link."""
     fabric = reach.fabrics[subnet]
     ends, nodes = fabric.links.tolist(), fabric.port_node[fabric.links]
-    inner = (nodes < fabric.n_switches).all(axis=1) & (nodes[:, 0] != nodes[:, 1])
+    inner = fabric.is_inner_link
     if kind == "adapter":
         for link in reach.plugs[subnet][:, 2].tolist():
             yield of + fabric.port_label(max(ends[link])), link

@@ -280,8 +280,8 @@ class Reach:
         found = []
         for fabric, plugs in zip(self.fabrics, self.plugs, strict=True):
             ends, rate = fabric.port_node[fabric.links], fabric.rate_gbps[fabric.links].min(axis=1).astype(np.float64)
-            inner = (ends < fabric.n_switches).all(axis=1) & (ends[:, 0] != ends[:, 1])
-            inner &= (fabric.role[ends] != Role.JOINT).all(axis=1)  # what they carry is told by `zones_gbps`
+            # What joints carry is told by `zones_gbps`.
+            inner = fabric.is_inner_link & (fabric.role[ends] != Role.JOINT).all(axis=1)
             down = np.bincount(plugs[:, 1], rate[plugs[:, 2]], fabric.n_switches).astype(np.float64)
             up = np.bincount(ends[inner].ravel(), np.repeat(rate[inner], 2), fabric.n_switches)
             found.append((down, up.astype(np.float64), rate, inner))
