@@ -95,19 +95,14 @@ def owned(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def freeze_arrays(value: object) -> None:
-    """Make every array field of a frozen dataclass read-only: its ``__post_init__``."""
-    for item in fields(value):  # type: ignore[arg-type]
-        array = getattr(value, item.name)
-        if isinstance(array, np.ndarray):
-            object.__setattr__(value, item.name, frozen(array))
-
-
 class Frozen:
     """Base of frozen dataclasses whose arrays are read-only."""
 
     def __post_init__(self) -> None:
-        freeze_arrays(self)
+        for item in fields(self):  # type: ignore[arg-type]
+            array = getattr(self, item.name)
+            if isinstance(array, np.ndarray):
+                object.__setattr__(self, item.name, frozen(array))
 
 
 LABELS = ("name", "names", "hosts", "node_guid", "port_guid", "notes")

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from topo.dumps.discovery import DEFAULT_HOSTS
 from topo.errors import HeddleError, plural
-from topo.fabric import Fabric, Kind, _short_name, freeze_arrays
+from topo.fabric import Fabric, Frozen, Kind, _short_name
 from topo.table import Brief
 
 Cable = tuple[int, int]
@@ -41,7 +41,7 @@ AGREEING = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Match(Brief):
+class Match(Frozen, Brief):
     """Matched nodes of a plan and a fabric. The plan has N nodes and P ports."""
 
     plan: Fabric
@@ -52,9 +52,6 @@ class Match(Brief):
     """(N,) node of the fabric with the GUID or description of each node of the plan, -1 for none."""
     agreeing: NDArray[np.float64]
     """(N,) share of the cables at that place that are as planned, NaN where there are none."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return f"{int((self.node >= 0).sum()):,} of {self.plan.n_nodes:,} nodes of {self.plan.name}"
@@ -360,7 +357,7 @@ def _name(fabric: Fabric, node: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Missing(Brief):
+class Missing(Frozen, Brief):
     """What a later picture of a fabric lacks of it, and what it has instead."""
 
     whole: Fabric
@@ -375,9 +372,6 @@ class Missing(Brief):
     """(a,) ports of adapters now that have a cable and are neither in the whole fabric nor of a replaced node."""
     notes: tuple[str, ...]
     """Cables and switches that the whole fabric has not."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return f"{len(self.ports):,} ports of {self.whole.name}"
