@@ -300,10 +300,10 @@ def preset(name: str) -> Cluster:
     >>> topo.preset("fire-flyer-2").fabric.n_switches
     122
     """
-    if name not in presets():
-        hint = did_you_mean(name, presets())
-        raise refusal("preset", f'"{name[:60]}"', f"one of {', '.join(presets())}", hint)
-    return read(config_root() / f"{name}.yaml")
+    files = _preset_files()
+    if name not in files:
+        raise refusal("preset", f'"{name[:60]}"', f"one of {', '.join(files)}", did_you_mean(name, files))
+    return read(files[name])
 
 
 def presets() -> dict[str, str]:
@@ -315,8 +315,12 @@ def presets() -> dict[str, str]:
     >>> topo.presets()["lab-20"]
     'A small lab: 20 servers on one fat-tree of two levels, without oversubscription.'
     """
-    files = sorted(config_root().glob("*.yaml"), key=lambda file: file.stem)
-    return {file.stem: read_text(file, YAML_BYTES).partition("\n")[0].lstrip("# ") for file in files}
+    files = _preset_files().items()
+    return {name: read_text(file, YAML_BYTES).partition("\n")[0].lstrip("# ") for name, file in files}
+
+
+def _preset_files() -> dict[str, Path]:
+    return {file.stem: file for file in sorted(config_root().glob("*.yaml"), key=lambda file: file.stem)}
 
 
 def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:
