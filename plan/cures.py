@@ -348,10 +348,8 @@ def _less(cluster: Cluster, changed: Cluster) -> str:
 
 def _network(cluster: Cluster, name: str) -> tuple[list[str], Any]:
     """Return the keys of the network whose fabric has this name, and its shape."""
-    spec = cluster.spec
-    names = [*spec.networks, *filter(None, [spec.network_name])]
-    of = max((one for one in names if name.startswith(f"{cluster.name}-{one}")), key=len, default=None)
-    if of in spec.networks:
+    spec, of = cluster.spec, cluster.network_of(name)
+    if of is not None:
         return ["networks", of, "network"], spec.networks[of].network
     storage = getattr(spec.network, "storage", None)
     beside = storage is not None and name.endswith("-storage")

@@ -386,7 +386,7 @@ def traffic_of(cluster: Cluster, seed: int = 0) -> Callable[[Routed], Demand | N
     if file is None:
         return None
     find = read_traffic(str(file), cluster.catalog, seed)
-    return lambda routed: find(routed) if cluster.is_of_network(routed.fabric) else None
+    return lambda routed: None if cluster.network_of(routed.fabric.name) else find(routed)
 
 
 def route_as_asked(cluster: Cluster, fabric: Fabric) -> Routed:

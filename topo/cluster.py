@@ -178,9 +178,11 @@ class Cluster(Shown):
         asked = self.spec.routing.purpose
         return None if asked in get_args(Purpose) else self.folder / asked
 
-    def is_of_network(self, fabric: Fabric) -> bool:
-        """Whether a subnet is one of `network`, and not of an entry of `networks`."""
-        return not any(f"{fabric.name}-".startswith(f"{self.name}-{name}-") for name in self.spec.networks)
+    def network_of(self, subnet: str) -> str | None:
+        """Return the entry of `networks` that has a subnet of this name; None where it is one of `network`."""
+        names = filter(None, (self.spec.network_name, *self.spec.networks))
+        found = max((name for name in names if f"{subnet}-".startswith(f"{self.name}-{name}-")), key=len, default=None)
+        return found if found in self.spec.networks else None
 
     @property
     def fabric(self) -> Fabric:
