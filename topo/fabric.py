@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 import topo  # methods that lead to other rooms go through the front door
 from topo.errors import HeddleError, did_you_mean, plural
+from topo.graphs import components
 from topo.speeds import LANE_GBPS, SPEEDS
 from topo.table import Shown, Table
 
@@ -276,6 +277,11 @@ class Fabric(Frozen, Shown):
     def is_inner_link(self) -> NDArray[np.bool_]:
         """(L,) bool, whether a link joins two switches."""
         return self.is_inner[self.links[:, 0]]
+
+    @cached_property
+    def switch_part(self) -> NDArray[np.int32]:
+        """(S,) int32, the number of the part that each switch is in, of those that no cable between switches joins."""
+        return frozen(components(self.n_switches, self.port_node[self.inner], self.peer_node[self.inner]))
 
     @cached_property
     def is_internal(self) -> NDArray[np.bool_]:
