@@ -221,12 +221,10 @@ def _role(cluster: Cluster, group: Any) -> Role:
 def _more_adapters(cluster: Cluster, number: int) -> dict[str, int]:
     """Return this number of adapters for each group of servers that has fewer in `network`."""
     spec = cluster.spec
-    elsewhere = {name for network in spec.networks.values() for name in network.adapters}
     found = {}
     for name, group in spec.nodes.items():
         model = cluster.catalog.node(group.model)
-        hangs = name in spec.adapters or name not in elsewhere or _role(cluster, group) is Role.COMPUTE
-        if hangs and spec.adapters.get(name, model.adapters) < number:
+        if spec.in_network(name, _role(cluster, group)) and spec.adapters.get(name, model.adapters) < number:
             found[name] = number
     return found
 
@@ -295,8 +293,7 @@ def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
                 subnets.setdefault((runs, why), []).append(fabric.name)
     found, spec = {}, cluster.spec
     managing = (name for name, group in spec.nodes.items() if _role(cluster, group) is Role.MANAGEMENT)
-    others = {name for network in spec.networks.values() for name in network.adapters}
-    only = [name for name in managing if name in others and name not in spec.adapters]
+    only = [name for name in managing if not spec.in_network(name, Role.MANAGEMENT)]
     elsewhere = f" ({' or '.join(f'`adapters.{name}: 2`' for name in only)})" if only else ""
     for (runs, why), names in subnets.items():
         found[compress(names)] = f"{runs}: {why}; let a group of management servers hang in it"

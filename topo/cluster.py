@@ -418,9 +418,8 @@ def _is_ethernet(fabric: Fabric, catalog: Catalog) -> bool:
 
 def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> list[list[HostGroup]]:
     """Return what hangs in `network`, then in each of `networks`; adapters are numbered in this order, by kind."""
-    elsewhere = {name for network in spec.networks.values() for name in network.adapters}
     first = [replace(group, adapters=spec.adapters.get(group.name, group.adapters)) for group in groups
-             if group.role == Role.COMPUTE or group.name not in elsewhere or group.name in spec.adapters]  # fmt: skip
+             if spec.in_network(group.name, group.role)]  # fmt: skip
     if not first:
         raise DesignError(f"`network` of {spec.name} has no nodes: all groups are in `networks` only")
     used = Counter[tuple[str, str]]()
