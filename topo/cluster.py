@@ -447,9 +447,8 @@ def resolve_groups(spec: ClusterSpec, catalog: Catalog) -> list[HostGroup]:
     """Look up the models of the node groups: their roles, adapters and link speeds."""
     groups = []
     for name, node in spec.nodes.items():
-        model = catalog.node(node.model)
+        model, role = catalog.node(node.model), node.role_by(catalog)
         adapter = catalog.hca(model.adapter_model)
-        role = model.role if node.role is None else node.role
         group = HostGroup(name, node.count, model.name, role, model.adapters, adapter.name, adapter.speed)
         groups.append(replace(group, device_name=adapter.device))
     return groups

@@ -45,6 +45,10 @@ class NodeGroup(SpecModel):
     role: ServerRole | None = None
     """Role of the servers, if it differs from that of the model."""
 
+    def role_by(self, catalog: Catalog) -> Role:
+        """Return the role of the servers: that of their model where none is given."""
+        return catalog.node(self.model).role if self.role is None else self.role
+
 
 class Network(SpecModel):
     """A network beside the first one: a fabric of its own, such as that of the storage or of the management."""

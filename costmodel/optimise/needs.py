@@ -263,7 +263,7 @@ class Needs(SpecModel):
         return {
             name: group
             for name, group in self.nodes.items()
-            if name not in elsewhere or (group.role or catalog.node(group.model).role) is Role.COMPUTE
+            if name not in elsewhere or group.role_by(catalog) is Role.COMPUTE
         }
 
 
@@ -351,7 +351,7 @@ def _misfits(
     """Yield what is asked of a network that its servers cannot need."""
     count = dict.fromkeys(Role, 0)
     for group in groups.values():
-        count[group.role or catalog.node(group.model).role] += group.count
+        count[group.role_by(catalog)] += group.count
     for role in asked.bandwidth.asked:
         if not count[role]:
             name = role.name.lower()

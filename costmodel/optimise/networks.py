@@ -174,7 +174,7 @@ def _further(needs: Needs, name: str, network: FurtherNetwork, catalog: Catalog)
     for group, adapters in network.adapters.items():
         node = needs.nodes[group]
         model = catalog.node(node.model)
-        further = model.storage_adapter_model if (node.role or model.role) is Role.COMPUTE else None
+        further = model.storage_adapter_model if node.role_by(catalog) is Role.COMPUTE else None
         adapter = network.adapter or further or model.adapter_model
         alias = f"{node.model} of {group}"  # two groups of a model may have different adapters here
         models[alias] = replace(model, name=alias, adapters=adapters, adapter_model=adapter, cages=None)
