@@ -389,7 +389,7 @@ class Reach:
         found = []
         for fabric in self.fabrics:
             a, b = np.sort(fabric.port_node[fabric.links], axis=1).astype(np.int64).T
-            inner = b < fabric.n_switches
+            inner = fabric.is_inner_link
             pairs, of = np.unique(a[inner] * fabric.n_switches + b[inner], return_inverse=True)
             pair = np.full(len(fabric.links), -1)
             pair[inner] = of
