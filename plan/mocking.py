@@ -216,8 +216,7 @@ def _make(
     """Break a fabric; of one of InfiniBand, let it carry traffic and count."""
     if unknown := [kind for kind in kinds if kind not in EVERY_FAULT]:
         raise HeddleError(f"kinds: found {unknown[0]!r}; expected one of {', '.join(EVERY_FAULT)}")
-    model = catalog.switches.get(planned.model_of(0)) if planned.n_switches else None
-    ethernet = model is not None and model.protocol == "ethernet"
+    ethernet = catalog.protocol_of(planned) == "ethernet"
     if not len(planned.discovered_lid):
         planned = replace(planned, discovered_lid=np.arange(1, planned.n_end_ports + 1).astype(np.uint16))
     hands = _Hands(planned, rng, hosts)

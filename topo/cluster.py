@@ -134,7 +134,7 @@ class Cluster(Shown):
 
     def _named(self, fabrics: Sequence[Fabric]) -> tuple[Fabric, ...]:
         """Return fabrics, those with a subnet manager first, with unique names of switches."""
-        ordered = sorted(fabrics, key=lambda fabric: _is_ethernet(fabric, self.catalog))
+        ordered = sorted(fabrics, key=lambda fabric: self.catalog.protocol_of(fabric) == "ethernet")
         return distinct_names(ordered, self.name, self.spec.nodes)
 
     def _switch_names(self, fabrics: Sequence[Fabric]) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ class Cluster(Shown):
         >>> len(topo.preset("lab-20").subnets), len(topo.preset("four-planes-32k").subnets)
         (1, 0)
         """
-        return tuple(fabric for fabric in self.fabrics if not _is_ethernet(fabric, self.catalog))
+        return tuple(fabric for fabric in self.fabrics if self.catalog.protocol_of(fabric) != "ethernet")
 
     @property
     def ways_to_free(self) -> tuple[str, ...]:
@@ -393,7 +393,7 @@ def catalog_folders(document: Document, base: Path) -> list[Path]:
 def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fabric]:
     """Return compiled fabrics, and refuse links between InfiniBand and Ethernet."""
     for fabric in fabrics:
-        infiniband = not _is_ethernet(fabric, catalog)
+        infiniband = catalog.protocol_of(fabric) == "infiniband"
         names = sorted(fabric.models[model] for model in set(fabric.model[: fabric.n_switches].tolist()))
         if len({catalog.switch(name).protocol for name in names}) > 1:
             of = " and ".join(f"{name} of {PROTOCOLS[catalog.switch(name).protocol]}" for name in names)
@@ -409,11 +409,6 @@ def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fa
                 "InfiniBand: take an Ethernet switch with such ports, as SN2201 is"
             )
     return fabrics
-
-
-def _is_ethernet(fabric: Fabric, catalog: Catalog) -> bool:
-    """Whether a fabric is made of Ethernet switches."""
-    return catalog.switch(fabric.models[fabric.model[0]]).protocol == "ethernet"
 
 
 def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> list[list[HostGroup]]:

@@ -116,8 +116,7 @@ OnEthernet = dict[str, list[str]]
 def _on_ethernet(fabrics: Sequence[Fabric], fronts: Sequence[Panel], catalog: Catalog) -> OnEthernet:
     found: OnEthernet = {}
     for fabric, front in zip(fabrics, fronts, strict=True):
-        switch = catalog.switches.get(fabric.model_of(0))
-        if switch is not None and switch.protocol == "ethernet":
+        if catalog.protocol_of(fabric) == "ethernet":
             for node in np.flatnonzero(fabric.kind == Kind.HCA).tolist():
                 if _adapter_type(fabric.model_of(node), "", catalog).startswith("infiniband"):
                     label = _item(front.labels[int(fabric.port_offset[node])])
