@@ -114,9 +114,7 @@ def fail_parts(fabrics: Sequence[Fabric], failed: Failed) -> tuple[Fabric, ...]:
         dead = np.zeros(fabric.n_nodes, bool)
         dead[list(failed.switches.get(subnet, ()))] = True
         if failed.servers:
-            gone = np.array([name in failed.servers for name in fabric.hosts], bool)
-            alone = np.array([fabric.label(node) in failed.servers for node in range(fabric.n_nodes)], bool)
-            dead |= np.where(fabric.host >= 0, gone[np.maximum(fabric.host, 0)] if len(gone) else False, alone)
+            dead |= [fabric.server_of(node) in failed.servers for node in range(fabric.n_nodes)]
         links = fabric.links[list(failed.links.get(subnet, ())), 0]
         ports = np.concatenate([links, np.flatnonzero(dead[fabric.port_node] & (fabric.peer >= 0))])
         left.append(fabric.without(ports) if len(ports) else fabric)

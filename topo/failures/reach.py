@@ -128,8 +128,7 @@ class Reach:
             link = np.flatnonzero((at[:, 0] < fabric.n_switches) & (fabric.kind[at[:, 1]] == Kind.HCA))
             rows = []
             for number, switch, node in zip(link.tolist(), at[link, 0].tolist(), at[link, 1].tolist(), strict=True):
-                host = int(fabric.host[node])
-                name = fabric.hosts[host] if host >= 0 else fabric.label(node)
+                name = fabric.server_of(node)
                 if self.servers.setdefault(name, len(role)) == len(role):
                     role.append(len(Role))
                 server = self.servers[name]
