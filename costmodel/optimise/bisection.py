@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from costmodel.optimise.cuts import CutSearch, Subnet
 from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, Ints, Sides
 from costmodel.optimise.problem import jobs_at_once
-from topo.amounts import Verdict, listed
+from topo.amounts import Verdict, listed, percent
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
-from topo.figures import percent
 from topo.graphs import minimum_cut, turns_in_groups
 from topo.hostlist import compress, natural_order
 from topo.speeds import SPEEDS

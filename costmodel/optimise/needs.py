@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, PlainValidator
 
 from costmodel.optimise.demand import ROUNDING
-from topo.amounts import listed
+from topo.amounts import listed, percent
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Price, PricePoint, Source
 from topo.catalog.tables import DATE
@@ -20,7 +20,6 @@ from topo.cluster import catalog_folders, known_names
 from topo.cluster_spec import ClusterBudget, NodeGroup, Owning, Terms, as_bought, parse_money
 from topo.errors import Finding, SpecError, plural
 from topo.fabric import Role
-from topo.figures import percent
 from topo.files.text import config_root
 from topo.files.yaml import Document, read_yaml
 from topo.floor.racks import FloorPlan

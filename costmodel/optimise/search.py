@@ -31,7 +31,7 @@ from costmodel.optimise.needs import Amount, FamilyName, Needs, grown
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import stage_spec, stages_table
 from costmodel.optimise.trees import fat_trees, plane_numbers, planes, rails, zones
-from topo.amounts import Sum, Verdict, listed
+from topo.amounts import Sum, Verdict, listed, percent
 from topo.budget import SEARCH_CPU
 from topo.catalog.load import Catalog, load_catalog
 from topo.checks import Check
@@ -39,7 +39,6 @@ from topo.cluster import Cluster
 from topo.cluster_spec import ClusterSpec
 from topo.errors import DesignError, HeddleError, plural
 from topo.fabric import Role
-from topo.figures import percent
 from topo.shapes.base import ShapeModel
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Planes

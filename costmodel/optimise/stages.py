@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from costmodel.optimise.bisection import Bisection, adapters_of
 from costmodel.optimise.capacity import Capacity, measure_capacity
 from costmodel.optimise.problem import Problem
-from topo.amounts import Verdict
+from topo.amounts import Verdict, percent
 from topo.catalog.load import Catalog
 from topo.changes.growth import plan_growth
 from topo.checks import Check
@@ -22,7 +22,6 @@ from topo.cluster import Cluster, resolve_groups
 from topo.cluster_spec import ClusterSpec
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
-from topo.figures import percent
 from topo.floor.cables import backplane
 from topo.speeds import speed_name
 from topo.table import Table

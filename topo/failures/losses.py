@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topo.amounts import Verdict, listed
+from topo.amounts import Verdict, listed, percent
 from topo.catalog.load import Catalog
 from topo.checks import Check
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role
 from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
-from topo.figures import percent
 from topo.floor.racks import Layout
 from topo.table import Record, Shown, Table
 
