@@ -20,7 +20,7 @@ from topo.catalog.models import NodeModel, number
 from topo.catalog.tables import read_table
 from topo.cluster import Cluster, preset
 from topo.cluster_spec import ClusterSpec
-from topo.errors import Finding, SpecError
+from topo.errors import Finding, SpecError, refusal
 from topo.files.text import config_root
 from topo.shapes.fat_tree import FatTree, TreeSize
 from topo.table import Record, Shown, Table
@@ -280,14 +280,14 @@ def _cells(table: str, system: str, rows: Sequence[Figure], printed: Published) 
 def _price_in_units(catalog: Catalog, model: str) -> float:
     price = catalog.price(model, UNITS)
     if price is None:
-        raise SpecError([Finding("catalog, prices.csv", f"no price of {model} in {UNITS}", "one, to compare with")])
+        raise refusal("catalog, prices.csv", f"no price of {model} in {UNITS}", "one, to compare with")
     return (price.low + price.high) / 2
 
 
 def _known(node: NodeModel, figure: str) -> float:
     value = getattr(node, figure)
     if value is None:
-        raise SpecError([Finding("catalog", f"no {figure} of {node.name}", "a figure, to compare with")])
+        raise refusal("catalog", f"no {figure} of {node.name}", "a figure, to compare with")
     return float(value)
 
 

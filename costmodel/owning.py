@@ -202,7 +202,7 @@ def check_budget(budget: ClusterBudget, power: Power, switches: int, bought: Bil
     return tuple(found)
 
 
-def quote(cluster: Cluster, currency: str | None = None) -> Quote:
+def quote(cluster: Cluster, currency: str | None = None, parts: Bill | None = None) -> Quote:
     """Return bill, cost, power, cost of owning and budgets of a cluster.
 
     Parameters
@@ -212,6 +212,8 @@ def quote(cluster: Cluster, currency: str | None = None) -> Quote:
     currency : str, optional
         Currency of the cost, by default that of ``budget.price`` or ``owning`` of the spec, else `Bill.currency`. The
         cost of owning is in the currency that the spec states.
+    parts : Bill, optional
+        Its bill, where that is made already.
 
     Returns
     -------
@@ -232,7 +234,7 @@ def quote(cluster: Cluster, currency: str | None = None) -> Quote:
     >>> print(quote.cost.network)
     12
     """
-    parts = bill(cluster)
+    parts = parts or bill(cluster)
     owning = _own(cluster, parts, cluster.spec.owning) if cluster.spec.owning else None
     return Quote(cluster, parts, parts.price(currency or cluster.spec.priced_in), owning)
 

@@ -69,7 +69,7 @@ def cure(cluster: Cluster, losses: topo.Losses, loss: topo.Loss) -> tuple[Cure, 
         elif (own := spec.networks[keys[1]].adapter) and catalog.hca(own).device == "bmc":  # a server has one of them
             groups = dict.fromkeys(max(filter(one.startswith, spec.nodes), key=len, default="") for one in cut)
             mine = [one for one in groups if one in spec.nodes and one not in spec.adapters]
-            out = [one for one in mine if _role(cluster, spec.nodes[one]) is not Role.COMPUTE]
+            out = [one for one in mine if spec.nodes[one].role_by(catalog) is not Role.COMPUTE]
             such = " and ".join(f"`adapters.{one}: 2`" for one in out)
             column, where = "networks", f"an adapter in another network{such and f', such as {such},'}"
         else:
@@ -214,19 +214,13 @@ def _dearer_words(quote: costmodel.Quote | None, changed: Cluster) -> list[str]:
     return []
 
 
-def _role(cluster: Cluster, group: Any) -> Role:
-    return group.role or cluster.catalog.node(group.model).role
-
-
 def _more_adapters(cluster: Cluster, number: int) -> dict[str, int]:
     """Return this number of adapters for each group of servers that has fewer in `network`."""
     spec = cluster.spec
-    elsewhere = {name for network in spec.networks.values() for name in network.adapters}
     found = {}
     for name, group in spec.nodes.items():
         model = cluster.catalog.node(group.model)
-        hangs = name in spec.adapters or name not in elsewhere or _role(cluster, group) is Role.COMPUTE
-        if hangs and spec.adapters.get(name, model.adapters) < number:
+        if spec.in_network(name, group.role_by(cluster.catalog)) and spec.adapters.get(name, model.adapters) < number:
             found[name] = number
     return found
 
@@ -236,7 +230,7 @@ def _with_storage_adapters(cluster: Cluster, number: int) -> topo.Catalog:
     nodes = dict(cluster.catalog.nodes)
     for group in cluster.spec.nodes.values():
         model = nodes[group.model]
-        if model.storage_adapters < number and _role(cluster, group) is Role.COMPUTE:
+        if model.storage_adapters < number and group.role_by(cluster.catalog) is Role.COMPUTE:
             nodes[group.model] = replace(model, storage_adapters=number)
     return replace(cluster.catalog, nodes=MappingProxyType(nodes))
 
@@ -294,9 +288,8 @@ def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
                 runs = itself if own else "no host but compute servers can run it"
                 subnets.setdefault((runs, why), []).append(fabric.name)
     found, spec = {}, cluster.spec
-    managing = (name for name, group in spec.nodes.items() if _role(cluster, group) is Role.MANAGEMENT)
-    others = {name for network in spec.networks.values() for name in network.adapters}
-    only = [name for name in managing if name in others and name not in spec.adapters]
+    managing = (name for name, group in spec.nodes.items() if group.role_by(cluster.catalog) is Role.MANAGEMENT)
+    only = [name for name in managing if not spec.in_network(name, Role.MANAGEMENT)]
     elsewhere = f" ({' or '.join(f'`adapters.{name}: 2`' for name in only)})" if only else ""
     for (runs, why), names in subnets.items():
         found[compress(names)] = f"{runs}: {why}; let a group of management servers hang in it"
@@ -316,7 +309,7 @@ def fewer_switches(cluster: Cluster) -> str:
     spec, catalog, shape = cluster.spec, cluster.catalog, cast(Any, cluster.spec.network)
     if not hasattr(shape, "unit_nodes"):
         return ""
-    nodes = [group for group in spec.nodes.values() if _role(cluster, group) is Role.COMPUTE]
+    nodes = [group for group in spec.nodes.values() if group.role_by(catalog) is Role.COMPUTE]
     count, now = sum(group.count for group in nodes), cluster.counts.switches
     units, adapters = -(-count // shape.unit_nodes), catalog.node(nodes[0].model).adapters // shape.planes
     rails, found = shape.rails or adapters, []
@@ -348,10 +341,8 @@ def _less(cluster: Cluster, changed: Cluster) -> str:
 
 def _network(cluster: Cluster, name: str) -> tuple[list[str], Any]:
     """Return the keys of the network whose fabric has this name, and its shape."""
-    spec = cluster.spec
-    names = [*spec.networks, *filter(None, [spec.network_name])]
-    of = max((one for one in names if name.startswith(f"{cluster.name}-{one}")), key=len, default=None)
-    if of in spec.networks:
+    spec, of = cluster.spec, cluster.network_of(name)
+    if of is not None:
         return ["networks", of, "network"], spec.networks[of].network
     storage = getattr(spec.network, "storage", None)
     beside = storage is not None and name.endswith("-storage")

@@ -285,10 +285,15 @@ def read_routed_argument(
         step("routing")
         fabric = replace(fabric, notes=(*fabric.notes, WITHOUT_TABLES)) if assumed else fabric
         routed = routing.route(fabric, otherwise) if assumed else route_as_asked(read_cluster(path), fabric)
+    return give_levels(routed, lanes, policy)
+
+
+def give_levels(routed: Routed, lanes: str | Path | None, policy: str | Path | None) -> Routed:
+    """Return a routed fabric with the lanes and the levels of paths that files say, where they are given."""
     if lanes is not None:
         routed = replace(routed, lanes=routing.opensm.read_lanes(lanes))
     if policy is not None:
-        levels = routing.opensm.read_levels(policy, fabric, routed.tables)
+        levels = routing.opensm.read_levels(policy, routed.fabric, routed.tables)
         if isinstance(levels, routing.RoutingTables):
             routed = replace(routed, tables=levels)
         else:
@@ -381,7 +386,7 @@ def traffic_of(cluster: Cluster, seed: int = 0) -> Callable[[Routed], Demand | N
     if file is None:
         return None
     find = read_traffic(str(file), cluster.catalog, seed)
-    return lambda routed: find(routed) if cluster.is_of_network(routed.fabric) else None
+    return lambda routed: None if cluster.network_of(routed.fabric.name) else find(routed)
 
 
 def route_as_asked(cluster: Cluster, fabric: Fabric) -> Routed:

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 import routing
 import simulate
@@ -218,8 +216,7 @@ def _make(
     """Break a fabric; of one of InfiniBand, let it carry traffic and count."""
     if unknown := [kind for kind in kinds if kind not in EVERY_FAULT]:
         raise HeddleError(f"kinds: found {unknown[0]!r}; expected one of {', '.join(EVERY_FAULT)}")
-    model = catalog.switches.get(planned.model_of(0)) if planned.n_switches else None
-    ethernet = model is not None and model.protocol == "ethernet"
+    ethernet = catalog.protocol_of(planned) == "ethernet"
     if not len(planned.discovered_lid):
         planned = replace(planned, discovered_lid=np.arange(1, planned.n_end_ports + 1).astype(np.uint16))
     hands = _Hands(planned, rng, hosts)
@@ -258,10 +255,9 @@ def _play(
     routed = routing.route(fabric, "balanced")
     proof, network = routing.prove(routed), simulate.Network.of(routed, lane_weights=1, latency_s=0)
     rate, ends = network.capacity_bytes_s.copy(), fabric.ends()
-    a, b = fabric.port_node[fabric.links].T
-    part = connected_components(coo_array((np.ones(len(a)), (a, b)), shape=(fabric.n_nodes,) * 2), directed=False)[1]
+    part, at = fabric.switch_part, fabric.end_switch
     src, dst = np.repeat(ends, MESSAGES), rng.choice(ends, MESSAGES * len(ends))
-    sent = (src != dst) & (part[fabric.end_node[src]] == part[fabric.end_node[dst]])
+    sent = (src != dst) & (part[at[src]] == part[at[dst]])
     src, dst = src[sent], dst[sent]
     sound = rate[: fabric.n_ports].copy()
     busy_s = proof.load / proof.pairs * len(src) * MESSAGE_BYTES / sound

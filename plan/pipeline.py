@@ -461,10 +461,7 @@ def count_parts(plan: Plan, step: Progress) -> Plan:
 def price_parts(plan: Plan, step: Progress) -> Plan:
     """Price what is bought, count what it draws, and hold both against the budget."""
     step("pricing")
-    assert plan.bill is not None
-    owning = costmodel.own(plan.planned) if plan.planned.spec.owning else None
-    cost = plan.bill.price(plan.options.currency or plan.planned.spec.priced_in)
-    return replace(plan, quote=Quote(plan.planned, plan.bill, cost, owning))
+    return replace(plan, quote=costmodel.quote(plan.planned, plan.options.currency, plan.bill))
 
 
 @adding("advice", needs="routed proofs")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 import routing
-from plan.inputs import Questions, files_of_folder, give_lids, read_fabric_argument
+from plan.inputs import Questions, files_of_folder, give_levels, give_lids, read_fabric_argument
 from plan.pipeline import Progress, proof_document, silent
 from routing.lanes import apply_policy
-from routing.opensm import read_lanes, read_levels, read_lfts
+from routing.opensm import read_lfts
 from topo import Finding, HeddleError, RoutingError, Shown, Table, plural, slow_cables, uneven_links
 
 EXAMPLES = 10
@@ -179,14 +179,11 @@ def verify(
     odd = len(routing.repairs.differing_entries(source, static, found)) if read and static else 0
     if odd:
         notes.append(f"{plural(odd, 'entry', 'entries')} of {tables} not as the static ports of {adaptive}")
-    if policy is not None:
+    routed = give_levels(routing.Routed(source, found), lanes, policy)
+    if policy is not None and routed.tables.path_sl is None:
         # A policy of classes gives no level to a path: tables that it suits are judged on one lane.
         with suppress(RoutingError) if own else nullcontext():
-            levels = read_levels(Path(policy), source, found)
-            found = levels if isinstance(levels, routing.RoutingTables) else apply_policy(source, found, levels)
-    if lanes is not None and (not own or found.path_sl is not None):
-        found = replace(found, sl2vl=read_lanes(Path(lanes)).sl2vl)
-    routed = routing.Routed(source, found)
+            routed = replace(routed, tables=apply_policy(source, routed.tables, routed.policy))
     differing: int | None = None
     examples: tuple[str, ...] = ()
     if expect is not None:

@@ -22,7 +22,6 @@ from routing.tables import MAX_DATA_VLS, EndpointSet, RoutingTables, delivery_ch
 from routing.trace import Trace, trace
 from topo.errors import RoutingError, plural
 from topo.fabric import Fabric, Frozen, Role, frozen
-from topo.graphs import components
 from topo.table import Shown, Table
 
 if TYPE_CHECKING:
@@ -370,14 +369,9 @@ def check_shape(fabric: Fabric, tables: RoutingTables) -> None:
         raise RoutingError(f"found the lanes {tables.sl2vl} for service levels; expected 16 numbers from 0 to 15")
 
 
-def parts_of(fabric: Fabric) -> NDArray[np.int32]:
-    """Return (S,) the number of the part that each switch is in, of those that no cable joins."""
-    return frozen(components(fabric.n_switches, fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]))
-
-
 def _connected_pairs(fabric: Fabric, attached: NDArray[np.int32], dests: NDArray[np.int32]) -> int:
     """Pairs between which the cables hold a path; ``attached`` counts sources a switch, ``dests`` are once a LID."""
-    component = parts_of(fabric)
+    component = fabric.switch_part
     sources = np.bincount(component, weights=attached).astype(np.int64)
     dest_switch = fabric.end_switch[dests]
     return int((sources[component[dest_switch[dest_switch >= 0]]] - 1).sum())

@@ -37,7 +37,6 @@ from .errors import (
 )
 from .fabric import Fabric as Fabric, Kind as Kind, Purpose as Purpose, Role as Role
 from .checks import Check as Check, Cure as Cure
-from .figures import percent as percent
 from .files.csv import format_csv as format_csv, plain_text as plain_text
 from .dumps.db_csv import format_db_csv as format_db_csv
 from .dumps.fabric_file import read_fabric as read_fabric
@@ -92,9 +91,5 @@ from .floor.racks import Layout as Layout
 from .spec.base import SpecModel as SpecModel, TrafficClass as TrafficClass
 from .cluster_spec import ClusterSpec as ClusterSpec
 from .spec.validation import validate as validate
-from .amounts import (
-    Range as Range,
-    Sum as Sum,
-    Verdict as Verdict,
-)
+from .amounts import Range as Range, Sum as Sum, Verdict as Verdict, percent as percent
 from .table import Column as Column, Shown as Shown, Table as Table, format_seconds as format_seconds

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from topo.amounts import Range, Sum, Verdict, listed
-from topo.figures import decimals_apart, rounded
+from topo.amounts import Range, Sum, Verdict, decimals_apart, listed, rounded
 from topo.table import Brief
 
 

@@ -134,7 +134,7 @@ class Cluster(Shown):
 
     def _named(self, fabrics: Sequence[Fabric]) -> tuple[Fabric, ...]:
         """Return fabrics, those with a subnet manager first, with unique names of switches."""
-        ordered = sorted(fabrics, key=lambda fabric: _is_ethernet(fabric, self.catalog))
+        ordered = sorted(fabrics, key=lambda fabric: self.catalog.protocol_of(fabric) == "ethernet")
         return distinct_names(ordered, self.name, self.spec.nodes)
 
     def _switch_names(self, fabrics: Sequence[Fabric]) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ class Cluster(Shown):
         >>> len(topo.preset("lab-20").subnets), len(topo.preset("four-planes-32k").subnets)
         (1, 0)
         """
-        return tuple(fabric for fabric in self.fabrics if not _is_ethernet(fabric, self.catalog))
+        return tuple(fabric for fabric in self.fabrics if self.catalog.protocol_of(fabric) != "ethernet")
 
     @property
     def ways_to_free(self) -> tuple[str, ...]:
@@ -178,9 +178,11 @@ class Cluster(Shown):
         asked = self.spec.routing.purpose
         return None if asked in get_args(Purpose) else self.folder / asked
 
-    def is_of_network(self, fabric: Fabric) -> bool:
-        """Whether a subnet is one of `network`, and not of an entry of `networks`."""
-        return not any(f"{fabric.name}-".startswith(f"{self.name}-{name}-") for name in self.spec.networks)
+    def network_of(self, subnet: str) -> str | None:
+        """Return the entry of `networks` that has a subnet of this name; None where it is one of `network`."""
+        names = filter(None, (self.spec.network_name, *self.spec.networks))
+        found = max((name for name in names if f"{subnet}-".startswith(f"{self.name}-{name}-")), key=len, default=None)
+        return found if found in self.spec.networks else None
 
     @property
     def fabric(self) -> Fabric:
@@ -300,10 +302,10 @@ def preset(name: str) -> Cluster:
     >>> topo.preset("fire-flyer-2").fabric.n_switches
     122
     """
-    if name not in presets():
-        hint = did_you_mean(name, presets())
-        raise refusal("preset", f'"{name[:60]}"', f"one of {', '.join(presets())}", hint)
-    return read(config_root() / f"{name}.yaml")
+    files = _preset_files()
+    if name not in files:
+        raise refusal("preset", f'"{name[:60]}"', f"one of {', '.join(files)}", did_you_mean(name, files))
+    return read(files[name])
 
 
 def presets() -> dict[str, str]:
@@ -315,8 +317,12 @@ def presets() -> dict[str, str]:
     >>> topo.presets()["lab-20"]
     'A small lab: 20 servers on one fat-tree of two levels, without oversubscription.'
     """
-    files = sorted(config_root().glob("*.yaml"), key=lambda file: file.stem)
-    return {file.stem: read_text(file, YAML_BYTES).partition("\n")[0].lstrip("# ") for file in files}
+    files = _preset_files().items()
+    return {name: read_text(file, YAML_BYTES).partition("\n")[0].lstrip("# ") for name, file in files}
+
+
+def _preset_files() -> dict[str, Path]:
+    return {file.stem: file for file in sorted(config_root().glob("*.yaml"), key=lambda file: file.stem)}
 
 
 def compile(spec: ClusterSpec, catalog: Catalog | None = None) -> Cluster:
@@ -387,7 +393,7 @@ def catalog_folders(document: Document, base: Path) -> list[Path]:
 def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fabric]:
     """Return compiled fabrics, and refuse links between InfiniBand and Ethernet."""
     for fabric in fabrics:
-        infiniband = not _is_ethernet(fabric, catalog)
+        infiniband = catalog.protocol_of(fabric) == "infiniband"
         names = sorted(fabric.models[model] for model in set(fabric.model[: fabric.n_switches].tolist()))
         if len({catalog.switch(name).protocol for name in names}) > 1:
             of = " and ".join(f"{name} of {PROTOCOLS[catalog.switch(name).protocol]}" for name in names)
@@ -405,16 +411,10 @@ def _of_one_protocol(fabrics: Sequence[Fabric], catalog: Catalog) -> Sequence[Fa
     return fabrics
 
 
-def _is_ethernet(fabric: Fabric, catalog: Catalog) -> bool:
-    """Whether a fabric is made of Ethernet switches."""
-    return catalog.switch(fabric.models[fabric.model[0]]).protocol == "ethernet"
-
-
 def _hung(spec: ClusterSpec, groups: Sequence[HostGroup], catalog: Catalog) -> list[list[HostGroup]]:
     """Return what hangs in `network`, then in each of `networks`; adapters are numbered in this order, by kind."""
-    elsewhere = {name for network in spec.networks.values() for name in network.adapters}
     first = [replace(group, adapters=spec.adapters.get(group.name, group.adapters)) for group in groups
-             if group.role == Role.COMPUTE or group.name not in elsewhere or group.name in spec.adapters]  # fmt: skip
+             if spec.in_network(group.name, group.role)]  # fmt: skip
     if not first:
         raise DesignError(f"`network` of {spec.name} has no nodes: all groups are in `networks` only")
     used = Counter[tuple[str, str]]()
@@ -442,9 +442,8 @@ def resolve_groups(spec: ClusterSpec, catalog: Catalog) -> list[HostGroup]:
     """Look up the models of the node groups: their roles, adapters and link speeds."""
     groups = []
     for name, node in spec.nodes.items():
-        model = catalog.node(node.model)
+        model, role = catalog.node(node.model), node.role_by(catalog)
         adapter = catalog.hca(model.adapter_model)
-        role = model.role if node.role is None else node.role
         group = HostGroup(name, node.count, model.name, role, model.adapters, adapter.name, adapter.speed)
         groups.append(replace(group, device_name=adapter.device))
     return groups

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from topo.catalog.load import Catalog
-from topo.fabric import MAX_LMC
+from topo.fabric import MAX_LMC, Role
 from topo.floor.racks import FloorPlan
 from topo.shapes import Shape
 from topo.spec.base import (
@@ -44,6 +44,10 @@ class NodeGroup(SpecModel):
     """Number of servers; a subnet of more than 49,151 LIDs is not routed."""
     role: ServerRole | None = None
     """Role of the servers, if it differs from that of the model."""
+
+    def role_by(self, catalog: Catalog) -> Role:
+        """Return the role of the servers: that of their model where none is given."""
+        return catalog.node(self.model).role if self.role is None else self.role
 
 
 class Network(SpecModel):
@@ -237,6 +241,11 @@ class ClusterSpec(SpecModel):
             if times > 1:
                 raise mismatch(f"another {what} for each class", f"{times} classes with {what} {value}")
         return traffic
+
+    def in_network(self, group: str, role: Role) -> bool:
+        """Whether a group of servers of this role is in `network`: all are but those that only `networks` name."""
+        named = any(group in network.adapters for network in self.networks.values())
+        return role == Role.COMPUTE or group in self.adapters or not named
 
     @property
     def priced_in(self) -> str | None:

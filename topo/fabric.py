@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 import topo  # methods that lead to other rooms go through the front door
 from topo.errors import HeddleError, did_you_mean, plural
+from topo.graphs import components
 from topo.speeds import LANE_GBPS, SPEEDS
 from topo.table import Shown, Table
 
@@ -95,19 +96,14 @@ def owned(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def freeze_arrays(value: object) -> None:
-    """Make every array field of a frozen dataclass read-only: its ``__post_init__``."""
-    for item in fields(value):  # type: ignore[arg-type]
-        array = getattr(value, item.name)
-        if isinstance(array, np.ndarray):
-            object.__setattr__(value, item.name, frozen(array))
-
-
 class Frozen:
     """Base of frozen dataclasses whose arrays are read-only."""
 
     def __post_init__(self) -> None:
-        freeze_arrays(self)
+        for item in fields(self):  # type: ignore[arg-type]
+            array = getattr(self, item.name)
+            if isinstance(array, np.ndarray):
+                object.__setattr__(self, item.name, frozen(array))
 
 
 LABELS = ("name", "names", "hosts", "node_guid", "port_guid", "notes")
@@ -275,7 +271,17 @@ class Fabric(Frozen, Shown):
     @cached_property
     def inner_links(self) -> NDArray[np.int32]:
         """(L', 2) int32, the rows of `links` that join two switches."""
-        return frozen(self.links[self.is_inner[self.links[:, 0]]])
+        return frozen(self.links[self.is_inner_link])
+
+    @property
+    def is_inner_link(self) -> NDArray[np.bool_]:
+        """(L,) bool, whether a link joins two switches."""
+        return self.is_inner[self.links[:, 0]]
+
+    @cached_property
+    def switch_part(self) -> NDArray[np.int32]:
+        """(S,) int32, the number of the part that each switch is in, of those that no cable between switches joins."""
+        return frozen(components(self.n_switches, self.port_node[self.inner], self.peer_node[self.inner]))
 
     @cached_property
     def is_internal(self) -> NDArray[np.bool_]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from topo.amounts import percent
 from topo.errors import HeddleError, plural
-from topo.figures import percent
 from topo.files.csv import format_csv
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from costmodel.optimise.cuts import CutSearch, Subnet
 from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, Ints, Sides
 from costmodel.optimise.problem import jobs_at_once
-from topo.amounts import Verdict, listed
+from topo.amounts import Verdict, listed, percent
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
-from topo.figures import percent
 from topo.graphs import minimum_cut, turns_in_groups
 from topo.hostlist import compress, natural_order
 from topo.speeds import SPEEDS
@@ -424,7 +423,7 @@ def serving_gbps(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> float:
     9.0
     """
     servers, compute = set(servers_of(fabrics, role)), set(servers_of(fabrics, Role.COMPUTE))
-    return sum(flow_gbps(fabric, _adapters(fabric, servers), _adapters(fabric, compute)) for fabric in fabrics)
+    return sum(flow_gbps(fabric, adapters_of(fabric, servers), adapters_of(fabric, compute)) for fabric in fabrics)
 
 
 def serving_share(fabrics: Sequence[Fabric], role: Role = Role.STORAGE) -> Bisection:
@@ -471,7 +470,7 @@ def servers_of(fabrics: Sequence[Fabric], role: Role) -> list[str]:
     return sorted(zones, key=lambda server: (zones[server], server))
 
 
-def _adapters(fabric: Fabric, hosts: set[str]) -> Sides:
+def adapters_of(fabric: Fabric, hosts: set[str]) -> Sides:
     """(N,) bool: adapters of these servers."""
     wanted = np.array([host in hosts for host in fabric.hosts] + [False], bool)
     return np.asarray(wanted[fabric.host] & (fabric.kind == Kind.HCA))

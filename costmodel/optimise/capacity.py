@@ -10,12 +10,11 @@ from costmodel.optimise.bisection import Bisection, bisection, servers_of, servi
 from costmodel.optimise.demand import ROUNDING
 from costmodel.optimise.needs import Amount, Needs
 from costmodel.optimise.problem import SERVING, Problem, job_windows
-from topo.amounts import Verdict
+from topo.amounts import Verdict, rounded
 from topo.checks import Check, Cure
 from topo.fabric import Fabric, Role
 from topo.failures.losses import find_parting_switch
 from topo.failures.reach import Reach
-from topo.figures import rounded
 
 QUICK, THOROUGH = 1, 16
 """Descents of the local search for the worst cut: for every design, and for one that meets the need so far."""

@@ -166,15 +166,12 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
     spec = problem.spec.model_copy(update={"nodes": needs.nodes, "network": shape})
     bought = Cluster(spec, problem.catalog) if needs.growth else cluster
     capacity = measure_capacity(cluster.fabrics, problem)
-    bill = by_speed = make_bill(bought.fabrics, problem.catalog)
+    placed = needs.floor is not None and capacity.verdict is not Verdict.EXCEEDED
+    checks = capacity.checks + (tuple(check_floor(cluster, needs)) if placed else ())
+    by_speed, bill, switches, limits = bill_bought(bought, needs, placed=placed)
+    checks += limits
     compared = _with_ports(make_bill(cluster.fabrics, problem.catalog), by_speed) if needs.growth else by_speed
-    checks = capacity.checks
-    if needs.floor is not None and capacity.verdict is not Verdict.EXCEEDED:
-        checks += tuple(check_floor(cluster, needs))
-        bill = make_bill(bought.fabrics, problem.catalog, bought.layout, bought.cablings)
     cost, energy = _network_cost(bill, needs)
-    switches = sum(fabric.n_switches for fabric in bought.fabrics)
-    checks += (*check_limits(needs, cost, switches, bill), *check_supply(needs, by_speed, bill))
     design = Design(
         **vars(capacity) | {"checks": checks},
         name=name,
@@ -196,6 +193,14 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
         moving = Sum.of([((needs.moving or 0.0) * moved, "")]) if moved else Sum()
         design = replace(design, stages=stages, moving=moving, checks=checks)
     return design
+
+
+def bill_bought(bought: Cluster, needs: Needs, *, placed: bool) -> tuple[Bill, Bill, int, tuple[Check, ...]]:
+    """Return the bill by speeds of cables, the same with cables as they lie if ``placed``, switches, and all limits."""
+    by_speed = make_bill(bought.fabrics, bought.catalog)
+    bill = make_bill(bought.fabrics, bought.catalog, bought.layout, bought.cablings) if placed else by_speed
+    switches = sum(fabric.n_switches for fabric in bought.fabrics)
+    return by_speed, bill, switches, (*check_limits(needs, switches, bill), *check_supply(needs, by_speed, bill))
 
 
 def _network_cost(bill: Bill, needs: Needs) -> tuple[Sum, Sum]:
@@ -223,10 +228,10 @@ def check_floor(cluster: Cluster, needs: Needs) -> Iterator[Check]:
         yield replace(check, text=f"the longest cable is {check.found}, {check.allowed} are allowed")
 
 
-def check_limits(needs: Needs, cost: Sum, switches: int, bill: Bill) -> Iterator[Check]:
+def check_limits(needs: Needs, switches: int, bill: Bill) -> Iterator[Check]:
     """Compare networks that are bought with the limits on price, power and switches."""
     if needs.network_price is not None:
-        check = Check.of(PRICE_CHECK, cost, needs.network_price, "network_price")
+        check = Check.of(PRICE_CHECK, _network_cost(bill, needs)[0], needs.network_price, "network_price")
         yield replace(check, text=f"{PRICE_CHECK}: {check.found} {needs.currency}, {check.allowed} allowed")
     yield from map(_named, check_budget(needs.budget, bill.power, switches, bill))
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, PlainValidator
 
 from costmodel.optimise.demand import ROUNDING
-from topo.amounts import listed
+from topo.amounts import listed, percent
 from topo.catalog.load import Catalog, load_catalog
 from topo.catalog.models import Price, PricePoint, Source
 from topo.catalog.tables import DATE
@@ -20,7 +20,6 @@ from topo.cluster import catalog_folders, known_names
 from topo.cluster_spec import ClusterBudget, NodeGroup, Owning, Terms, as_bought, parse_money
 from topo.errors import Finding, SpecError, plural
 from topo.fabric import Role
-from topo.figures import percent
 from topo.files.text import config_root
 from topo.files.yaml import Document, read_yaml
 from topo.floor.racks import FloorPlan
@@ -263,7 +262,7 @@ class Needs(SpecModel):
         return {
             name: group
             for name, group in self.nodes.items()
-            if name not in elsewhere or (group.role or catalog.node(group.model).role) is Role.COMPUTE
+            if name not in elsewhere or group.role_by(catalog) is Role.COMPUTE
         }
 
 
@@ -351,7 +350,7 @@ def _misfits(
     """Yield what is asked of a network that its servers cannot need."""
     count = dict.fromkeys(Role, 0)
     for group in groups.values():
-        count[group.role or catalog.node(group.model).role] += group.count
+        count[group.role_by(catalog)] += group.count
     for role in asked.bandwidth.asked:
         if not count[role]:
             name = role.name.lower()

@@ -14,8 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from costmodel.bills import make_bill
-from costmodel.optimise.design import PRICE_CHECKS, check_floor, check_limits, check_supply
+from costmodel.optimise.design import PRICE_CHECKS, bill_bought, check_floor
 from costmodel.optimise.needs import FurtherNetwork, Needs
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.search import Search, price_basis
@@ -155,14 +154,11 @@ def optimise_networks(needs: Needs, search: SearchOne) -> Networks:
     full = Cluster(problem.spec.model_copy(update={"network": first, "networks": networks}), problem.catalog)
     spec = full.spec.model_copy(update={"nodes": needs.nodes})
     bought = Cluster(spec, problem.catalog) if needs.growth else full
-    bill = make_bill(bought.fabrics, problem.catalog, bought.layout, bought.cablings)
-    by_speed = make_bill(bought.fabrics, problem.catalog)
-    cost = bill.of(*NETWORK).price(needs.currency).network
-    switches = sum(fabric.n_switches for fabric in bought.fabrics)
-    supplied = check_supply(needs, by_speed, bill)
-    checks = [*check_limits(needs, cost, switches, bill), *supplied, *check_floor(full, needs)]
+    _, bill, _, limits = bill_bought(bought, needs, placed=needs.floor is not None)
+    checks = [*limits, *check_floor(full, needs)]
     least = needs.floor is None and all(found.proven for found in searches.values())
     sure = {*(PRICE_CHECKS if least else ()), *(check.what for check in problem.exceeded_by_servers)}
+    cost = bill.of(*NETWORK).price(needs.currency).network
     return Networks(needs, searches, spec, cost, tuple(_judged(checks, sure)))
 
 
@@ -178,7 +174,7 @@ def _further(needs: Needs, name: str, network: FurtherNetwork, catalog: Catalog)
     for group, adapters in network.adapters.items():
         node = needs.nodes[group]
         model = catalog.node(node.model)
-        further = model.storage_adapter_model if (node.role or model.role) is Role.COMPUTE else None
+        further = model.storage_adapter_model if node.role_by(catalog) is Role.COMPUTE else None
         adapter = network.adapter or further or model.adapter_model
         alias = f"{node.model} of {group}"  # two groups of a model may have different adapters here
         models[alias] = replace(model, name=alias, adapters=adapters, adapter_model=adapter, cages=None)

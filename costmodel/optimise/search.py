@@ -30,8 +30,8 @@ from costmodel.optimise.direct import DirectNetwork, by_size, slim_flies
 from costmodel.optimise.needs import Amount, FamilyName, Needs, grown
 from costmodel.optimise.problem import Problem
 from costmodel.optimise.stages import stage_spec, stages_table
-from costmodel.optimise.trees import fat_trees, planes, rails, zones
-from topo.amounts import Sum, Verdict, listed
+from costmodel.optimise.trees import fat_trees, plane_numbers, planes, rails, zones
+from topo.amounts import Sum, Verdict, listed, percent
 from topo.budget import SEARCH_CPU
 from topo.catalog.load import Catalog, load_catalog
 from topo.checks import Check
@@ -39,7 +39,6 @@ from topo.cluster import Cluster
 from topo.cluster_spec import ClusterSpec
 from topo.errors import DesignError, HeddleError, plural
 from topo.fabric import Role
-from topo.figures import percent
 from topo.shapes.base import ShapeModel
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Planes
@@ -485,10 +484,8 @@ def _undecidable(problem: Problem) -> str:
 def _common_design(problem: Problem, progress: Progress) -> Design | None:
     """Return the cheapest of a few common designs that meets the needs: the first incumbent of the search."""
     found, families = [], problem.needs.families
-    adapters = {group.adapters for group in problem.groups}
-    numbers = (n for n in range(2, min(adapters) + 1) if not any(each % n for each in adapters))
     copies = [1] * (not families or "fat-tree" in families)
-    copies += numbers if not families or "planes" in families else ()
+    copies += plane_numbers(problem) if not families or "planes" in families else ()
     for option, levels, number in product(problem.options, (1, 2, 3), copies):
         tree = FatTree.model_validate(
             {"shape": "fat-tree", "switch": option.name, "levels": levels} | ({"split": True} if option.split else {})

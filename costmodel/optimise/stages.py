@@ -11,18 +11,17 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.optimise.bisection import Bisection
+from costmodel.optimise.bisection import Bisection, adapters_of
 from costmodel.optimise.capacity import Capacity, measure_capacity
 from costmodel.optimise.problem import Problem
-from topo.amounts import Verdict
+from topo.amounts import Verdict, percent
 from topo.catalog.load import Catalog
 from topo.changes.growth import plan_growth
 from topo.checks import Check
 from topo.cluster import Cluster, resolve_groups
 from topo.cluster_spec import ClusterSpec
 from topo.errors import HeddleError, plural
-from topo.fabric import Fabric, Kind
-from topo.figures import percent
+from topo.fabric import Fabric
 from topo.floor.cables import backplane
 from topo.speeds import speed_name
 from topo.table import Table
@@ -68,15 +67,13 @@ def _stage(fabrics: Sequence[Fabric], problem: Problem, share: float, known: Cap
     switches, links, host_links = Counter[str](), Counter[str](), Counter[str]()
     for fabric in fabrics:
         installed = _installed(fabric, kept)
-        ends = fabric.port_node[fabric.links]
+        ends, inner = fabric.port_node[fabric.links], fabric.is_inner_link
         there = installed[ends].all(axis=1)
         boxed = backplane(fabric, problem.catalog)
         parts.append(fabric.without(fabric.links[~there, 0]))
         switches.update(fabric.models[fabric.model[node]] for node in np.flatnonzero(installed[: fabric.n_switches]))
-        inner = (ends < fabric.n_switches).all(axis=1)
         links.update(_items(fabric, fabric.links[there & inner & ~boxed]))
-        wanted = np.array([host in bought for host in fabric.hosts] + [False], bool)
-        host_links.update(_items(fabric, fabric.links[there & ~inner & wanted[fabric.host[ends]].any(axis=1)]))
+        host_links.update(_items(fabric, fabric.links[there & ~inner & adapters_of(fabric, bought)[ends].any(axis=1)]))
     boxes = [(model, -(-number // problem.catalog.switch(model).chips)) for model, number in switches.items()]
     price = problem.cost(boxes, links.items()) + problem.cost([], host_links.items(), ends=1)
     found, moved = known or measure_capacity(parts, problem, share), 0
@@ -184,8 +181,7 @@ def _with_links(part: Fabric, ports: NDArray[np.int32]) -> Fabric:
 def _installed(fabric: Fabric, kept: set[str]) -> NDArray[np.bool_]:
     """(N,) bool: nodes that are installed with these servers."""
     n = fabric.n_switches
-    mine = np.array([host in kept for host in fabric.hosts] + [False], bool)
-    installed: NDArray[np.bool_] = mine[fabric.host] & (fabric.kind == Kind.HCA)
+    installed = adapters_of(fabric, kept)
     ends = fabric.port_node[fabric.links]
     both = np.concatenate([ends, ends[:, ::-1]])
     switch, far = both[both[:, 0] < n].T

@@ -11,9 +11,9 @@ import numpy as np
 from costmodel.optimise.needs import Amount, Needs
 from costmodel.optimise.search import Search
 from topo import palette
+from topo.amounts import percent
 from topo.drawing import Drawing
 from topo.drawing.charts import Axes, chart
-from topo.figures import percent
 from topo.table import Shown, Table
 
 SHARES = (0.98, 0.95, 0.9, 0.75, 0.5)

@@ -21,7 +21,7 @@ from topo.fabric import Role
 from topo.shapes.base import HostGroup, ShapeModel, each_adapter
 from topo.shapes.fat_tree import FatTree
 from topo.shapes.rail import Planes, Rail, place_beside, place_units, pod_places, pod_size
-from topo.shapes.zones import Zones, adapters_by_zone
+from topo.shapes.zones import Placement, Zones, adapters_by_zone, kept_ports
 
 MOST_ZONES = 8
 
@@ -193,11 +193,15 @@ def fat_trees(problem: Problem) -> Iterator[Branch]:
 
 
 def planes(problem: Problem) -> Iterator[Branch]:
-    """Yield the branches of planes: as many as divide the adapters of every server, each a switch or a tree."""
+    """Yield the branches of planes, each a switch or a tree."""
+    for number in plane_numbers(problem):
+        yield from _planes(problem, number)
+
+
+def plane_numbers(problem: Problem) -> Iterator[int]:
+    """Yield how many planes there can be: what divides the adapters of every server."""
     adapters = {group.adapters for group in problem.groups}
-    for number in range(2, min(adapters) + 1):
-        if not any(each % number for each in adapters):
-            yield from _planes(problem, number)
+    return (number for number in range(2, min(adapters) + 1) if not any(each % number for each in adapters))
 
 
 def _planes(problem: Problem, number: int) -> Iterator[Branch]:
@@ -249,7 +253,8 @@ def _zoned_rows(
     spine: SwitchOption,
 ) -> Iterator[Branch]:
     """Yield the branches of zones with these leaves and spines."""
-    for placement in ("spread", "border"):
+    placements: tuple[Placement, ...] = ("spread", "border")
+    for placement in placements:
         yield from _ZonedTree(problem, (leaf, spine), joined, shared, placement).with_joints(0)
         for joint in problem.joints(leaf):
             yield from _ZonedTree(problem, (leaf, spine, joint), joined, shared, placement).joints()
@@ -264,7 +269,7 @@ class _ZonedTree(_Tree):
         options: tuple[SwitchOption, ...],
         joined: list[list[HostGroup]],
         shared: tuple[str, ...],
-        placement: str,
+        placement: Placement,
     ) -> None:
         super().__init__(problem, options, max(joined, key=_ports))
         self.joined, self.shared, self.placement = joined, shared, placement
@@ -342,16 +347,10 @@ class _ZonedTree(_Tree):
 
         return first_of(range(-(-least_ports // step) * step, most + 1, step), design)
 
-    def _reserved(self, leaves: int, down: int, ports: int) -> Ints:
-        """(leaves,) ports that hosts may not use: see `topo.shapes.zones`."""
-        if self.placement == "border":
-            return np.where(np.arange(leaves) >= leaves - -(-ports // down), down, 0)
-        return np.diff(np.arange(leaves + 1) * ports // leaves)
-
     def _suffices(self, leaves: int, up: int, ports: int, joints: bool) -> bool:
         """Return whether all adapters find a port beside so many ports to others, and no cut excludes the design."""
         z, down = self.copies, self.leaf.radix - up
-        reserved = self._reserved(leaves, down, ports)
+        reserved = kept_ports(self.placement, ports, leaves, down)
         if self.problem.redundancy > np.count_nonzero(reserved) or reserved.max() > down:
             return False
         on_leaves: list[tuple[HostGroup, Ints]] = []

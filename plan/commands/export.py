@@ -31,7 +31,7 @@ from topo import HeddleError, plural
 def export(
     fabric: Path | None, format: str | None, output: Path | None, only_list: bool, check: Path | None, as_json: bool,
     **options: Any,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Write one of the formats of `plan build`, such as `slurm` or `netbox`.
 
     FABRIC is a spec; a folder of `plan build` or `plan route`, whose files are copied; or a real fabric in any form
@@ -53,7 +53,7 @@ def export(
             width = max(map(len, EXPORTS))
             for entry in EXPORTS.values():
                 click.echo(f"{entry.name:{width}}  {entry.purpose}\n{'':{width}}  for {entry.consumer}")
-        return
+        return 0
     if fabric is None or format is None:
         raise click.UsageError("expected FABRIC and FORMAT, or --list")
     if check is not None and (format != "slurm" or output is not None):
@@ -62,8 +62,7 @@ def export(
     with progress(quiet=as_json or not sys.stderr.isatty()) as step:
         files = export_files(fabric, format, output, step=step, note=notes.append, **options)
         if check is not None:
-            _check_topology(check, str(files["exports/topology.conf"]), as_json)
-            return
+            return _check_topology(check, str(files["exports/topology.conf"]), as_json)
         if output is None and (as_json or len(files) > 1):
             raise HeddleError(f"{format}: found {plural(len(files), 'file')} to write; name a place for them with -o")
     print_notes(tuple(notes))
@@ -77,10 +76,11 @@ def export(
         print_json({"format": format, "output": str(output), "files": sorted(files)})
     else:
         click.echo(f"wrote {output}", err=True)
+    return 0
 
 
-def _check_topology(path: Path, ours: str, as_json: bool) -> None:
-    """Compare a ``topology.conf`` of a site with what its fabric says; exit status 1 if they differ."""
+def _check_topology(path: Path, ours: str, as_json: bool) -> int:
+    """Compare a ``topology.conf`` of a site with what its fabric says; return 1 if they differ."""
     from plan.export.scheduling import compare_topologies, read_topology_conf
 
     nodes = read_topology_conf(ours)
@@ -92,8 +92,7 @@ def _check_topology(path: Path, ours: str, as_json: bool) -> None:
     else:
         agreed = f"{path} agrees with the fabric: {plural(len(nodes), 'node')} in {len({*nodes.values()})} units"
         click.echo("\n".join(differences or [agreed]))
-    if differences:
-        raise click.exceptions.Exit(1)
+    return int(bool(differences))
 
 
 @click.command()

@@ -141,7 +141,7 @@ def mock(
 @as_json
 def diff(
     planned: Path, fabric: Path, subnet: str | None, currency: str | None, as_json: bool, **folders: Path | None
-) -> None:
+) -> int:
     """Compare a real fabric with its plan, cable by cable, or a plan with a larger one.
 
     PLAN is a spec, a folder of `plan build`, a planned cable list (NDT, P2P, .topo) or an earlier dump; FABRIC is the
@@ -175,8 +175,7 @@ def diff(
         for name, what in written.items():
             if folders[name] is not None:
                 click.echo(f"written to {folders[name]}: {what}")
-    if found.found:
-        raise click.exceptions.Exit(1)
+    return int(bool(found.found))
 
 
 @click.command(short_help="Fit overhead and rate of machines to a log.")

@@ -73,8 +73,8 @@ def check(spec: Path, job: int | None, currency: str | None, as_json: bool) -> i
     checked = building.check(spec, job=job, currency=currency)
     if as_json:
         print_json({"name": checked.name, "holds": checked.verdict.holds, **checked.summary()})
-        return STATUS[checked.verdict]
-    show_plan(checked)
+    else:
+        show_plan(checked)
     return STATUS[checked.verdict]
 
 

@@ -96,9 +96,7 @@ def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | 
     node = int(fabric.port_node[port])
     rack, unit, name = -1, 0, ""
     if layout is not None:
-        device = int(layout.node_device[subnet][node])
-        rack = int(layout.rack[device])
-        unit = int(layout.unit[device]) if layout.devices[device].rack_units else 0  # a PDU is at none
+        _, rack, unit = layout.stand_of(subnet, node)
         name = layout.rack_name(rack)
     return End(
         device=fabric.server_of(node),

@@ -84,11 +84,10 @@ def netbox_files(
             maker = MANUFACTURER if fabric.kind[node] == Kind.SWITCH else SERVERS
             rack, unit = ("", "")
             if layout is not None:
-                device = int(layout.node_device[subnet][node])
-                rack = layout.rack_name(int(layout.rack[device]))
+                device, at, lowest = layout.stand_of(subnet, node)
+                rack = layout.rack_name(at)
                 # Chips of a frame, like what has no height, are put in a rack and at no unit of it.
-                at = layout.devices[device]
-                unit = str(layout.unit[device]) if _item(at.name) == name and at.rack_units else ""
+                unit = str(lowest or "") if _item(device.name) == name else ""
             room, face = ROOM if rack else "", "front" if unit else ""
             rows[name] = (name, role.name.title(), maker, kind, "planned", site, room, rack, unit, face)
     files |= {f"device-types/{_slug(kind)}.yaml": text for kind, text in sorted(types.items())}
@@ -117,8 +116,7 @@ OnEthernet = dict[str, list[str]]
 def _on_ethernet(fabrics: Sequence[Fabric], fronts: Sequence[Panel], catalog: Catalog) -> OnEthernet:
     found: OnEthernet = {}
     for fabric, front in zip(fabrics, fronts, strict=True):
-        switch = catalog.switches.get(fabric.model_of(0))
-        if switch is not None and switch.protocol == "ethernet":
+        if catalog.protocol_of(fabric) == "ethernet":
             for node in np.flatnonzero(fabric.kind == Kind.HCA).tolist():
                 if _adapter_type(fabric.model_of(node), "", catalog).startswith("infiniband"):
                     label = _item(front.labels[int(fabric.port_offset[node])])

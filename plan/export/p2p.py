@@ -75,9 +75,8 @@ def _end(fabric: Fabric, subnet: int, port: int, front: Panel, layout: Layout | 
     node, shown = int(fabric.port_node[port]), front.labels[port]
     rack, unit = None, None
     if layout is not None:
-        device = int(layout.node_device[subnet][node])
-        rack = layout.rack_name(int(layout.rack[device]))
-        unit = int(layout.unit[device]) if layout.devices[device].rack_units else None  # a PDU is at none
+        _, at, lowest = layout.stand_of(subnet, node)
+        rack, unit = layout.rack_name(at), lowest or None
     number: str | int = int(shown) if re.fullmatch("[0-9]{1,9}", shown) else shown
     if node >= fabric.n_switches:
         adapter = adapter_parts(fabric, node)[1]

@@ -14,10 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-
 from topo import Fabric, Role, natural_order
 
 ROOT = "fabric"
@@ -101,15 +97,14 @@ def _leaves_of_nodes(fabrics: Sequence[Fabric]) -> dict[str, frozenset[Switch]]:
     leaves: dict[tuple[int, int], dict[str, set[Switch]]] = {}
     shared: set[tuple[int, int]] = set()
     for subnet, fabric in enumerate(fabrics):
-        a, b = fabric.port_node[fabric.links].T
-        graph = coo_array((np.ones(len(a)), (a, b)), shape=(fabric.n_nodes, fabric.n_nodes))
-        part = connected_components(graph, directed=False)[1]
         for port in range(fabric.first_adapter_port, fabric.n_ports):
             node, leaf = int(fabric.port_node[port]), int(fabric.peer_node[port])
-            network = (subnet, int(part[node]))
+            if not 0 <= leaf < fabric.n_switches:
+                continue
+            network = (subnet, int(fabric.switch_part[leaf]))
             if fabric.role[node] in (Role.STORAGE, Role.MANAGEMENT):
                 shared.add(network)
-            if not 0 <= leaf < fabric.n_switches or fabric.role[node] != Role.COMPUTE or fabric.host[node] < 0:
+            if fabric.role[node] != Role.COMPUTE or fabric.host[node] < 0:
                 continue
             host = fabric.hosts[fabric.host[node]]
             of_hosts = rate.setdefault(network, {})

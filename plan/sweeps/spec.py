@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 import topo
+from plan.inputs import SPEC_SUFFIXES
 from simulate.cluster import FailureSpec
 from topo import PART_KINDS, Finding, HeddleError, PartKind, SpecError, SpecModel
 
@@ -93,7 +94,7 @@ def read_sweep(path: Path) -> tuple[SweepSpec, Any, Path]:
     sweep = topo.validate(SweepSpec, topo.read_yaml(path))
     check_failures(path, sweep)
     base = path.parent / sweep.base
-    if base.suffix not in (".yaml", ".yml"):
+    if base.suffix not in SPEC_SUFFIXES:
         astray = [name for name in sweep.parameters if name not in SPECIAL]
         if astray or "design" in sweep.stages:
             found = f"the parameter {astray[0]!r}" if astray else "the stage design"

@@ -10,7 +10,7 @@ of ``.psl`` is an adapter, a LID and a level (``ibdmchk`` of ibutils, options ``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from routing.lanes.classes import LanePlan
 from routing.tables import RoutingTables
 from topo.errors import FormatError
 from topo.fabric import Fabric
-from topo.files.text import lines_of, read_lines
+from topo.files.text import numbered_lines, read_lines
 
 SLVL = re.compile(r"\s*0x([0-9a-f]{1,16})\s+(\d{1,3})\s+(\d{1,3})((?:\s+0x[0-9a-f]{1,2}){8})\s*", re.IGNORECASE)
 PSL = re.compile(r"\s*0x([0-9a-f]{1,16})\s+(\d{1,5})\s+(\d{1,2})\s*", re.IGNORECASE)
@@ -36,7 +36,7 @@ def parse_slvl(text: str | Iterable[str], path: str = "") -> LanePlan:
     that is none, or has other lanes than those before: one map for all is judged.
     """
     found: tuple[int, tuple[int, ...]] | None = None
-    for number, line in _lines(text, path):
+    for number, line in numbered_lines(text, path):
         match = SLVL.fullmatch(line)
         if match is None:
             expected = "a GUID, two ports and eight bytes, as in 0x0c42a103004b7000 1 21 0x01 0x23 ..."
@@ -65,7 +65,7 @@ def parse_psl(text: str | Iterable[str], fabric: Fabric, tables: RoutingTables, 
     first = fabric.port_offset[fabric.n_switches : -1]
     switch_of = dict(zip(fabric.node_guid[fabric.n_switches :].tolist(), fabric.peer_node[first].tolist(), strict=True))
     levels = np.full(tables.lft.shape, 255, np.uint8)
-    for number, line in _lines(text, path):
+    for number, line in numbered_lines(text, path):
         match = PSL.fullmatch(line)
         guid, lid, level = (int(match[1], 16), int(match[2]), int(match[3])) if match else (0, 0, 16)
         if not 0 < lid < tables.lft.shape[1] or level > 15 or guid not in switch_of:
@@ -80,13 +80,6 @@ def parse_psl(text: str | Iterable[str], fabric: Fabric, tables: RoutingTables, 
             raise FormatError(message, path, number)
         levels[switch, lid] = level
     return replace(tables, path_sl=np.where(levels == 255, 0, levels).astype(np.uint8))
-
-
-def _lines(text: str | Iterable[str], path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are neither blank nor comments, with their numbers."""
-    for number, line in enumerate(lines_of(text, path), 1):
-        if line.strip() and not line.lstrip().startswith("#"):
-            yield number, line
 
 
 def sniffed(path: str | Path, pattern: re.Pattern[str]) -> tuple[bool, Iterable[str]]:

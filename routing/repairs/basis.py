@@ -13,7 +13,7 @@ from routing.order.channel_order import order_channels, switch_levels
 from routing.order.dependencies import dependency_graph, order_by_key
 from routing.order.legal import ChannelOrder
 from routing.order.turns import ALLOWED, Turns, no_turns
-from routing.proof import parts_of, prove, prove_order
+from routing.proof import prove, prove_order
 from routing.repairs.trees import RepairNet, sum_load
 from routing.routed import Routed
 from routing.tables import RoutingTables
@@ -159,7 +159,7 @@ def repair_net(
         now.peer_node,
         rank,
         frozen(scale),
-        parts_of(now),
+        now.switch_part,
         frozen(up[np.argsort(-rank[up], kind="stable")]),
         ordered,
         other,

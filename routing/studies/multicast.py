@@ -33,7 +33,7 @@ from routing.studies.adaptive.far import SWITCH, switch_numbers
 from routing.tables import switch_graph
 from topo.errors import FormatError, HeddleError, plural
 from topo.fabric import Fabric
-from topo.files.text import lines_of, read_lines
+from topo.files.text import numbered_lines, read_lines
 from topo.graphs import components
 from topo.table import Brief, Record, Shown, Table
 
@@ -156,7 +156,7 @@ def parse_mcfdbs(text: str | Iterable[str], fabric: Fabric, path: str = "") -> M
     number_of = switch_numbers(fabric)
     entries: dict[int, set[int]] = {}
     seen, unknown, here = set[int](), 0, None
-    for line_number, line in enumerate(lines_of(text, path), 1):
+    for line_number, line in numbered_lines(text, path):
         words = line.strip()
         if start := SWITCH.fullmatch(words):
             here = number_of.get(int(start[1], 16), -1)
@@ -174,7 +174,7 @@ def parse_mcfdbs(text: str | Iterable[str], fabric: Fabric, path: str = "") -> M
                 expected = f"ports up to {last - first}, in hexadecimal"
                 raise FormatError(f"found {words[:60]!r}; expected {expected}", path, line_number)
             entries.setdefault(mlid, set()).update(first + number - 1 for number in numbers if number)
-        elif words and words[0] != "#" and not words.lower().startswith("lid"):
+        elif not words.lower().startswith("lid"):
             raise FormatError(f"found {words[:60]!r}; expected a switch or an entry", path, line_number)
     if not seen - {-1}:
         raise FormatError("holds no multicast table of any switch of this fabric", path)

@@ -12,8 +12,8 @@ from routing.order.channel_order import order_channels, switch_levels
 from routing.proof import prove
 from routing.routed import Routed
 from routing.tables import select_endpoints
+from topo.amounts import percent
 from topo.errors import plural
-from topo.figures import percent
 from topo.table import Brief, Record
 
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from simulate.cluster.failures import DAY_S, FailureSpec
 from simulate.cluster.year import HOUR_S, draw_course
 from topo import palette
+from topo.amounts import percent
 from topo.drawing import Drawing
 from topo.drawing.charts import Axes, chart
 from topo.drawing.svg import Mark
 from topo.errors import plural
 from topo.failures.parts import PartKind, Parts
-from topo.figures import percent
 
 if TYPE_CHECKING:
     from simulate.cluster.run import ClusterRun

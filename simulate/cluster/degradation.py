@@ -152,9 +152,7 @@ class Degradation:
 
     def _server(self, subnet: int, end: Any) -> int:
         fabric = self.routed[subnet].fabric
-        node = int(fabric.end_node[end])
-        host = int(fabric.host[node])
-        return self.reach.servers[fabric.hosts[host] if host >= 0 else fabric.label(node)]
+        return self.reach.servers[fabric.server_of(int(fabric.end_node[end]))]
 
     def _crossed(
         self, subnet: int, chunks: Sequence[NDArray[np.int64]]

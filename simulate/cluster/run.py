@@ -19,9 +19,9 @@ from simulate.engines.simpy_bridge import Process
 from simulate.traffic.network import Network
 from simulate.traffic.servers import ComputeServers
 from simulate.workload.storage import BulkStorage
+from topo.amounts import percent
 from topo.budget import QUEUE_FLOWS, QUEUE_ROUNDS
 from topo.errors import Finding, HeddleError, SpecError, plural
-from topo.figures import percent
 from topo.table import Shown, Table
 
 COPIES = 2

@@ -18,7 +18,7 @@ from topo.budget import FLOWS
 from topo.errors import FormatError, HeddleError, plural
 from topo.fabric import Frozen
 from topo.files.csv import plain_text
-from topo.files.text import read_lines
+from topo.files.text import numbered_lines, read_lines
 from topo.table import Brief
 
 GBPS_OF_UNIT = {"Gb/s": 1.0, "GB/s": 8.0, "MB/s": 8e-3, "MiB/s": 8 * 2**20 / 1e9}
@@ -83,8 +83,7 @@ def parse_measured(lines: Iterable[str], routed: Routed | Hashed, path: str = "m
     >>> parse_measured("GB/s,gpu00,gpu01\ngpu00,-,24.1\ngpu01,23.9,-\n".splitlines(), routed).gbps.tolist()
     [192.8, 191.2]
     """
-    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#"))
-    rows = [(number, _cells(line, path, number)) for number, line in numbered]
+    rows = [(number, _cells(line, path, number)) for number, line in numbered_lines(lines, path)]
     if not rows:
         raise FormatError("found no lines of CSV; expected the header source,destination,UNIT or a matrix", path)
     names = EndNames.of(routed.fabric if isinstance(routed, Hashed) else routed)

@@ -31,9 +31,9 @@ from simulate.engines.base import Floats
 from simulate.engines.fluid.engine import Fluid
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import GBPS, Network
+from topo.amounts import percent
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Frozen
-from topo.figures import percent
 from topo.graphs import rows_of
 from topo.table import Shown, Table
 

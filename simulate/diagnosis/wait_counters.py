@@ -30,9 +30,9 @@ from simulate.diagnosis.measured import Measured
 from simulate.diagnosis.slow_links import Diagnosis, Suspect, pairs_between, walk_pairs
 from simulate.engines.base import Floats
 from simulate.traffic.network import Network
+from topo.amounts import percent
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
-from topo.figures import percent
 
 PAIRS = 300_000
 """Most pairs whose paths are counted; of more pairs, a sample of this size is drawn."""

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from simulate.engines.outcome import Outcome
 from topo import palette
+from topo.amounts import percent
 from topo.drawing import Drawing
 from topo.drawing.charts import Axes, chart, heat_legend
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role
-from topo.figures import percent
 from topo.table import format_seconds
 
 MOST_CLASSES = 10

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulate.traffic.network import Network
+from topo.amounts import percent
 from topo.drawing import Drawing
 from topo.errors import HeddleError, plural
 from topo.fabric import Frozen, frozen
-from topo.figures import percent
 from topo.table import Brief, Shown, Table, format_seconds
 
 LATENCY_PERCENTILES = (50.0, 99.0, 99.9, 100.0)

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from simulate.traffic.flows import Flows
 from topo.errors import HeddleError
 from topo.fabric import Fabric, frozen
-from topo.graphs import components
 
 Ports = dict[int, list[int]]
 """End ports of a server by subnet."""
@@ -22,8 +21,7 @@ Ports = dict[int, list[int]]
 
 def parts_of_ends(fabric: Fabric) -> NDArray[np.int32]:
     """Return (E,) the subnet or plane of each end port: what links connect, by number; any for one without a cable."""
-    a, b = fabric.port_node[fabric.inner_links].T
-    return frozen(components(fabric.n_switches, a, b)[fabric.end_switch])
+    return frozen(fabric.switch_part[fabric.end_switch])
 
 
 @dataclass(frozen=True, eq=False)

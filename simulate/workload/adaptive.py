@@ -27,7 +27,6 @@ from simulate.workload.place import Workload
 from simulate.workload.play import JobResult, Step, play
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric
-from topo.graphs import components
 from topo.table import Record, Shown, Table
 
 ALL = "all jobs"
@@ -170,7 +169,7 @@ class _Flows:
     def apart(self, left: Fabric) -> NDArray[np.bool_]:
         """Return which have no cables between their ends."""
         near, far = left.end_switch[self.source], left.end_switch[self.dest]
-        part = components(left.n_switches, left.port_node[left.inner], left.peer_node[left.inner])
+        part = left.switch_part
         return np.asarray(self.between & ((near < 0) | (far < 0) | (part[near] != part[far])), np.bool_)
 
     def over(self, tables: RoutingTables, left: Fabric) -> NDArray[np.bool_]:

@@ -237,3 +237,12 @@ def test_the_first_network_has_the_name_that_the_spec_gives_it_and_differs_in_no
         _ = cluster(storage, network_name="storage").fabrics
     loss = next(one for one in topo.find_losses(named.fabrics, named.catalog).worst if "compute" in one.network)
     assert _network(named, loss.network)[0] == ["network"]
+
+
+@pytest.mark.parametrize(("own", "other"), [("storage-a", "storage"), ("a", "a-b"), (None, "rail"), (None, "p")])
+def test_a_subnet_is_of_the_network_whose_name_it_has_however_alike_they_are(own: str | None, other: str) -> None:
+    network = {"shape": "rail", "unit_nodes": 4, "tree": {"switch": "QM9790"}, "planes": 2}
+    storage = {other: {"network": TREE, "adapters": {"gpu": 2, "st": 2, "head": 1}}}
+    found = cluster(storage, network=network, **({"network_name": own} if own else {}))
+    assert [found.network_of(fabric.name) for fabric in found.fabrics] == [None, None, other]
+    assert [_network(found, fabric.name)[0][0] for fabric in found.fabrics] == ["network", "network", "networks"]

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from topo.catalog.models import CableModel, HcaModel, NodeModel, Number, Price, PricePoint, Source, SwitchModel
 from topo.catalog.tables import Row, read_table
 from topo.errors import Finding, SpecError, did_you_mean, refusal
+from topo.fabric import Fabric
 from topo.files.text import config_root
 from topo.spec.base import spelled
 from topo.speeds import SPEEDS, WIDTHS, is_link_speed
@@ -92,6 +93,11 @@ class Catalog(Brief):
     def device(self, name: str) -> SwitchModel | NodeModel | None:
         """Return the switch or server of this name, or None for what is neither."""
         return self.switches.get(name) or self.nodes.get(name)
+
+    def protocol_of(self, fabric: Fabric) -> str:
+        """Return the protocol of the switches of a fabric, empty where the catalog has none of them."""
+        models = map(fabric.model_of, range(fabric.n_switches))
+        return next((self.switches[name].protocol for name in models if name in self.switches), "")
 
     def tables_of(self, models: Iterable[str]) -> list[str]:
         """Return the tables in which these switches and servers have their rows, such as ``nodes.csv``."""

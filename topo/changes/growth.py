@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from topo.builder import stable_guid
 from topo.changes.matching import Cable, map_lids, map_ports, match_keys
 from topo.errors import HeddleError, plural
-from topo.fabric import Fabric, Role, freeze_arrays, frozen
+from topo.fabric import Fabric, Frozen, Role, frozen
 from topo.table import Shown, Table, plain
 
 Bought = Sequence[tuple[str, str]]
@@ -56,7 +56,7 @@ class Work:
 
 
 @dataclass(frozen=True, eq=False)
-class Growth(Shown):
+class Growth(Frozen, Shown):
     """Changes that turn one subnet into a larger one."""
 
     old: Fabric
@@ -69,9 +69,6 @@ class Growth(Shown):
     unplugged, and then new ones plugged."""
     kept: int
     """Cables that stay."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     @property
     def steps(self) -> int:

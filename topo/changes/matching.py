@@ -13,7 +13,7 @@ cables agree. Exchanged symmetric parts cannot be told apart.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from topo.dumps.discovery import DEFAULT_HOSTS
 from topo.errors import HeddleError, plural
-from topo.fabric import Fabric, Kind, _short_name, freeze_arrays
+from topo.fabric import Fabric, Frozen, Kind, _short_name
 from topo.table import Brief
 
 Cable = tuple[int, int]
@@ -41,7 +41,7 @@ AGREEING = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Match(Brief):
+class Match(Frozen, Brief):
     """Matched nodes of a plan and a fabric. The plan has N nodes and P ports."""
 
     plan: Fabric
@@ -52,9 +52,6 @@ class Match(Brief):
     """(N,) node of the fabric with the GUID or description of each node of the plan, -1 for none."""
     agreeing: NDArray[np.float64]
     """(N,) share of the cables at that place that are as planned, NaN where there are none."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return f"{int((self.node >= 0).sum()):,} of {self.plan.n_nodes:,} nodes of {self.plan.name}"
@@ -203,6 +200,16 @@ class _Matcher:
             taken |= {x: y for x, y in pairs if y >= 0 and self.kind[self.plan][x] == self.kind[self.found][y]}
         return taken
 
+    def cables(self, x: int, y: int) -> Iterator[tuple[int, int, bool]]:
+        """Yield where the cables of a node of the plan lead, where those of a node of the fabric do, -1 for nowhere.
+
+        Also whether both lead to the same port.
+        """
+        far = self.ends[self.found][y]
+        for number, (a, there) in self.ends[self.plan][x].items():
+            b, where = far.get(number, (-1, -1))
+            yield a, b, where == there
+
     def put(self, x: int, y: int) -> None:
         """Put node y of the fabric in the place of node x of the plan."""
         self.place[x] = y
@@ -215,11 +222,9 @@ class _Matcher:
         heap: list[tuple[int, int, int]] = []
 
         def cast_votes(x: int, y: int) -> None:
-            far = self.ends[self.found][y]
-            for number, (a, there) in self.ends[self.plan][x].items():
-                b, where = far.get(number, (-1, -1))
+            for a, b, same in self.cables(x, y):
                 if 0 <= b < m and a < n and a not in self.place and b not in self.taken:
-                    votes[a, b] += 1 + (where == there)
+                    votes[a, b] += 1 + same
                     heappush(heap, (-votes[a, b], a, b))
 
         known = list(first)
@@ -275,12 +280,11 @@ class _Matcher:
 
     def agreeing(self, x: int, y: int) -> int:
         """Count the cables of a place that are as planned; an unmatched adapter agrees if its port does."""
-        far, same = self.ends[self.found][y], 0
-        for number, (a, there) in self.ends[self.plan][x].items():
-            b, where = far.get(number, (-1, -1))
-            if where == there and b >= 0:
-                same += self.place.get(a, b if a >= self.plan.n_switches and b not in self.taken else -1) == b
-        return same
+        n = self.plan.n_switches
+        return sum(
+            same and b >= 0 and self.place.get(a, b if a >= n and b not in self.taken else -1) == b
+            for a, b, same in self.cables(x, y)
+        )
 
     def vote(self, named: dict[int, int]) -> None:
         """Assign the places of all switches anew by votes; a name counts as half of the cables."""
@@ -290,11 +294,9 @@ class _Matcher:
         # An adapter without a name was placed by its switch, so it cannot vote on the place of that.
         say = [(x, y) for x, y in self.place.items() if x < n or named.get(x) == y]
         for x, y in say:
-            far = self.ends[self.found][y]
-            for number, (a, there) in self.ends[self.plan][x].items():
-                b, where = far.get(number, (-1, -1))
+            for a, b, same in self.cables(x, y):
                 if a < n and 0 <= b < m:
-                    votes[a, b] += 1 + (where == there)
+                    votes[a, b] += 1 + same
                     spoken[b] += 1
         for x, y in named.items():
             if x < n:
@@ -317,11 +319,9 @@ class _Matcher:
         """Match the adapters without a place by the port of the switch that they are attached to."""
         n = self.plan.n_switches
         for x, y in [(x, y) for x, y in self.place.items() if x < n]:
-            far = self.ends[self.found][y]
-            for number, (a, there) in self.ends[self.plan][x].items():
-                b, where = far.get(number, (-1, -1))
+            for a, b, same in self.cables(x, y):
                 alone = a >= n and b >= self.found.n_switches and a not in self.place and b not in self.taken
-                if alone and where == there and self.kind[self.plan][a] == self.kind[self.found][b]:
+                if alone and same and self.kind[self.plan][a] == self.kind[self.found][b]:
                     self.put(a, b)
         self._lone_adapters(named)
 
@@ -360,7 +360,7 @@ def _name(fabric: Fabric, node: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Missing(Brief):
+class Missing(Frozen, Brief):
     """What a later picture of a fabric lacks of it, and what it has instead."""
 
     whole: Fabric
@@ -375,9 +375,6 @@ class Missing(Brief):
     """(a,) ports of adapters now that have a cable and are neither in the whole fabric nor of a replaced node."""
     notes: tuple[str, ...]
     """Cables and switches that the whole fabric has not."""
-
-    def __post_init__(self) -> None:
-        freeze_arrays(self)
 
     def _brief(self) -> str:
         return f"{len(self.ports):,} ports of {self.whole.name}"

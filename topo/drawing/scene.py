@@ -173,11 +173,10 @@ class Scene:
 
 def cable_pairs(fabric: Fabric) -> dict[tuple[int, int], list[int]]:
     """Return the links between each two switches that have any, lower switch first, in order."""
-    ends = fabric.port_node[fabric.links]
-    between = np.flatnonzero((ends < fabric.n_switches).all(axis=1))
+    ends = np.sort(fabric.port_node[fabric.links], axis=1).tolist()
     pairs: dict[tuple[int, int], list[int]] = {}
-    for link, (a, b) in zip(between.tolist(), ends[between].tolist(), strict=True):
-        pairs.setdefault((min(a, b), max(a, b)), []).append(link)
+    for link in np.flatnonzero(fabric.is_inner_link).tolist():
+        pairs.setdefault(tuple(ends[link]), []).append(link)
     return dict(sorted(pairs.items()))
 
 

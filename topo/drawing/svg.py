@@ -64,8 +64,7 @@ class Shades:
         self._speeds = list(speeds)
         if load is None:
             return
-        between = (fabric.port_node < fabric.n_switches) & (fabric.peer_node >= 0)
-        between &= fabric.peer_node < fabric.n_switches
+        between = fabric.is_inner
         busy = np.zeros(fabric.n_ports)
         busy[between] = load[between] / fabric.rate_gbps[between] * fabric.rate_gbps[between].max(initial=1.0)
         if marked:

@@ -20,7 +20,7 @@ from topo.budget import DUMP_CABLE_ENDS, DUMP_NODES, DUMP_PORTS, DUMP_SKIPPED
 from topo.catalog.devices import AGGREGATION_DEVICE, CHIPS
 from topo.errors import FormatError, plural
 from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, Role
-from topo.files.text import lines_of
+from topo.files.text import numbered_lines
 from topo.speeds import LinkSpeed, parse_link_speed
 
 NodeKey = tuple[str, int]
@@ -104,10 +104,8 @@ class Records:
         """Largest LMC of any port."""
 
     def lines(self, text: str | Iterable[str]) -> Iterator[tuple[int, str]]:
-        """Yield each line with its number, but for blank lines and comments."""
-        for number, line in enumerate(lines_of(text, self.path), 1):
-            if line.strip() and not line.lstrip().startswith("#"):
-                yield number, line
+        """Return what `numbered_lines` does."""
+        return numbered_lines(text, self.path)
 
     def refuse(self, message: str, line: int = 0) -> FormatError:
         """Return the error for a line, to be raised."""

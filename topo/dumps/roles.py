@@ -21,7 +21,7 @@ import numpy as np
 from topo.budget import GUIDS, ROLE_PATTERN, ROLE_RULES
 from topo.errors import FormatError, did_you_mean
 from topo.fabric import HOST_ROLES, Fabric, Kind, Role
-from topo.files.text import lines_of, read_lines
+from topo.files.text import lines_of, numbered_lines, read_lines
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,9 @@ def parse_role_rules(text: str | Iterable[str], path: str = "") -> tuple[RoleRul
     FormatError for a line that is no rule, no rules, or more than anyone needs.
     """
     rules = []
-    for number, line in enumerate(lines_of(text, path), 1):
+    for number, line in numbered_lines(text, path):
         word, _, pattern = line.strip().partition(" ")
         pattern = pattern.strip()
-        if not word or word.startswith("#"):
-            continue
         if word not in HOST_ROLES:
             message = f"found the role {word[:40]!r}; expected one of {', '.join(HOST_ROLES)}"
             raise FormatError(f"{message}. {did_you_mean(word, HOST_ROLES)}".rstrip(), path, number)

@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topo.amounts import Verdict, listed
+from topo.amounts import Verdict, listed, percent
 from topo.catalog.load import Catalog
 from topo.checks import Check
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role
 from topo.failures.parts import list_parts
 from topo.failures.reach import Failed, Reach
-from topo.figures import percent
 from topo.floor.racks import Layout
 from topo.table import Record, Shown, Table
 
@@ -403,7 +402,7 @@ def _links(reach: Reach, parting: set[str]) -> Iterator[tuple[str, str, Failed]]
         first = np.sort(np.unique(alike, axis=1, return_index=True)[1])
         kinds: dict[tuple[int, int], int] = {(-1, link): link for link in plugs[first, 2].tolist()}
         at = fabric.port_node[fabric.links]
-        inner = np.flatnonzero((at < fabric.n_switches).all(axis=1) & (at[:, 0] != at[:, 1]))
+        inner = np.flatnonzero(fabric.is_inner_link)
         joins: dict[tuple[int, int], int] = {}
         for link, a, b in zip(inner.tolist(), *at[inner].T.tolist(), strict=True):
             joins.setdefault((a, b), link)

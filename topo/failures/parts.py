@@ -114,9 +114,7 @@ def fail_parts(fabrics: Sequence[Fabric], failed: Failed) -> tuple[Fabric, ...]:
         dead = np.zeros(fabric.n_nodes, bool)
         dead[list(failed.switches.get(subnet, ()))] = True
         if failed.servers:
-            gone = np.array([name in failed.servers for name in fabric.hosts], bool)
-            alone = np.array([fabric.label(node) in failed.servers for node in range(fabric.n_nodes)], bool)
-            dead |= np.where(fabric.host >= 0, gone[np.maximum(fabric.host, 0)] if len(gone) else False, alone)
+            dead |= [fabric.server_of(node) in failed.servers for node in range(fabric.n_nodes)]
         links = fabric.links[list(failed.links.get(subnet, ())), 0]
         ports = np.concatenate([links, np.flatnonzero(dead[fabric.port_node] & (fabric.peer >= 0))])
         left.append(fabric.without(ports) if len(ports) else fabric)
@@ -206,7 +204,7 @@ def _links(kind: str, reach: Reach, subnet: int, of: str, layout: Layout | None)
     """Yield the name of the part that each link belongs to, and the link."""
     fabric = reach.fabrics[subnet]
     ends, nodes = fabric.links.tolist(), fabric.port_node[fabric.links]
-    inner = (nodes < fabric.n_switches).all(axis=1) & (nodes[:, 0] != nodes[:, 1])
+    inner = fabric.is_inner_link
     if kind == "adapter":
         for link in reach.plugs[subnet][:, 2].tolist():
             yield of + fabric.port_label(max(ends[link])), link

@@ -128,8 +128,7 @@ class Reach:
             link = np.flatnonzero((at[:, 0] < fabric.n_switches) & (fabric.kind[at[:, 1]] == Kind.HCA))
             rows = []
             for number, switch, node in zip(link.tolist(), at[link, 0].tolist(), at[link, 1].tolist(), strict=True):
-                host = int(fabric.host[node])
-                name = fabric.hosts[host] if host >= 0 else fabric.label(node)
+                name = fabric.server_of(node)
                 if self.servers.setdefault(name, len(role)) == len(role):
                     role.append(len(Role))
                 server = self.servers[name]
@@ -280,8 +279,8 @@ class Reach:
         found = []
         for fabric, plugs in zip(self.fabrics, self.plugs, strict=True):
             ends, rate = fabric.port_node[fabric.links], fabric.rate_gbps[fabric.links].min(axis=1).astype(np.float64)
-            inner = (ends < fabric.n_switches).all(axis=1) & (ends[:, 0] != ends[:, 1])
-            inner &= (fabric.role[ends] != Role.JOINT).all(axis=1)  # what they carry is told by `zones_gbps`
+            # What joints carry is told by `zones_gbps`.
+            inner = fabric.is_inner_link & (fabric.role[ends] != Role.JOINT).all(axis=1)
             down = np.bincount(plugs[:, 1], rate[plugs[:, 2]], fabric.n_switches).astype(np.float64)
             up = np.bincount(ends[inner].ravel(), np.repeat(rate[inner], 2), fabric.n_switches)
             found.append((down, up.astype(np.float64), rate, inner))
@@ -389,7 +388,7 @@ class Reach:
         found = []
         for fabric in self.fabrics:
             a, b = np.sort(fabric.port_node[fabric.links], axis=1).astype(np.int64).T
-            inner = b < fabric.n_switches
+            inner = fabric.is_inner_link
             pairs, of = np.unique(a[inner] * fabric.n_switches + b[inner], return_inverse=True)
             pair = np.full(len(fabric.links), -1)
             pair[inner] = of

@@ -180,6 +180,17 @@ def lines_of(text: str | Iterable[str], path: str = "") -> Iterable[str]:
     return bounded_lines(io.StringIO(text, newline="\n"), path) if isinstance(text, str) else text
 
 
+def numbered_lines(text: str | Iterable[str], path: str = "") -> Iterator[tuple[int, str]]:
+    r"""Yield the lines of a text, as `lines_of` has them, with their numbers, but for blank lines and comments.
+
+    >>> list(numbered_lines("# roles\n\nstorage st*"))
+    [(3, 'storage st*')]
+    """
+    for number, line in enumerate(lines_of(text, path), 1):
+        if line.lstrip()[:1] not in ("", "#"):
+            yield number, line
+
+
 def bounded_lines(text: TextIO, path: str = "", packed: _Counted | None = None) -> Iterator[str]:
     """Yield the lines of a text stream as `read_lines` does."""
     total = number = 0

@@ -104,7 +104,7 @@ def choose_cables(fabrics: Sequence[Fabric], layout: Layout, catalog: Catalog) -
     A DesignError names each link that no cable or transceiver of the right speed and connectors reaches.
     """
     offers = cache(partial(_offers, catalog))
-    protocols = [_protocol(fabric, catalog) for fabric in fabrics]
+    protocols = [catalog.protocol_of(fabric) for fabric in fabrics]
     fronts = panels(fabrics, catalog)
     routes = [route_lengths(fabric, subnet, layout) for subnet, fabric in enumerate(fabrics)]
     parts: list[dict[CablePart, int]] = [{} for _ in fabrics]
@@ -242,12 +242,6 @@ class _Offer:
                 return CablePart(self.part.kind, model.name, model.length_m, pieces)
         length = min(-(-route_m // ROUND_TO_M) * ROUND_TO_M, self.reach_m)
         return CablePart(self.part.kind, self.part.item, float(length), pieces)
-
-
-def _protocol(fabric: Fabric, catalog: Catalog) -> str:
-    """Return the protocol of the switches of a fabric, "" if unknown."""
-    models = map(fabric.model_of, range(fabric.n_switches))
-    return next((catalog.switches[name].protocol for name in models if name in catalog.switches), "")
 
 
 def _offers(catalog: Catalog, wanted: _Signature, protocol: str) -> list[_Offer]:

@@ -191,6 +191,12 @@ class Layout(Shown):
         racks = map(self.rack_name, range(self.n_racks))
         return tuple(f"{rack}-{PDU}{number}" for rack in racks for number in range(1, self.floor.pdus + 1))
 
+    def stand_of(self, subnet: int, node: int) -> tuple[Device, int, int]:
+        """Return the device of a node, its rack, and its lowest unit there: 0 for a PDU, which is at none."""
+        at = int(self.node_device[subnet][node])
+        device = self.devices[at]
+        return device, int(self.rack[at]), int(self.unit[at]) if device.rack_units else 0
+
     def power_by_rack(self) -> list[Sum]:
         """Return the maximum power of each rack in W; a device of unknown maximum counts its typical power at least."""
         racks = [Sum()] * self.n_racks

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from topo.amounts import percent
 from topo.catalog.load import Catalog
 from topo.errors import DesignError, Findings, plural
 from topo.fabric import Fabric, Role
-from topo.figures import percent
 from topo.shapes.base import (
     HostGroup,
     ShapeModel,

@@ -108,7 +108,7 @@ class Zones(ShapeModel):
             if between.placement == "border":  # whole leaves
                 size = self.tree.size(most + -(-ports // size.down) * size.down, catalog, grafted=onto_spines)
         findings.refuse()
-        kept = _kept_ports(between, ports, size)
+        kept = kept_ports(between.placement, ports, size.leaves, size.down)
         for zone, (own, grafts) in enumerate(zones):
             _require_leaf_ports(zone, own, links_onto(grafts, "leaves"), between, ports, size, kept)
 
@@ -162,11 +162,11 @@ def _require_even(ports: int, parts: int, what: str) -> None:
         refuse_uneven(f"{ports} leaf ports of a zone", f"{parts} {what}", near)
 
 
-def _kept_ports(between: Joints | Direct, ports: int, size: TreeSize) -> NDArray[np.int64]:
-    """Return (leaves,) how many ports of each leaf hosts may not use."""
-    if between.placement == "border":
-        return np.where(np.arange(size.leaves) >= size.leaves - -(-ports // size.down), size.down, 0)
-    return np.diff(np.arange(size.leaves + 1) * ports // size.leaves)
+def kept_ports(placement: Placement, ports: int, leaves: int, down: int) -> NDArray[np.int64]:
+    """Return (leaves,) how many of its ``down`` ports hosts may not use on each leaf of a zone."""
+    if placement == "border":
+        return np.where(np.arange(leaves) >= leaves - -(-ports // down), down, 0)
+    return np.diff(np.arange(leaves + 1) * ports // leaves)
 
 
 def _require_leaf_ports(

@@ -32,7 +32,7 @@ from routing.studies.adaptive.tables import AdaptiveTables, LidState
 from routing.tables import NO_PATH, RoutingTables
 from topo.errors import FormatError, plural
 from topo.fabric import MAX_UNICAST_LID, Fabric
-from topo.files.text import lines_of, read_lines
+from topo.files.text import numbered_lines, read_lines
 
 VERSION = re.compile(r"File version:\s*(\S+)\s*", re.IGNORECASE)
 SWITCH = re.compile(r"Switch\s+0x([0-9a-f]{1,16})\b.*", re.IGNORECASE)
@@ -99,13 +99,13 @@ def parse_far(
     unknown, versioned = 0, False
     here: _Switch | None = None
     switch, radix, table, top, reading = -1, 0, -1, 0, ""
-    for line_number, line in enumerate(lines_of(text, path), 1):
+    for line_number, line in numbered_lines(text, path):
         words = line.strip()
 
         def refuse(expected: str, words: str = words, at: int = line_number) -> FormatError:
             return FormatError(f"found {words[:60]!r}; expected {expected}", path, at)
 
-        if not words or words.startswith("#") or not words.strip("-="):
+        if not words.strip("-="):
             continue
         if version := VERSION.fullmatch(words):
             if version[1] != "1":

@@ -6,7 +6,7 @@ import csv
 import math
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from topo.budget import FLOWS
 from topo.errors import MOST_FINDINGS, Finding, SpecError, plural, refusal
 from topo.fabric import Fabric
 from topo.files.csv import format_csv, plain_text
-from topo.files.text import read_lines
+from topo.files.text import numbered_lines, read_lines
 
 REQUIRED = ("start_s", "src", "dst", "bytes")
 OPTIONAL = ("sl", "finish_s")
@@ -57,7 +57,7 @@ def parse_flows_csv(lines: Iterable[str], fabric: Fabric | None, path: str = "fl
     SpecError
         With the line, what was found and what was expected, up to `MOST_FINDINGS` times.
     """
-    content = _content(lines)
+    content = numbered_lines(lines, path)
     header = next(content, None)
     if header is None:
         raise refusal(f"{path}:1", "an empty file", f"the header {','.join(REQUIRED)}[,sl]")
@@ -155,13 +155,8 @@ def format_flows_csv(fabric: Fabric, flows: Flows, finish_s: ArrayLike | None = 
 
 def line_of_flow(path: str | Path, flow: int) -> int:
     """Return the line at which a flow of a file stands, for messages about it; flows are numbered from 0."""
-    number, _ = next(islice(_content(read_lines(path)), flow + 1, None))
+    number, _ = next(islice(numbered_lines(read_lines(path)), flow + 1, None))
     return number
-
-
-def _content(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Return the header and the flows, each with the number of its line."""
-    return ((n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.startswith("#"))
 
 
 def _cells(line: str) -> list[str] | None:

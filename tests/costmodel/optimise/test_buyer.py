@@ -207,3 +207,19 @@ def test_bad_needs_are_refused(more: dict[str, object], says: str, tmp_path: Pat
     (tmp_path / "needs.yaml").write_text(json.dumps({**BASE, **more}))
     with pytest.raises(SpecError, match=says):
         costmodel.read_needs(tmp_path / "needs.yaml")
+
+
+def test_servers_are_for_what_the_needs_say_whatever_their_model_is_for(tmp_path: Path) -> None:
+    """A job may run on servers that the catalog has for storage, where the needs say that they compute."""
+    nodes = {
+        "gpu": {"model": "storage-3fs", "count": 16, "role": "compute"},
+        "st": {"model": "storage-3fs", "count": 2},
+    }
+    networks = {"side": {"adapters": {"gpu": 1, "st": 1}}}
+    asked = {"name": "pod", "nodes": nodes, "job": {"nodes": 16}, "switches": ["QM8700"], "networks": networks}
+    (tmp_path / "needs.yaml").write_text(json.dumps(asked))
+    needs = costmodel.read_needs(tmp_path / "needs.yaml")
+    assert list(needs.first_network(topo.load_catalog())) == ["gpu"]
+    found = costmodel.optimise_networks(needs, costmodel.optimise)
+    assert found.spec is not None
+    assert [len(fabric.ends(role="compute")) for fabric in topo.compile(found.spec).fabrics] == [32, 16]

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import jsonschema
 import numpy as np
 import pytest
+from click import UsageError
 from click.testing import CliRunner
 
 import costmodel
@@ -26,9 +27,9 @@ LAB = topo.preset("lab-20").fabric
 
 
 def run(*words: object) -> tuple[int, str]:
-    done = CliRunner().invoke(plan, [str(word) for word in words])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.output
+    done = CliRunner().invoke(plan, [str(word) for word in words], standalone_mode=False)
+    assert done.exception is None or isinstance(done.exception, UsageError), done.exception
+    return done.exception.exit_code if done.exception else done.return_value or 0, done.output
 
 
 @pytest.fixture(scope="module")

@@ -218,11 +218,11 @@ def test_a_line_that_is_none_of_a_topology_conf_is_refused(line: str) -> None:
 def test_a_site_checks_its_file(tmp_path: Path) -> None:
     lab, file = str(topo.config_root() / "lab-20.yaml"), tmp_path / "topology.conf"
     file.write_text("SwitchName=s1 Nodes=gpu[00-07]\nSwitchName=s2 Nodes=gpu[08-15]\n")
-    done = CliRunner().invoke(plan, ["export", lab, "slurm", "--check", str(file)])
-    assert (done.exit_code, done.stdout) == (0, f"{file} agrees with the fabric: 16 nodes in 2 units\n")
+    done = CliRunner().invoke(plan, ["export", lab, "slurm", "--check", str(file)], standalone_mode=False)
+    assert (done.return_value, done.stdout) == (0, f"{file} agrees with the fabric: 16 nodes in 2 units\n")
     file.write_text("SwitchName=s1 Nodes=gpu[00-06,08]\nSwitchName=s2 Nodes=gpu[07,09-15]\n")
-    done = CliRunner().invoke(plan, ["export", lab, "slurm", "--check", str(file)])
-    assert (done.exit_code, done.stdout.splitlines()) == (1, [
+    done = CliRunner().invoke(plan, ["export", lab, "slurm", "--check", str(file)], standalone_mode=False)
+    assert (done.return_value, done.stdout.splitlines()) == (1, [
         "gpu08: under s1, which has nodes of leaf0; its leaves are leaf1's",
         "gpu07: under s2, which has nodes of leaf1; its leaves are leaf0's",
     ])  # fmt: skip
