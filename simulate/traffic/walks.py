@@ -79,7 +79,8 @@ def walk(
 def _find(table: NDArray[np.int32], keys: NDArray[np.int64], first: NDArray[np.int32], key: int) -> int:
     """Return the place of a key in a hash table, or the free place where it belongs."""
     mask = len(table) - 1
-    place = (key * 2654435761 >> 20) & mask  # multiplicative hashing: Knuth, volume 3, 6.4
+    low = (key ^ (key >> 31)) & 0x7FFFFFFF  # the product stays below 2^63
+    place = (low * 2654435761 >> 20) & mask  # multiplicative hashing: Knuth, volume 3, 6.4
     while table[place] >= 0 and keys[first[table[place]]] != key:
         place = (place + 1) & mask
     return place

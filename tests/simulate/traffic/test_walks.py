@@ -9,7 +9,7 @@ from routing.routed import Routed
 from simulate import play
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
-from simulate.traffic.walks import walk
+from simulate.traffic.walks import number_keys, walk
 
 
 def test_a_chain_of_seventy_switches_is_routed_proven_and_played() -> None:
@@ -24,6 +24,17 @@ def test_a_chain_of_seventy_switches_is_routed_proven_and_played() -> None:
     assert len(routing.trace(routed, int(first[0]), int(last[0])).switches) == 70
     outcome = play(Network.of(Routed(fabric, routed.tables), latency_s=0), Flows.of(first, last, [1e6]))
     assert outcome.makespan_s > 0
+
+
+@pytest.mark.parametrize("largest", [10, 1 << 33, 1 << 62])
+def test_keys_are_numbered_as_they_first_occur(largest: int) -> None:
+    keys = np.random.default_rng(0).integers(0, largest, 9_000)
+    keys = np.concatenate([keys, keys[::2]])
+    known: dict[int, int] = {}
+    expected = [known.setdefault(key, len(known)) for key in keys.tolist()]
+    number, first = number_keys(keys)
+    assert number.tolist() == expected
+    assert keys[first].tolist() == list(known)
 
 
 @pytest.mark.slow
