@@ -26,9 +26,10 @@ def test_a_chain_of_seventy_switches_is_routed_proven_and_played() -> None:
     assert outcome.makespan_s > 0
 
 
+@pytest.mark.parametrize("count", [90, 9_000])
 @pytest.mark.parametrize("largest", [10, 1 << 33, 1 << 62])
-def test_keys_are_numbered_as_they_first_occur(largest: int) -> None:
-    keys = np.random.default_rng(0).integers(0, largest, 9_000)
+def test_keys_are_numbered_as_they_first_occur(largest: int, count: int) -> None:
+    keys = np.random.default_rng(0).integers(0, largest, count)
     keys = np.concatenate([keys, keys[::2]])
     known: dict[int, int] = {}
     expected = [known.setdefault(key, len(known)) for key in keys.tolist()]
