@@ -226,7 +226,7 @@ def behind(basis: RepairBasis, seed: int) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "most"), [(1, 1.02), nightly(5, 1.02), (8, 1.1), (9, 1.05), (54, 1.02)])
+@pytest.mark.parametrize(("seed", "most"), [(1, 1.02), nightly(5, 1.02), (8, 1.1), (9, 1.05), (54, 1.03)])
 def test_the_fullest_link_is_hardly_fuller_than_anew(seed: int, most: float) -> None:
     assert behind(basis_of(seed), seed) <= most
 
@@ -240,9 +240,9 @@ def test_the_fullest_link_is_seldom_fuller_than_anew() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [24, 27, 32])
+@pytest.mark.parametrize("seed", [20, 24, 27])
 def test_turns_that_are_allowed_for_the_load_keep_one_order(seed: int) -> None:
-    """A jellyfish, a dragonfly and a HyperX whose kept order has no other paths for what is too full."""
+    """A torus, a jellyfish and a dragonfly whose kept order has no other paths for what is too full."""
     basis = basis_of(seed)
     down = some_links(basis, seed)
     done = repair(basis, down)

@@ -94,7 +94,7 @@ def test_an_uneven_split_slows_only_who_sums_within_a_rack_first() -> None:
     ends = routed.fabric.ends(role="compute")
     leaf = simulate.traffic.leaf_of(routed.fabric, ends)
     one, two = (ends[leaf == number] for number in np.unique(leaf)[:2])
-    for algorithm, slower in (("ring", 1.0), ("double-binary-tree", 1.0), ("hierarchical", 1.35)):
+    for algorithm, slower in (("ring", 1.0), ("double-binary-tree", 1.0), ("hierarchical", 1.53)):
         even, uneven = (
             simulate.play(routed, simulate.allreduce(np.append(one[:n], two[: 16 - n]), "1 GiB", algorithm)).makespan_s
             for n in (8, 15)
