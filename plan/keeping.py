@@ -70,7 +70,7 @@ class Kept(Shown):
             "entries written": self.written,
             "stages": self.stages,
             "pairs": self.proof.pairs,
-            "pairs missing that cables connect": self.proof.missing - self.proof.disconnected,
+            "pairs missing that cables connect": self.proof.lost,
             "channels in credit loops": self.proof.credit_loops,
             "findings": len(self.left),
         }
@@ -153,8 +153,8 @@ class Keeper:
     def basis(self) -> RepairBasis:
         """The intact fabric, prepared for repairs."""
         proof = routing.prove(self.routed)
-        if missing := proof.missing - proof.disconnected:
-            raise HeddleError(f"{self.routed.fabric.name}: found {plural(missing, 'pair')} without a path that cables "
+        if proof.lost:
+            raise HeddleError(f"{self.routed.fabric.name}: found {plural(proof.lost, 'pair')} without a path that cables "
                               "connect; expected tables that are whole, for a keeper loses no pair")  # fmt: skip
         return routing.repairs.prepare_repair(self.routed)
 
@@ -197,8 +197,8 @@ class Keeper:
             some = ", ".join(map(str, lids[:NAMED])) + ", ..." * (len(lids) > NAMED)
             none = f"no order of updates serves {plural(len(lids), 'LID')} ({some}), whose entries stay"
             left.append(Finding("drained", f"{none}. Send nothing to them, and load the tables of plan repair"))
-        if lost := proof.missing - proof.disconnected:
-            left.append(Finding("missing", f"{plural(lost, 'pair')} that cables connect have no path"))
+        if proof.lost:
+            left.append(Finding("missing", f"{plural(proof.lost, 'pair')} that cables connect have no path"))
         if proof.credit_loops:
             left.append(Finding("credit loops", f"{plural(proof.credit_loops, 'channel')} in credit loops"))
         return Kept(done, proof, written, stages, tuple(left), missing.notes)

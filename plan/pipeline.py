@@ -169,7 +169,7 @@ class Plan(Shown):
 
     def lost(self, proof: routing.Proof) -> int:
         """Return the pairs that should arrive and do not: all of a spec, of a real fabric those that cables connect."""
-        return proof.missing - (0 if self.cluster else proof.disconnected)
+        return proof.missing if self.cluster else proof.lost
 
     def refused(self, kind: str) -> list[str]:
         """Return why the plan is refused, of one kind."""

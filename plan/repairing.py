@@ -187,7 +187,7 @@ def compare_tables(states: Mapping[str, Routed], plan: Plan, whole: Fabric) -> T
     qualities = [routing.measure(one, proof=proof, along=whole) for one, proof in pairs]
     first = others[0].tables.lft
     rows = [
-        (name, proof.missing - proof.disconnected, proof.credit_loops, int(np.count_nonzero(one.tables.lft != first)),
+        (name, proof.lost, proof.credit_loops, int(np.count_nonzero(one.tables.lft != first)),
          proof.max_load, quality.ebb)
         for (name, one), proof, quality in zip(states.items(), proofs, qualities, strict=True)
     ]  # fmt: skip

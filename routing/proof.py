@@ -130,6 +130,11 @@ class Proof(Frozen, Shown):
         return (self.table, self.load_table)
 
     @property
+    def lost(self) -> int:
+        """Pairs whose packets do not arrive although cables connect them."""
+        return self.missing - self.disconnected
+
+    @property
     def lanes(self) -> int:
         """Virtual lanes that are used."""
         return len(self.virtual_lanes)

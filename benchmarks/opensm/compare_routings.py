@@ -128,7 +128,7 @@ def figures(name: str, fabric: Fabric, engine: str) -> Row | None:
     played = loads(tree_order(fabric, hosts), np.random.default_rng(0))
     times = [milliseconds(network, draws) for draws in played.values()]
     label = f"ours ({tables.engine})" if engine == "ours" else engine
-    return Row(label, proof.missing - proof.disconnected, proof.credit_loops, times)
+    return Row(label, proof.lost, proof.credit_loops, times)
 
 
 def table(columns: list[str], rows: Iterable[list[str]], words: int) -> Iterator[str]:

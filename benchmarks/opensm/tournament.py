@@ -138,7 +138,7 @@ def worth(row: Contender) -> dict[str, Any]:
     return {
         "engine": row.engine,
         "lanes": row.lanes,
-        "missing": proof.missing - proof.disconnected,
+        "missing": proof.lost,
         "loops": proof.credit_loops,
         "switches": proof.max_hops,
         "seconds": row.seconds,

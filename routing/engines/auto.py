@@ -143,7 +143,7 @@ def _with_safe_switches(
         lft[:, switches] = safe.lft[:, switches]
         tables = replace(tables, lft=frozen(lft))
     proof = prove(Routed(fabric, tables), "all")
-    missing, loops = proof.missing - proof.disconnected, proof.credit_loops
+    missing, loops = proof.lost, proof.credit_loops
     return tables, replace(row, missing=missing, credit_loops=loops, between_adapters=False)
 
 

@@ -324,11 +324,10 @@ def _refuse_unproven(routed: Routed) -> None:
     from routing.proof import prove
 
     proof = prove(routed, "adapters")
-    lost = proof.missing - proof.disconnected
-    if not lost and not proof.credit_loops:
+    if not proof.lost and not proof.credit_loops:
         return
-    faults = [f"{plural(lost, 'pair')} that cables connect do not arrive"] if lost else []
-    if lost and not proof.disconnected:
+    faults = [f"{plural(proof.lost, 'pair')} that cables connect do not arrive"] if proof.lost else []
+    if proof.lost and not proof.disconnected:
         faults[0] += f" ({proof.examples[0].describe()})"
     faults += [f"{plural(proof.credit_loops, 'channel')} in credit loops"] if proof.credit_loops else []
     raise RoutingError(

@@ -48,10 +48,10 @@ class Judge:
         fabric, problem = self.fabric, self.search.problem
         routed = Routed(fabric, tables)
         proof = prove(routed)
-        missing, loops = proof.missing - proof.disconnected, proof.credit_loops
+        missing, loops = proof.lost, proof.credit_loops
         if switches and (fabric.kind[fabric.end_node] == Kind.AGGREGATION).any():
             wider = prove(routed, "adapters")
-            missing, loops = wider.missing - wider.disconnected, wider.credit_loops
+            missing, loops = wider.lost, wider.credit_loops
         worth = self.search.worth(taken_channels(self.search.order, tables.lft))
         alone = np.flatnonzero(problem.alone)
         rates = problem.alone[alone] / np.maximum(problem.alone[alone], worth.fullest[alone])

@@ -100,7 +100,7 @@ class Degradation:
         sent = _bandwidths([one.fabric for one in self.routed], proofs)
         return {
             "fullest": max((proof.max_load for proof in proofs), default=None),
-            "missing": sum(proof.missing - proof.disconnected for proof in proofs),
+            "missing": sum(proof.lost for proof in proofs),
             "credit_loops": sum(proof.credit_loops for proof in proofs),
             **{f"bandwidth.{role.name.lower()}": sent.get(role, 0.0) / was for role, was in self._sent.items() if was},
         }

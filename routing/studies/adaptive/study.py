@@ -188,13 +188,12 @@ def study_adaptive(routed: Routed) -> AdaptiveStudy:
     ordered = not proof.credit_loops and len(proof.depends) < 2
     order = (legal_order(fabric, proof if escape.credit_loops else escape) if ordered else
              order_channels(fabric, switch_levels(fabric)))  # fmt: skip
-    safe = ordered and not escape.credit_loops and escape.missing == escape.disconnected
-    lost = proof.missing - proof.disconnected
+    safe = ordered and not escape.credit_loops and not escape.lost
     # Loads are of one LID, the proof of the tables of all.
     lowest = routed.tables.only(0) if routed.tables.lmc else routed.tables
     load = prove(replace(routed, tables=lowest)).max_load if routed.tables.lmc else proof.max_load
-    lanes = None if lost or proof.credit_loops else proof.lanes
-    rows = [Groups("tables", 1.0, lost, proof.credit_loops, lanes, float(load))]
+    lanes = None if proof.lost or proof.credit_loops else proof.lanes
+    rows = [Groups("tables", 1.0, proof.lost, proof.credit_loops, lanes, float(load))]
     for kind in ("legal", "shortest") if ordered else ("shortest",):
         found = prove_adaptive(fabric, _grouped(fabric, lowest, order, kind == "legal"))
         stuck, loops = found.count("lost"), found.count("loops")

@@ -102,7 +102,7 @@ def figures(fabric: Fabric, ranks: np.ndarray) -> tuple[int, int, float, dict[st
     quality = routing.measure(routed, ranks, samples=samples, max_shifts=1, proof=proof)
     fullest = next(row.fullest for row in routed.candidates if row.engine == routed.tables.engine)
     worth = {"bisection": quality.ebb, "permutation": quality.permutation.bandwidth}
-    return proof.missing - proof.disconnected, proof.credit_loops, fullest, worth
+    return proof.lost, proof.credit_loops, fullest, worth
 
 
 @pytest.mark.slow

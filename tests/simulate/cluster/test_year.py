@@ -176,7 +176,7 @@ def test_tables_of_a_state_are_what_routing_says(tables: str) -> None:
         (left,) = whole.left(part)
         proof = routing.prove(left)
         assert found["fullest"] == proof.max_load
-        assert found["missing"] == proof.missing - proof.disconnected
+        assert found["missing"] == proof.lost
         assert (found["missing"] == 0) == (tables != "kept" or name.startswith("leaf"))
         assert 0 < found["bandwidth.compute"] <= 1.0  # type: ignore[operator]
     nothing = whole.judge(topo.Failed())
