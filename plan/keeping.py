@@ -154,8 +154,10 @@ class Keeper:
         """The intact fabric, prepared for repairs."""
         proof = routing.prove(self.routed)
         if proof.lost:
-            raise HeddleError(f"{self.routed.fabric.name}: found {plural(proof.lost, 'pair')} without a path that cables "
-                              "connect; expected tables that are whole, for a keeper loses no pair")  # fmt: skip
+            raise HeddleError(
+                f"{self.routed.fabric.name}: found {plural(proof.lost, 'pair')} without a path that cables connect; "
+                "expected tables that are whole, for a keeper loses no pair"
+            )
         return routing.repairs.prepare_repair(self.routed)
 
     def keep(self, step: Progress = silent) -> Kept:
