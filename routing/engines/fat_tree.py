@@ -142,10 +142,10 @@ def _planes(order: ChannelOrder, level: NDArray[np.int64]) -> tuple[NDArray[np.i
 
 
 def _quotients(order: ChannelOrder, dests: Destinations, level: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return (L + 1, D) the index of each destination, divided by the product of the up choices below each level.
+    """Return (2, L + 1, D) the index of each destination, divided by the product of the up choices below each level.
 
-    Levels below the one where most hosts hang do not count: the leaves of a tree with slow subtrees below some of them
-    spread their hosts as those of a plain tree do.
+    First that for its own zone, then that for others. Levels below the one where most hosts hang do not count: the
+    leaves of a tree with slow subtrees below some of them spread their hosts as those of a plain tree do.
     """
     links = np.unique(order.sender.astype(np.int64) * len(level) + order.receiver)
     up = (links // len(level))[level[links % len(level)] > level[links // len(level)]]
@@ -155,10 +155,8 @@ def _quotients(order: ChannelOrder, dests: Destinations, level: NDArray[np.int64
     ]
     housed = np.bincount(np.maximum(level[dests.switch[dests.role < Role.AGGREGATION]], 1), minlength=2)
     base = max(int(np.argmax(housed)) - 1, 0)
-    found = []
-    for turn in (dests.turn, dests.away):
-        rows = [((dests.count // widest[base]) * widest[base] + turn % widest[base]).astype(np.uint32)]
-        for height, width in enumerate(widest):
-            rows.append(rows[-1] // np.uint32(width) if height >= base else rows[-1])
-        found.append(np.stack(rows))
-    return np.stack(found)
+    turn = np.stack([dests.turn, dests.away])
+    rows = [((dests.count // widest[base]) * widest[base] + turn % widest[base]).astype(np.uint32)]
+    for height, width in enumerate(widest):
+        rows.append(rows[-1] // np.uint32(width) if height >= base else rows[-1])
+    return np.stack(rows, axis=1)

@@ -127,7 +127,8 @@ def fill_modulo(
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = _turn(quotient[row, d], planes[here], bundles, bundle_of)
             elif row != known_row or bundles != known_bundles or outside != known_outside:
-                known_row, known_bundles, known_outside = row, bundles, outside  # most switches ask for the same
+                # Most switches ask for what the last one did.
+                known_row, known_bundles, known_outside = row, bundles, outside
                 for d in range(indptr[g], indptr[after]):
                     turn[d] = quotient[row, d] % np.uint32(bundles)
             if level[here] == 0 and joints > 1:

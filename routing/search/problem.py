@@ -85,15 +85,6 @@ class Sample(NamedTuple):
     """What the fullest of its hosts' own links carries, by its rate; 0 where nobody asks."""
 
 
-class Listed(NamedTuple):
-    """Flows of one job, and the most at a host's own link."""
-
-    sender: NDArray[np.int32]
-    dest: NDArray[np.int64]
-    flow: NDArray[np.float32]
-    alone: float
-
-
 class Dense(NamedTuple):
     """A flow from every switch to every destination: the product of two weights."""
 
@@ -400,19 +391,19 @@ def _jobs(hosts: Hosts) -> Iterator[Sample]:
     rng = np.random.default_rng(0)
     leaves = len(np.unique(hosts.switch))
     found = [
-        (leaves * len(job), "jobs", _all_to_all, job, weight)
+        (leaves * len(job), _all_to_all, job, weight)
         for pool in pools
         for job, weight in _placed(hosts, pool, rng, MOST_FLOWS // len(pools))
     ]
     for job in _rows(pools[-1], 1, 2, 3, 4):
-        found += [(len(job), "allreduces", _ring, job, 1.0), (4 * len(job), "allreduces", _trees, job, 1.0)]
+        found += [(len(job), _ring, job, 1.0), (4 * len(job), _trees, job, 1.0)]
     jobs: list[Sample] = []
     left = MOST_FLOWS
-    for _, name, flows_of, job, weight in sorted((one for one in found if len(one[3]) > 3), key=lambda one: one[0]):
-        sender, dest, flow, alone = flows_of(hosts, job)
-        if (left := left - len(sender)) <= 0:
+    for _, sample_of, job, weight in sorted((one for one in found if len(one[2]) > 3), key=lambda one: one[0]):
+        sample = sample_of(hosts, job)
+        if (left := left - len(sample.sender)) <= 0:
             break
-        jobs.append(Sample(name, sender, dest, flow, weight, alone))
+        jobs.append(sample._replace(share=weight))
     for name in ("jobs", "allreduces"):
         mine = [one for one in jobs if one.name == name]
         total = sum(one.share for one in mine)
@@ -431,7 +422,7 @@ def _by_rail(hosts: Hosts, job: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return [member[ring] for ring in rings_of(hosts.rail[member])]
 
 
-def _all_to_all(hosts: Hosts, job: NDArray[np.int64]) -> Listed:
+def _all_to_all(hosts: Hosts, job: NDArray[np.int64]) -> Sample:
     """Return an all-to-all among the servers of some ports."""
     sender, dest, flow, alone = [], [], [], 0.0
     for to in _by_rail(hosts, job):
@@ -441,15 +432,15 @@ def _all_to_all(hosts: Hosts, job: NDArray[np.int64]) -> Listed:
         flow.append(np.tile(count, len(to)))
         alone = max(alone, (count.sum() - 1) * float(hosts.slow[to].max()))
     together = np.concatenate(sender), np.concatenate(dest), np.concatenate(flow).astype(np.float32)
-    return Listed(together[0].astype(np.int32), together[1], together[2], alone)
+    return Sample("jobs", together[0].astype(np.int32), together[1], together[2], 1.0, alone)
 
 
-def _ring(hosts: Hosts, job: NDArray[np.int64]) -> Listed:
+def _ring(hosts: Hosts, job: NDArray[np.int64]) -> Sample:
     """Return a ring of the servers of some ports."""
     return _between(hosts, [(ring, np.roll(ring, -1)) for ring in _by_rail(hosts, job)])
 
 
-def _trees(hosts: Hosts, job: NDArray[np.int64]) -> Listed:
+def _trees(hosts: Hosts, job: NDArray[np.int64]) -> Sample:
     """Return what an allreduce along NCCL's two trees sends among the servers of some ports, up and down at once."""
     edges = []
     for ring in _by_rail(hosts, job):
@@ -459,11 +450,12 @@ def _trees(hosts: Hosts, job: NDArray[np.int64]) -> Listed:
     return _between(hosts, edges)
 
 
-def _between(hosts: Hosts, edges: list[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Listed:
+def _between(hosts: Hosts, edges: list[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Sample:
     """Return a flow from each host to another one; as many come to each as leave it."""
     sender, to = (np.concatenate(ends) for ends in zip(*edges, strict=True))
     alone = np.bincount(to, minlength=len(hosts.slow)) * hosts.slow
-    return Listed(hosts.switch[sender], hosts.dest[to], np.ones(len(to), np.float32), float(alone.max()))
+    flow = np.ones(len(to), np.float32)
+    return Sample("allreduces", hosts.switch[sender], hosts.dest[to], flow, 1.0, float(alone.max()))
 
 
 def _placed(
