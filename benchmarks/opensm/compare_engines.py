@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tournament import EQUAL, FIGURES, lead, ours, report, worth
+from tournament import EQUAL, Game, report
 
 import routing
 from plan.opensm_lab.trials import Contender, compare_with_opensm
@@ -63,15 +63,19 @@ shorter paths, a second row gives `--lanes 8`.
 
 RANDOM = """## Random fabrics
 
-`python benchmarks/opensm/tournament.py --first 1000 --count 27` draws 27 fabrics by seed, 1000 to 1026: joined zones,
-trees of two and three levels, BiGraphs, HyperX, tori, random regular graphs, dragonflies and real machines, whole and
-damaged. `helpers.random_fabrics.draw(seed)` makes one again: the number behind its family is the seed. A figure within
-.5 % is equal. *mean shift* is the mean over shifts of what *worst shift* is in the worst of them. Of 27 fabrics one
-is 4 %. The figures are over all ranks; the score by which tables are chosen also weighs jobs on parts of a
-cluster, which no engine of OpenSM looks at ([tables](tables.md)).
+`python benchmarks/opensm/tournament.py --first 20261129` draws 100 fabrics by seed: joined zones, trees of two and
+three levels, BiGraphs, HyperX, tori, random regular graphs, dragonflies and real machines, units joined at spines, thin
+cores, cables and hosts of uneven speeds, leaves of several sizes, whole and damaged. The seeds are the date on which it
+was run, after the search was done. `helpers.random_fabrics.draw(seed, WIDER)` makes one again: the number behind its
+family is the seed.
+
+All are judged by the figures that `plan route` shows ([routes](../route.md)); rates are max-min fair. Each figure is
+compared with the engine of OpenSM that is best in it, and seldom is one best in all: *ours / best* is above 1 where ours
+is better, and its mean is geometric. A figure within .5 % is equal. The slowest job is one of some 30, on which one of
+five engines may be lucky.
 
 Tables with credit loops on one lane need several to be safe, as `dfsssp` asks for. The third table therefore lets ours
-take several, too (`--lanes 8`). Each figure is compared with the engine that is best in it; seldom is one best in all.
+take several, too (`--lanes 8`).
 """
 
 TITLES = (
@@ -131,6 +135,38 @@ OWN: dict[str, Callable[[], Fabric]] = {
     "torus": lambda: from_spec("torus"),
     "Slim Fly": lambda: from_spec("slim-fly"),
 }
+
+
+FIGURES = {"fullest link": -1, "bisection": 1, "worst shift": -1}
+"""What is compared, and whether more of it is better."""
+
+
+def lead(figure: str, ours: float, theirs: float) -> float:
+    """Return the part of the better one of two by which ours is better; negative where it is worse."""
+    over, under = (ours, theirs) if FIGURES[figure] > 0 else (theirs, ours)
+    ratio = over / under if under else 1.0
+    return ratio - 1 if ratio < 1 else 1 - 1 / ratio
+
+
+def ours(routed: routing.Routed) -> dict[str, Any]:
+    """Return what tables of ours are worth."""
+    proof = routing.prove(routed)
+    return worth(Contender(f"{routed.tables.engine}, ours", None, proof.lanes, proof, routing.measure(routed)))
+
+
+def worth(row: Contender) -> dict[str, Any]:
+    """Return what an engine's tables are worth."""
+    if row.proof is None or row.quality is None:
+        return {"engine": row.engine, "failure": row.failure}
+    return {
+        "engine": row.engine,
+        "lanes": row.lanes,
+        "missing": row.proof.lost,
+        "loops": row.proof.credit_loops,
+        "fullest link": row.quality.max_load,
+        "bisection": row.quality.ebb,
+        "worst shift": row.quality.shift.max_load_worst,
+    }
 
 
 def play(fabric: Fabric, theirs: list[dict[str, Any]] | None) -> dict[str, Any]:
@@ -199,7 +235,7 @@ def main() -> None:
             wish.save.write_text(json.dumps(known))
     if wish.games:
         print(f"\n{RANDOM}")
-        print(*report([json.loads(line) for line in wish.games.read_text().splitlines()]), sep="\n")
+        print(*report([Game.of(json.loads(line)) for line in wish.games.read_text().splitlines()]), sep="\n")
 
 
 if __name__ == "__main__":

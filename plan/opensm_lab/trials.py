@@ -13,7 +13,7 @@ import numpy as np
 import routing
 from plan.opensm_lab.ibsim import OpensmRun, as_simulated, missing_tools, run_ibdmchk, simulated
 from plan.staging import temporary_folder
-from routing import EndpointSet, Proof, Routed
+from routing import EndpointSet, Proof, Routed, RoutingTables
 from routing.opensm import IbdmchkReport, opensm_files
 from routing.quality import Quality
 from routing.repairs import differing_entries
@@ -41,6 +41,7 @@ class Contender:
     proof: Proof | None
     """Of its tables, on one lane; None where there are none."""
     quality: Quality | None
+    tables: RoutingTables | None = None
     failure: str = ""
     """Why there are no tables."""
 
@@ -92,14 +93,14 @@ def compare_with_opensm(
     start = time.perf_counter()
     routing.route(fabric, tables.engine)
     seconds = time.perf_counter() - start
-    rows = [Contender(f"{tables.engine}, ours", seconds, proof.lanes, proof, quality)]
+    rows = [Contender(f"{tables.engine}, ours", seconds, proof.lanes, proof, quality, tables)]
 
     def judge(run: OpensmRun) -> Contender:
         needed = re.search(r"Virtual Lanes needed: (\d+)", run.log)
         found = routing.Routed(fabric, run.tables)
         proof = routing.prove(found, endpoints)
         quality = routing.measure(found, endpoints, seed=seed)
-        return Contender(run.tables.engine, run.seconds, int(needed[1]) if needed else 1, proof, quality)
+        return Contender(run.tables.engine, run.seconds, int(needed[1]) if needed else 1, proof, quality, run.tables)
 
     try:
         ours = opensm_files(routing.Routed(replace(as_simulated(fabric), traffic=()), tables))
@@ -110,11 +111,11 @@ def compare_with_opensm(
                 try:
                     run = simulation.opensm(engine, lists, options=options, timeout_s=limit_s)
                 except ToolError as error:
-                    rows.append(Contender(engine, None, 0, None, None, str(error)))
+                    rows.append(Contender(engine, None, 0, None, None, failure=str(error)))
                 else:
                     rows.append(judge(run))
     except ToolError as error:  # there is no simulation, so all fail alike
-        rows += [Contender(engine, None, 0, None, None, str(error)) for engine in PEERS]
+        rows += [Contender(engine, None, 0, None, None, failure=str(error)) for engine in PEERS]
     return rows
 
 

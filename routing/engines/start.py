@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from routing.engines.fat_tree import NOWHERE, climb_limit, closed_form
 from routing.order.channel_order import order_channels, switch_levels
-from routing.order.destinations import Destinations, destinations_of, in_a_row, keep_apart, slip, stagger
+from routing.order.destinations import Destinations, destinations_of, in_a_row, stagger, turned_in_zones
 from routing.order.joined import Zones, order_joined_zones, zones_of
 from routing.order.legal import ChannelOrder
 from routing.tables import NO_PATH, tree_order
@@ -76,13 +76,9 @@ def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -
         return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed, None)
     staggered = partial(stagger, border=zones.border, gate=zones.gate, width=zones.width)
     width = _uplinks_of_leaves(order, level, hosts, zones.zone[order.sender] == zones.zone[order.receiver])
-    straight, around = (in_a_row(dests, width, zones.zone, around=turn) for turn in (False, True))
-    slipped = slip(dests, width, zones.zone)
-    apart = keep_apart(slipped, width, zones.zone)
-    ways = [(staggered(dests),), (staggered(slipped),), (apart,), (staggered(straight), straight)]
-    if not np.array_equal(straight.turn, around.turn):
-        ways.append((staggered(around), around))
-
+    straight = in_a_row(dests, width, closed=False)
+    slipped, back = turned_in_zones(dests, width, zones.zone)
+    ways = [(staggered(dests),), (staggered(slipped),), (back,), (staggered(straight), straight)]
     one_zone = frozen(zones.zone[:, None] == np.where(zones.zone >= 0, zones.zone, -2))
 
     def form(each: Destinations) -> Begin:
@@ -105,7 +101,7 @@ def closed_in_a_row(start: Start) -> NDArray[np.uint8] | None:
     None where that is what the other closed form does.
     """
     order, level, dests = start.order, start.level, start.dests
-    row = in_a_row(dests, _uplinks_of_leaves(order, level, start.hosts))
+    row = in_a_row(dests, _uplinks_of_leaves(order, level, start.hosts), closed=True)
     if np.array_equal(row.count, dests.count) and np.array_equal(row.turn, dests.turn):
         return None
     next_hop = np.full(start.closed.shape, NO_PATH, np.uint8)

@@ -77,70 +77,46 @@ def destinations_of(fabric: Fabric, lids: NDArray[np.uint16], level: NDArray[np.
     return Destinations(*(array.astype(np.int32) for array in found))
 
 
-def in_a_row(dests: Destinations, width: int, zone: Ints | None = None, *, around: bool = False) -> Destinations:
+def in_a_row(dests: Destinations, width: int, *, closed: bool) -> Destinations:
     """Return destinations counted such that any in a row, whatever their roles, are spread over uplinks in turn.
 
-    A shift sends from one leaf to hosts in a row, and after the last one comes the first one, so the turns of all
-    leaves together are a multiple of the `width` uplinks: leaves that have uplinks to spare leave some out. Where a
-    leaf has more hosts than uplinks, those that share one are neighbours: flows that meet on it have mostly one sender,
-    and meet only each other when they descend. Which neighbours share turns slowly from leaf to leaf, once over all.
+    A shift sends from one leaf to hosts in a row. Where a leaf has more hosts than uplinks, those that share one are
+    neighbours: flows that meet on it have mostly one sender, and meet only each other when they descend. Which
+    neighbours share turns slowly from leaf to leaf, once over all.
 
-    With several zones, (S,) by switch, no uplinks are left out, since the last rank of a shift is in another zone than
-    the first. There the turns may also go ``around`` back over the uplinks from leaf to leaf, where the hosts of some
-    role are reached over few, as they hang on the same ports of every leaf, and all together stay as evenly spread.
+    Parameters
+    ----------
+    dests : Destinations
+    width : int
+        Uplinks of a leaf.
+    closed : bool
+        Whether the last host and the first one are in one tree. The turns of all leaves together are a multiple of the
+        uplinks then, for which leaves that have uplinks to spare leave some out.
     """
-    hosts, begin, leaf, lead = dests.leaves()
+    hosts, begin, leaf, _ = dests.leaves()
     sizes = np.bincount(leaf)
-    at_leaf = np.bincount(leaf[lead], minlength=len(sizes))
     hosts = hosts[np.lexsort((dests.port[hosts], leaf))]
     used, slip = np.minimum(sizes, width), np.arange(len(sizes)) * width // max(len(sizes), 1)
     spare = np.cumsum(width - used)
-    left_out = 0 if zone is not None else -used.sum() % width
+    left_out = -used.sum() % width if closed else 0
     turn = np.cumsum(used) + spare * left_out // max(spare[-1:].sum(), 1)
     size, place = sizes[leaf], np.arange(len(hosts)) - begin[leaf]
-    shared = np.where(size > width, (place * width + slip[leaf]) // size, place)
-    turns = np.append(0, turn)[leaf] + shared
-    if zone is not None and around:
-        here = zone[dests.switch[hosts]]
-        back = turns + _back(at_leaf, width, here[begin])[leaf]
-        by_role = _tally(dests.role[hosts], turns, width)
-        crowded = (by_role.max(axis=1) > 1.5 * by_role.mean(axis=1) + 2).any()
-        if crowded and _tally(here, back, width).max() <= _tally(here, turns, width).max():
-            turns = back
     count = dests.count.copy()
-    count[hosts] = turns
+    count[hosts] = np.append(0, turn)[leaf] + np.where(size > width, (place * width + slip[leaf]) // size, place)
     return replace(dests, count=count, turn=count, away=count)
 
 
-def _tally(group: Ints, turn: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Return (groups, width) how many hosts of each group have each uplink."""
-    number = np.unique(group, return_inverse=True)[1]
-    size = (int(number.max(initial=0)) + 1) * width
-    return np.bincount(number * width + turn % width, minlength=size).reshape(-1, width)
+def turned_in_zones(dests: Destinations, width: int, zone: Ints) -> tuple[Destinations, Destinations]:
+    """Return destinations whose turns slip over a zone, and those that do so for other zones alone.
 
+    Turns that go on from leaf to leaf reach the hosts on the same places some leaves apart over the same uplinks: every
+    k-th host over few of them, at 20 uplinks every tenth over two. So the first *slip* once around the uplinks over all
+    leaves of a zone. Shifts stay as they are where leaves have uplinks to spare.
 
-def _back(lead: NDArray[np.int64], width: int, zone: Ints) -> NDArray[np.int64]:
-    """Return by how much less than whole rounds the turns of each leaf go back, from leaf to leaf of a zone.
-
-    In a shift a flow meets another at each step back. Among the hosts of the most common role none do, if a leaf that
-    holds fewer of them than others is followed by steps for those that it lacks: ``lead`` says how many it holds.
-    """
-    rounds = np.zeros(len(lead), np.int64)
-    most = int(lead.max(initial=0))
-    for number in np.unique(zone):
-        leaves = np.flatnonzero(zone == number)
-        steps = np.minimum(most - lead[leaves], max(width - most, 0))
-        whole = max(-(-int(steps.sum()) // width), 1) * width
-        steps += np.diff(np.arange(len(leaves) + 1) * (whole - steps.sum()) // len(leaves))
-        rounds[leaves] = whole - np.cumsum(steps) + steps
-    return rounds
-
-
-def slip(dests: Destinations, width: int, zone: Ints) -> Destinations:
-    """Return destinations whose turns slip once around the uplinks over all leaves of a zone.
-
-    Else the hosts that some leaves apart hang on the same places share uplinks, and every k-th host is reached over
-    few of them: at 20 uplinks, every tenth over two. Shifts stay as they are where leaves have uplinks to spare.
+    Trees and neighbours in a grid send to the leaves on either side of a leaf at once, and hosts a round apart share an
+    uplink still. So the second go *back* within their zone: each leaf begins one or two uplinks before the last one
+    did, and only hosts nearly two rounds apart share one. Over all leaves of a zone that makes whole rounds, so that
+    all uplinks are even, and that shifts meet nothing where the first leaf follows the last.
 
     Parameters
     ----------
@@ -151,31 +127,14 @@ def slip(dests: Destinations, width: int, zone: Ints) -> Destinations:
         Zone of each switch.
     """
     hosts, begin, leaf, _ = dests.leaves()
-    home, turn = zone[dests.switch[hosts[begin]]] + 1, dests.turn.copy()  # 0 at joints, which are in no zone
-    turn[hosts] += (turns_in_groups(home) * width // np.bincount(home)[home])[leaf]
-    return replace(dests, turn=turn, away=turn, count=np.where(dests.count == dests.turn, turn, dests.count))
-
-
-def keep_apart(slipped: Destinations, width: int, zone: Ints) -> Destinations:
-    """Return destinations whose turns within a zone go back from leaf to leaf, and which slip for all other zones.
-
-    Trees and neighbours in a grid send to the leaves on either side of a leaf at once. Where turns go on from leaf to
-    leaf, hosts that are a round apart share an uplink; where each leaf begins one or two uplinks before the last one
-    did, only hosts that are nearly two rounds apart. Over all leaves of a zone that makes whole rounds, so that all
-    uplinks are even, and that shifts meet nothing where the first leaf follows the last.
-
-    Parameters
-    ----------
-    slipped : Destinations
-        What `slip` returns for the same `width` and `zone`.
-    """
-    hosts, begin, leaf, _ = slipped.leaves()
-    home, turn = zone[slipped.switch[hosts[begin]]] + 1, slipped.turn.copy()
-    leaves = np.bincount(home)[home]
+    home = zone[dests.switch[hosts[begin]]] + 1  # 0 at joints, which are in no zone
+    leaves, number = np.bincount(home)[home], turns_in_groups(home)
+    slipped, back = dests.turn.copy(), dests.turn.copy()
+    slipped[hosts] += (number * width // leaves)[leaf]
     rounds = np.maximum((3 * leaves + width) // (2 * width), 1)
-    back = turns_in_groups(home) * rounds * width // leaves
-    turn[hosts] = np.arange(len(hosts)) - begin[leaf] + (rounds * width - back)[leaf]
-    return replace(slipped, turn=turn)
+    back[hosts] = np.arange(len(hosts)) - begin[leaf] + (rounds * width - number * rounds * width // leaves)[leaf]
+    first = replace(dests, turn=slipped, away=slipped, count=np.where(dests.count == dests.turn, slipped, dests.count))
+    return first, replace(first, turn=back)
 
 
 def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int64], width: int) -> Destinations:

@@ -1,7 +1,7 @@
 """Fabrics that nobody has drawn: of a seed, a family, its sizes, its faults, and an order of ports and nodes.
 
-``draw(seed)`` makes one; fifteen seeds in a row have each family at least once. Levels, zones and joints are found from
-the wiring, as those of any dump.
+``draw(seed)`` makes one; fifteen seeds in a row have each family at least once, and nineteen each of `WIDER`. Levels,
+zones and joints are found from the wiring, as those of any dump.
 """
 
 from __future__ import annotations
@@ -253,10 +253,70 @@ FAMILIES: tuple[Callable[[Draft, Rng], None], ...] = (
 )  # fmt: skip
 
 
-def draw(seed: int) -> Fabric:
+def units(draft: Draft, rng: Rng) -> None:
+    """Draw two to four trees of two levels, joined at their spines: over joints, or by cables from spine to spine."""
+    radix, count = int(rng.choice([16, 20, 24, 36])), int(rng.integers(2, 5))
+    down = round(radix * rng.choice([0.5, 0.6]))
+    joints = draft.add(int(rng.integers(1, 5)) if rng.random() < 0.7 else 0)
+    tops = []
+    for _ in range(count):
+        leaves, high = two_levels(draft, int(rng.integers(3, max(4, min(radix - 2, 40 // count)) + 1)), radix - down)
+        tops.append(high)
+        for leaf in leaves:
+            for _ in range(int(rng.integers(down // 2, down + 1))):
+                draft.host(leaf)
+    for high in tops if joints else ():
+        for number, spine in enumerate(high):
+            draft.cable(spine, joints[number % len(joints)], int(rng.integers(1, 3)))
+    for one, other in combinations(tops, 2) if not joints else ():
+        for a, b in zip(one, other, strict=True):
+            draft.cable(a, b, int(rng.integers(1, 3)))
+
+
+def thin_core(draft: Draft, rng: Rng) -> None:
+    """Draw pods whose spines have one or two links to few cores."""
+    half, cores = int(rng.integers(4, 12)), draft.add(int(rng.integers(1, 5)))
+    for _ in range(int(rng.integers(2, 7))):
+        leaves, high = two_levels(draft, int(rng.integers(2, half + 1)), half)
+        for number, spine in enumerate(high):
+            draft.cable(spine, cores[number % len(cores)], int(rng.integers(1, 3)))
+        for leaf in leaves:
+            for _ in range(half):
+                draft.host(leaf)
+
+
+def uneven(draft: Draft, rng: Rng) -> None:
+    """Draw a tree of two levels with a few slow cables, and in every second one with slow hosts."""
+    radix = int(rng.choice([16, 24, 36, 40]))
+    leaves, high = draft.add(int(rng.integers(4, min(radix, 24) + 1))), draft.add(round(radix * rng.choice([0.5, 0.4])))
+    share, slow_hosts = rng.choice([0.01, 0.05, 0.2]), rng.random() < 0.5
+    for leaf, spine in product(leaves, high):
+        draft.cable(leaf, spine, speed=HDR100 if rng.random() < share else HDR)
+    for leaf in leaves:
+        speed = HDR100 if slow_hosts and rng.random() < 0.3 else HDR
+        for _ in range(int(rng.integers(radix // 4, radix - len(high) + 1))):
+            draft.host(leaf, role=Role.STORAGE if rng.random() < 0.05 else Role.COMPUTE, speed=speed)
+
+
+def mixed(draft: Draft, rng: Rng) -> None:
+    """Draw a tree of two levels with leaves of three sizes, and spines to which not all leaves have as many links."""
+    high, small = draft.add(int(rng.integers(4, 13))), int(rng.integers(4, 9))
+    for leaf in draft.add(int(rng.integers(6, 25))):
+        size = int(rng.choice([1, 1, 2, 3]))
+        for number, spine in enumerate(high):
+            draft.cable(leaf, spine, 1 + (number % 3 < size - 1))
+        for _ in range(size * small):
+            draft.host(leaf)
+
+
+WIDER = (*FAMILIES, units, thin_core, uneven, mixed)
+"""With units joined at spines, thin cores, cables and hosts of uneven speeds, and leaves of several sizes."""
+
+
+def draw(seed: int, families: Sequence[Callable[[Draft, Rng], None]] = FAMILIES) -> Fabric:
     """Return the fabric of a seed; its name says the family."""
     rng = np.random.default_rng(seed)
-    family = FAMILIES[seed % len(FAMILIES)]
+    family = families[seed % len(families)]
     draft = Draft()
     family(draft, rng)
     draft.lose(rng, *rng.choice([0.0, 0.0, 0.01, 0.03, 0.1], 2) * (1, 0.4))

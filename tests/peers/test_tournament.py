@@ -1,11 +1,16 @@
 """Random fabrics, routed by us and by a real OpenSM (benchmarks/opensm/tournament.py): others at night."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import routing
 from helpers.benchmarks import load
+from helpers.random_fabrics import WIDER, draw
 from helpers.strategies import examples
+from routing.candidates import Candidate
 
 tournament = load("opensm/tournament")
 
@@ -16,51 +21,52 @@ tournament = load("opensm/tournament")
 @given(st.integers(0, 1 << 30))
 def test_what_we_hand_out_is_complete_and_free_of_loops_beside_any_engine(seed: int) -> None:
     game = tournament.play(seed, limit_s=60)
-    ours, *others = game["engines"]
-    for row in (ours, game.get("wide", ours)):
-        assert (row["missing"], row["loops"]) == (0, 0), game
-    assert len(others) == 5
-    assert any(row.get("missing") == 0 for row in others), game
+    for row in (game.ours, game.wide):
+        assert (row.refusal, row.missing, row.credit_loops) == ("", 0, 0), game
+    assert len(game.theirs) == 5
+    assert tournament.complete(game.theirs), game
+    assert tournament.Game.of(game.to_dict()) == game
 
 
-def played(**figures: float) -> dict:
-    row = {"missing": 0, "loops": 0, **dict.fromkeys(tournament.FIGURES, 1.0)}
-    others = [{"engine": "a", **row}, {"engine": "b", **row, "loops": 3, "fullest link": 0.5}]
-    others += [{"engine": "c", **row, "missing": 1, "fullest link": 0.1}, {"engine": "d", "failure": "no"}]
-    wide = {"engine": "ours", "lanes": 2, **row, "fullest link": 0.4}
-    return {"seed": 1, "fabric": "f-1", "engines": [{"engine": "ours", **row, **figures}, *others], "wide": wide}
+def test_every_family_is_drawn_with_hosts_that_reach_each_other() -> None:
+    names = {draw(seed, WIDER).name.split("-")[0] for seed in range(len(WIDER))}
+    assert names == {family.__name__ for family in WIDER}
+    for seed in range(15, len(WIDER)):
+        fabric = draw(seed, WIDER)
+        assert len(fabric.ends()) >= 4
+        assert routing.prove(routing.route(fabric, "minhop")).lost == 0
 
 
-def leads(game: dict) -> dict[tuple[str, bool, bool], tuple[str, float]]:
+def played(**figures: float) -> tournament.Game:  # type: ignore[name-defined]
+    row = Candidate("a", fullest=1.0, halves=1.0, shifts=1.0, jobs=1.0, slowest_job=1.0)
+    others = [row, replace(row, engine="b", credit_loops=3, fullest=0.5)]
+    others += [replace(row, engine="c", missing=1, fullest=0.1), Candidate("d", "no")]
+    wide = replace(row, engine="ours", lanes=2, fullest=0.4)
+    return tournament.Game(1, "f-1", replace(row, engine="ours", **figures), wide, tuple(others))
+
+
+def shares(**figures: float) -> dict[tuple[str, int], tuple[str, float]]:
+    game = played(**figures)
     return {
-        (item.figure, item.beside.safe, item.beside.wide): (item.by, pytest.approx(item.lead))
-        for item in tournament.results(game)
+        (found.figure.name, at): (found.best.engine, pytest.approx(found.share))
+        for at, beside in enumerate(tournament.BESIDE)
+        for found in tournament.results(game, beside)
     }
 
 
 def test_figures_are_compared_with_the_best_complete_engine_of_each_kind() -> None:
-    found = leads(played(bisection=0.5))
-    assert found["bisection", True, False] == ("a", -0.5)
-    assert found["fullest link", True, False] == ("a", 0)
-    assert found["fullest link", False, False] == ("b", -0.5)
-    assert found["fullest link", False, True] == ("b", 0.2)
-    assert leads(played(**{"fullest link": 0.8}))["fullest link", True, False] == ("a", 0.2)
+    found = shares(halves=0.5)
+    assert found["halves", 0] == ("a", 0.5)
+    assert found["fullest link", 0] == ("a", 1)
+    assert found["fullest link", 1] == ("b", 0.5)
+    assert found["fullest link", 2] == ("b", 1.25)
+    assert shares(fullest=0.8)["fullest link", 0] == ("a", 1.25)
 
 
-def test_one_engine_beats_ours_if_it_is_behind_in_nothing() -> None:
-    def beaten(**figures: float) -> list[bool]:
-        return [tournament.is_beaten(played(**figures), beside) for beside in tournament.BESIDE]
-
-    assert beaten() == [False, True, False]  # b, with loops and half the fullest link, but not beside ours on lanes
-    assert beaten(bisection=0.9) == [True, True, False]
-    assert beaten(bisection=0.9, shifts=1.1) == [False, False, False]
-
-
-def test_the_report_counts_and_names_the_worst() -> None:
-    lines = list(
-        tournament.report([played(bisection=0.5), played(), {"fabric": "g-2", "failure": "no way", "engines": []}])
-    )
-    assert "| bisection | 2 | 0 | 1 | 1 | 1 |" in lines
-    assert "| f-1 | bisection | 0.5 | 1 | a | -50.0% |" in lines
+def test_the_report_counts_and_names_all_losses() -> None:
+    refused = Candidate("auto", "no way")
+    lines = list(tournament.report([played(halves=0.5), played(), tournament.Game(2, "g-2", refused, refused, ())]))
+    assert "| halves | 2 | 0 | 1 | 1 | 1 | 0.71 | 0.50 |" in lines
+    assert "| f-1 | halves | 0.500 | 1.000 | a | 0.50 |" in lines
     assert "\nLanes that ours take of up to 8: 2 on 2 fabrics." in lines
-    assert lines[-1] == "\ng-2 is not routed: no way"
+    assert lines[-1] == "\ng-2: no way"
