@@ -52,8 +52,8 @@ with minhop, updn, ftree, dfsssp and nue; their tables are judged exactly as our
 shorter paths, a second row gives `--lanes 8`.
 
 - *fullest link*: ordered pairs of hosts over the most loaded channel between switches. *bisection*: effective bisection
-  bandwidth, the mean over random halves of 1 / (flows on the fullest channel of a flow's path). *worst shift*: flows on
-  the fullest channel in the worst shift permutation, ranks numbered along the tree.
+  bandwidth, the mean over random halves of a flow's max-min fair rate, as a share of its hosts' links. *worst shift*:
+  flows on the fullest channel in the worst shift permutation, ranks numbered along the tree.
 - *bound*: what no routing by destination can beat on the same cables (`routing.studies.bound`), computed from cuts,
   from whole destinations at a leaf, and from the lengths of paths.
 - *safe*: the best engine of OpenSM that connects every pair without a credit loop on one lane. *any*: the best that
@@ -70,9 +70,9 @@ was run, after the search was done. `helpers.random_fabrics.draw(seed, WIDER)` m
 family is the seed.
 
 All are judged by the figures that `plan route` shows ([routes](../route.md)); rates are max-min fair. Each figure is
-compared with the engine of OpenSM that is best in it, and seldom is one best in all: *ours / best* is above 1 where ours
-is better, and its mean is geometric. A figure within .5 % is equal. The slowest job is one of some 30, on which one of
-five engines may be lucky.
+compared with the engine of OpenSM that is best in it, and seldom is one best in all: *ours / best* is above 1 where
+ours is better, and its mean is geometric. A figure within .5 % is equal. The slowest job is one of some 30, on which
+one of five engines may be lucky.
 
 Tables with credit loops on one lane need several to be safe, as `dfsssp` asks for. The third table therefore lets ours
 take several, too (`--lanes 8`).

@@ -1,8 +1,10 @@
-"""How well tables spread traffic: static counts of flows on channels between switches, no buffers and no time.
+"""How well tables spread traffic: flows on channels between switches, and their rates, without buffers or time.
 
-A flow gets 1 / the highest number of flows on any channel between switches of its path. The mean of that over random
-bisections is the effective bisection bandwidth (Hoefler, Schneider, Lumsdaine, "Multistage switches are not crossbars:
-effects of static routing in high-performance networks", IEEE Cluster 2008).
+A flow gets its max-min fair rate, as a share of what the links of its two hosts allow. The mean of that over random
+bisections is the effective bisection bandwidth. Those who named it (Hoefler, Schneider, Lumsdaine, "Multistage switches
+are not crossbars: effects of static routing in high-performance networks", IEEE Cluster 2008) count flows instead, and
+give each one over the most on any channel of its path, as `congestion` does: less than it gets where others are held
+back elsewhere, or where links between switches are faster than those of hosts.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class Congestion:
 
     phases: int
     bandwidth: float
-    """Mean bandwidth of a flow over phases and flows, as a share of a link; a lost flow counts as 0."""
+    """Mean over phases and flows of a flow's max-min fair rate, as a share of its hosts' links; 0 if it is lost."""
     error: float
     """Standard error of that mean, for phases that are a random sample; the true mean is within two, 19 times in 20."""
     max_load_median: float
@@ -200,13 +202,15 @@ def measure(
     proof = prove(routed, ranks) if proof is None or len(proof.ends) != n else proof
     load = proof.load[fabric.inner]
     used = np.count_nonzero(load)
+    limit = _limits(fabric, ranks)
     laid_out = _laid_out(routed, ranks)  # once for all: on a large fabric it takes longer than a phase
 
     def play(partners: NDArray[np.int32]) -> Congestion:
         partners = partners[(partners >= 0).any(axis=1)]  # an identical permutation has no flow to measure
-        max_load, bandwidth, lost = phase_congestion(*laid_out, frozen(partners))
+        max_load, _, lost = phase_congestion(*laid_out, frozen(partners))
         if not len(max_load):
             return Congestion(0, 0.0, 0.0, 0.0, 0.0, 0, 0)
+        bandwidth, _ = fair_shares(*laid_out, fabric.rate_gbps, limit, frozen(partners))
         median, mean, phases = float(np.median(max_load)), float(max_load.mean()), len(max_load)
         error = float(bandwidth.std(ddof=1) / phases**0.5) if phases > 1 else 0.0
         return Congestion(phases, float(bandwidth.mean()), error, median, mean, int(max_load.max()), int(lost.sum()))
@@ -243,7 +247,7 @@ def congestion(
     max_load : (K,) int32
         Flows on the most loaded channel between switches.
     bandwidth : (K,) float64
-        Mean bandwidth of the flows.
+        Mean over flows of 1 / the most flows on a channel of the path.
     lost : (K,) int64
         Flows that do not arrive.
 
@@ -288,9 +292,13 @@ def fair_rates(
     [1.0, 1.0, 1.0]
     """
     fabric, ends = Routed.given(routed).fabric, find_ends(routed, ranks)
+    return fair_shares(*_laid_out(routed, ends), fabric.rate_gbps, _limits(fabric, ends), frozen(partners))
+
+
+def _limits(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return the rate of each end port's link; of port 0 of a switch, which has none, that of the fastest of all."""
     own = fabric.port_of(ends)
-    limit = np.where(own < 0, np.inf, fabric.rate_gbps[own])  # port 0 of a switch has no link
-    return fair_shares(*_laid_out(routed, ends), fabric.rate_gbps, frozen(limit), frozen(partners))
+    return frozen(np.where(own < 0, fabric.rate_gbps.max(initial=0.0), fabric.rate_gbps[own]))
 
 
 def _laid_out(

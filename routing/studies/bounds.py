@@ -73,6 +73,10 @@ class Net:
     sender: Ints
     receiver: Ints
     cables: Floats
+    capacity: Floats
+    """Rate of all cables of an arc, by that of the slowest host."""
+    fastest: Floats
+    """Of the fastest one."""
     hosts: Ints
     part: Ints
     """Connected part of each switch."""
@@ -150,12 +154,18 @@ def bound(
 
 def _net(fabric: Fabric, ends: NDArray[np.int32]) -> Net:
     n, inner = fabric.n_switches, fabric.inner
-    arcs, cables = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner], return_counts=True)
+    arcs, arc = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner], return_inverse=True)
     sender, receiver = np.divmod(arcs, n)
+    cables = np.bincount(arc, minlength=len(arcs)).astype(float)
+    slowest = fabric.rate_gbps[fabric.port_of(ends)].min(initial=np.inf)
+    rate = fabric.rate_gbps[inner] / slowest
+    capacity: Floats = np.bincount(arc, rate, len(arcs)).astype(float)
+    fastest = np.zeros(len(arcs))
+    np.maximum.at(fastest, arc, rate)
     switch_of_end = fabric.end_switch[ends]
     hosts = np.bincount(switch_of_end[switch_of_end >= 0], minlength=n)
     part = components(n, sender, receiver).astype(np.int64)
-    return Net(np.searchsorted(sender, np.arange(n + 1)), sender, receiver, cables.astype(float), hosts, part)
+    return Net(np.searchsorted(sender, np.arange(n + 1)), sender, receiver, cables, capacity, fastest, hosts, part)
 
 
 def _groupings(fabric: Fabric, net: Net) -> Iterator[tuple[str, Ints]]:
@@ -174,21 +184,21 @@ def _groupings(fabric: Fabric, net: Net) -> Iterator[tuple[str, Ints]]:
         yield "the subtree of {}", components(n, net.sender[kept], net.receiver[kept]).astype(np.int64)
 
 
-def _crossing(net: Net, group: Ints) -> tuple[Ints, Floats, Ints]:
-    """Return of each group its hosts, its cables to others, and the ordered pairs from it to others."""
+def _crossing(net: Net, group: Ints, weight: Floats) -> tuple[Ints, Floats, Ints]:
+    """Return of each group its hosts, the weight of arcs to others, and the ordered pairs from it to others."""
     hosts = np.bincount(group, net.hosts).astype(np.int64)
     whole = np.bincount(net.part, net.hosts).astype(np.int64)
     within = whole[net.part[np.unique(group, return_index=True)[1]]]
     out = group[net.sender] != group[net.receiver]
-    cables = np.bincount(group[net.sender[out]], net.cables[out], len(hosts)).astype(float)
-    return hosts, cables, hosts * (within - hosts)
+    crossing: Floats = np.bincount(group[net.sender[out]], weight[out], len(hosts)).astype(float)
+    return hosts, crossing, hosts * (within - hosts)
 
 
 def _fullest_cut(fabric: Fabric, net: Net, groupings: list[tuple[str, Ints]]) -> tuple[int, str, Ints]:
     """Return the most pairs that a cable must carry because of a cut, what is cut off, and its switches as 0 and 1."""
     best, why, cut = 0, "no pair needs a link between switches", np.zeros(len(net.hosts), np.int64)
     for place, (words, group) in enumerate(groupings):
-        hosts, cables, pairs = _crossing(net, group)
+        hosts, cables, pairs = _crossing(net, group, net.cables)
         least = np.ceil(np.divide(pairs, cables, out=np.zeros(len(hosts)), where=cables > 0))
         if place == 0:  # each switch alone: what its hosts send to a destination leaves it over one link
             far = np.divide(pairs, hosts, out=np.zeros(len(hosts)), where=hosts > 0)
@@ -298,11 +308,11 @@ def _program(net: Net) -> Floats:
 
 
 def _bisection(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats], n: int) -> float:
-    """Return an upper bound on the mean bandwidth of flows between random halves, as a share of full bandwidth.
+    """Return an upper bound on the mean rate of flows between random halves, as a share of their hosts' links.
 
-    Bandwidths of flows never sum to more than 1 on a channel. So flows that cross a cut sum to no more than its cables,
-    those from a leaf to no more than its links that any flow takes (since a destination has one link at each leaf, that
-    is chance, and likeliest when destinations are dealt evenly), and bandwidth times length to the sum of all lengths.
+    Flows that cross a cut sum to no more than its cables, in units of the slowest host's link; those from a leaf to no
+    more than its links that any flow takes (since a destination has one link at each leaf, that is chance, and
+    likeliest when destinations are dealt evenly); and rates times lengths to the sum of all lengths.
     """
     half = n // 2
     if not half or not net.hosts.any():
@@ -310,17 +320,20 @@ def _bisection(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats
     chance = half / (n * (n - 1))  # of an ordered pair to be matched
     hosts = net.hosts
     links = np.bincount(net.sender, net.cables, len(hosts)).astype(np.int64)
+    fastest = np.zeros(len(hosts))
+    np.maximum.at(fastest, net.sender, net.fastest)
     inside = chance * float(hosts @ np.maximum(hosts - 1, 0))
     best = float(half)
     for _, group in groupings[1:]:
-        size, cables, pairs = _crossing(net, group)
+        size, capacity, pairs = _crossing(net, group, net.capacity)
         kinds, times = np.unique(
-            np.stack([hosts, links, size[group] - hosts])[:, hosts > 0], axis=1, return_counts=True
+            np.stack([hosts, links, size[group] - hosts, fastest])[:, hosts > 0], axis=1, return_counts=True
         )
         busy = sum(
-            count * _busy_links(own, up, far, n) for (own, up, far), count in zip(kinds.T.tolist(), times, strict=True)
+            count * min(chance * own * far, rate * _busy_links(int(own), int(up), int(far), n))
+            for (own, up, far, rate), count in zip(kinds.T.tolist(), times, strict=True)
         )
-        best = min(best, inside + float(np.minimum(chance * pairs, cables).sum()) + busy)
+        best = min(best, inside + float(np.minimum(chance * pairs, capacity).sum()) + busy)
     for length in lengths:
         distance = _distances(net, length)
         pairs = np.outer(hosts[net.targets], hosts) * np.isfinite(distance)
@@ -329,7 +342,7 @@ def _bisection(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats
         for unit in np.unique(np.quantile(between, np.linspace(0, 1, 33))) if len(between) else ():
             short = chance * float((pairs * np.maximum(0.0, 1 - distance / unit)).sum())
             same = chance * float(hosts.sum())  # nobody sends to itself
-            best = min(best, float(net.cables @ length) / unit + short - same)
+            best = min(best, float(net.capacity @ length) / unit + short - same)
     return best / half
 
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.random_fabrics import Draft
 from helpers.strategies import Case, cases, ring, tree
+from routing import route
 from routing.quality.figures import (
     Congestion,
     bisections,
@@ -21,10 +23,11 @@ from routing.quality.figures import (
     shifts,
 )
 from routing.routed import Routed
+from routing.studies.bounds import bound
 from routing.tables import select_endpoints, tree_order
 from routing.trace import trace
 from topo.fabric import Role
-from topo.speeds import LANE_GBPS
+from topo.speeds import LANE_GBPS, parse_link_speed
 
 
 @given(case=cases(lanes=False), endpoints=st.sampled_from(["hca", "all"]), seed=st.integers(0, 2**32 - 1))
@@ -100,12 +103,35 @@ def test_no_shift_of_a_whole_tree_puts_two_flows_on_a_channel() -> None:
 
 
 def test_effective_bisection_bandwidth_of_an_800_port_unit() -> None:
-    """40 leaves under 20 spines: 0.807, and 0.661 for random permutations, as measured over the tables of OpenSM."""
+    """40 leaves under 20 spines: 0.807, and 0.661 for random permutations, as measured over the tables of OpenSM.
+
+    No two flows of a phase meet on their way down there, so that fair rates are those of a count.
+    """
     case = tree(20, leaves=40)
     quality = measure(Routed(case.fabric, case.tables), seed=1)
     assert quality.ebb == pytest.approx(0.807, abs=0.002)  # three standard errors of 200 samples
     assert quality.permutation.bandwidth == pytest.approx(0.661, abs=0.002)
     assert quality.shift.max_load_worst == 1
+
+
+def test_two_hosts_behind_a_link_of_twice_their_rate_lose_nothing() -> None:
+    shares = {}
+    for hosts in (2, 4):
+        draft = Draft()
+        (spine,) = draft.add(1)
+        for leaf in draft.add(3):
+            draft.cable(leaf, spine, speed=parse_link_speed("4xHDR"))
+            for _ in range(hosts):
+                draft.host(leaf, speed=parse_link_speed("2xHDR"))
+        routed = route(draft.build("halves", np.random.default_rng(0)), "minhop")
+        ranks = tree_order(routed.fabric, routed.fabric.ends())
+        halves = bisections(len(ranks), 200, np.random.default_rng(0))
+        shares[hosts] = measure(routed).ebb
+        assert (
+            shares[hosts] == fair_rates(routed, ranks, halves)[0].mean() > congestion(routed, ranks, halves)[1].mean()
+        )
+        assert shares[hosts] <= bound(routed.fabric).ebb
+    assert shares[2] == 1.0 > shares[4]
 
 
 def test_destinations_of_each_role_over_the_uplinks() -> None:

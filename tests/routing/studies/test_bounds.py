@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import routing
 import routing.studies.bounds as bounds
 from helpers import strategies
-from helpers.random_fabrics import Draft, draw
+from helpers.random_fabrics import WIDER, Draft, draw
 from helpers.relabel import relabelled
 from helpers.strategies import examples, slow_but
 from helpers.trees import grow_tree
@@ -108,7 +108,7 @@ def test_a_bound_that_takes_too_long_is_named() -> None:
 @examples(12)
 @given(st.integers(0, 1 << 30))
 def test_no_engine_beats_the_bounds_of_a_random_fabric(seed: int) -> None:
-    fabric = draw(seed)
+    fabric = draw(seed, WIDER)
     if fabric.n_switches > 60:
         return
     found = routing.studies.bound(fabric)
