@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from routing.engines import dfsssp, minhop, shortest
 from routing.engines.fat_tree import closed_form
-from routing.engines.start import Begin, Start, closed_in_a_row, start_of
+from routing.engines.start import Begin, Start, closed_in_a_row, start_of, with_forms
 from routing.order.channel_order import port_numbers, taken_channels
 from routing.order.destinations import empty_tables, finish_tables
 from routing.order.legal import ChannelOrder
@@ -101,7 +101,7 @@ def _turned(start: Start, *, ranked: bool) -> tuple[Turned, Start]:
     """
     turned = in_structure_order(start.fabric, start.ranks, ranked=ranked)
     lids = np.concatenate([start.lids[turned.switch], start.lids[start.fabric.n_switches :]])
-    return turned, start_of(turned.fabric, lids, start.closed.shape)._replace(ranks=start.ranks)
+    return turned, with_forms(start_of(turned.fabric, lids, start.closed.shape))._replace(ranks=start.ranks)
 
 
 def _searched(start: Start, turned: Turned, other: Start, lft: NDArray[np.uint8]) -> Found:

@@ -61,38 +61,48 @@ class Start(NamedTuple):
 
 
 def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -> Start:
-    """Return what searches start from; the closed form is (T, S)."""
+    """Return what searches start from, without forms for zones; the closed form is (T, S)."""
     level, n = switch_levels(fabric), fabric.n_switches
     dests, order = destinations_of(fabric, lids, level), order_channels(fabric, level)
     own = frozen((np.arange(len(order.sender)) - order.indptr[order.sender]).astype(np.int32))
-    hosts, empty = np.bincount(fabric.end_switch[fabric.ends()], minlength=n), np.full(shape, NO_PATH, np.uint8)
+    hosts = np.bincount(fabric.end_switch[fabric.ends()], minlength=n)
     ranks = tree_order(fabric, fabric.ends()[lids[fabric.ends()] > 0])
-    tree, closed = False, empty.copy()
+    tree, closed = False, np.full(shape, NO_PATH, np.uint8)
     if (np.abs(level[order.sender] - level[order.receiver]) == 1).all():
         tree = closed_form(order, dests, level, own, closed, climb_limit(fabric, level)) == NOWHERE
     # What crosses from zone to zone is no choice of a climb within one.
     climbs, zones = np.where(fabric.role[:n] == Role.JOINT, 0, level), zones_of(fabric, order, level, hosts)
+    if zones is not None:
+        dests = stagger(dests, zones.border, zones.gate, zones.width)
+    return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed, zones)
+
+
+def with_forms(start: Start) -> Start:
+    """Return a start with closed forms for its zones, if it has any."""
+    zones, order, level, hosts = start.zones, start.order, start.level, start.hosts
     if zones is None:
-        return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed, None)
+        return start
+    closed = partial(closed_form, level=start.climbs, number=start.own)
+    dests, empty = destinations_of(start.fabric, start.lids, level), np.full_like(start.closed, NO_PATH)
     staggered = partial(stagger, border=zones.border, gate=zones.gate, width=zones.width)
     width = _uplinks_of_leaves(order, level, hosts, zones.zone[order.sender] == zones.zone[order.receiver])
     straight = in_a_row(dests, width, closed=False)
     slipped, back = turned_in_zones(dests, width, zones.zone)
-    ways = [(staggered(dests),), (staggered(slipped),), (back,), (staggered(straight), straight)]
+    ways = [(start.dests,), (staggered(slipped),), (back,), (staggered(straight), straight)]
     one_zone = frozen(zones.zone[:, None] == np.where(zones.zone >= 0, zones.zone, -2))
 
     def form(each: Destinations) -> Begin:
         plain, next_hop = empty.copy(), empty.copy()
-        closed_form(order, each, climbs, own, plain)
+        closed(order, each, next_hop=plain)
         joined = order_joined_zones(order, level, hosts, zones, _descents(order, each, plain))
-        closed_form(joined, each, climbs, own, next_hop, turns=zones.turns)
+        closed(joined, each, next_hop=next_hop, turns=zones.turns)
         return Begin(joined, next_hop, one_zone if _alone(joined, each, zones.zone, next_hop) else None)
 
     # What else hosts in a row are worth, other orders give as well.
     first, *others = (map(form, way) for way in ways)
     in_turn = [next((one for one in way if one.kept is not None), None) for way in others]
     forms = (next(first), *filter(None, in_turn))
-    return Start(fabric, lids, order, ways[0][0], level, own, hosts, ranks, climbs, tree, closed, zones, forms)
+    return start._replace(forms=forms)
 
 
 def closed_in_a_row(start: Start) -> NDArray[np.uint8] | None:

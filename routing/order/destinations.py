@@ -152,17 +152,20 @@ def stagger(dests: Destinations, border: NDArray[np.int64], gate: NDArray[np.int
         return dests
     from scipy.optimize import linear_sum_assignment  # it takes a tenth of a second, and few ask
 
+    thin_of: list[tuple[int, list[NDArray[np.intp]]]] = []  # of each zone: the share of a gate, and the leaves of each
+    for zone in np.unique(border[border >= 0]):
+        here = np.flatnonzero(border == zone)
+        gates = [here[gate[here] == each] for each in np.unique(gate[here])]
+        thin_of.append((max(width // len(gates), 1), gates))
     best: tuple[int, int, int] | None = None
     for skip in range(max(width - int(np.bincount(leaf[lead]).max()), 0) + 1):
         tried = dests.turn[hosts] + skip * leaf
         taken = np.zeros((len(begin), width), bool)
         taken[leaf[lead], tried[lead] % width] = True
         skipped, spread = np.full(len(begin), width), 0
-        for zone in np.unique(border[border >= 0]):
+        for share, gates in thin_of:
             used = np.zeros(width, np.int64)
-            for each in np.unique(gate[border == zone]):
-                thin = np.flatnonzero((border == zone) & (gate == each))
-                share = max(width // len(np.unique(gate[border == zone])), 1)
+            for thin in gates:
                 cost = np.full((len(thin), -(-width // share) * share), len(begin) ** 3)
                 cost[:, :width] = len(begin) ** 2 * taken[thin] + len(begin) * used
                 by_digit = cost.reshape(len(thin), -1, share)

@@ -74,7 +74,7 @@ class Net:
     receiver: Ints
     cables: Floats
     capacity: Floats
-    """Rate of all cables of an arc, by that of the slowest host."""
+    """Rate of all cables of an arc, Gb/s."""
     fastest: Floats
     """Of the fastest one."""
     hosts: Ints
@@ -149,7 +149,7 @@ def bound(
     if load < ceiling and net.work > (most if lengths else WORK // 2):
         missing, most = ("the linear program", most) if lengths else ("the lengths of paths", WORK // 2)
         why += f"; bound not computed: {missing}, {net.work:,} targets times links of at most {most:,}"
-    return Bounds(load, why, _bisection(net, groupings, lengths, len(ends)))
+    return Bounds(load, why, _bisection(net, groupings, lengths, fabric.rate_gbps[fabric.port_of(ends)]))
 
 
 def _net(fabric: Fabric, ends: NDArray[np.int32]) -> Net:
@@ -157,8 +157,7 @@ def _net(fabric: Fabric, ends: NDArray[np.int32]) -> Net:
     arcs, arc = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner], return_inverse=True)
     sender, receiver = np.divmod(arcs, n)
     cables = np.bincount(arc, minlength=len(arcs)).astype(float)
-    slowest = fabric.rate_gbps[fabric.port_of(ends)].min(initial=np.inf)
-    rate = fabric.rate_gbps[inner] / slowest
+    rate = fabric.rate_gbps[inner]
     capacity: Floats = np.bincount(arc, rate, len(arcs)).astype(float)
     fastest = np.zeros(len(arcs))
     np.maximum.at(fastest, arc, rate)
@@ -307,31 +306,45 @@ def _program(net: Net) -> Floats:
     return ones if solved.status else np.maximum(-solved.ineqlin.marginals, 0.0) + 1e-12
 
 
-def _bisection(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats], n: int) -> float:
-    """Return an upper bound on the mean rate of flows between random halves, as a share of their hosts' links.
+def _bisection(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats], rates: Floats) -> float:
+    """Return an upper bound on the mean rate of flows between random halves, as a share of their hosts' (n,) links.
 
-    Flows that cross a cut sum to no more than its cables, in units of the slowest host's link; those from a leaf to no
-    more than its links that any flow takes (since a destination has one link at each leaf, that is chance, and
-    likeliest when destinations are dealt evenly); and rates times lengths to the sum of all lengths.
+    For any rate: flows between hosts that are as fast, and those that have a slower one at an end, as if nothing but
+    this held these back.
+    """
+    n = len(rates)
+    if n < 2 or not net.hosts.any():
+        return 0.0
+    bounds = []
+    for rate in np.unique(rates):
+        fast = np.count_nonzero(rates >= rate)
+        bounds.append(1 - fast * (fast - 1) / (n * (n - 1)) + _share_of(net, groupings, lengths, n, rate))
+    return min(1.0, *bounds)
+
+
+def _share_of(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats], n: int, rate: float) -> float:
+    """Return the same for links of one rate, where all n hosts have it.
+
+    Flows that cross a cut sum to no more than its cables; those from a leaf to no more than its links that any flow
+    takes (since a destination has one link at each leaf, that is chance, and likeliest when destinations are dealt
+    evenly); and rates times lengths to the sum of all lengths.
     """
     half = n // 2
-    if not half or not net.hosts.any():
-        return 0.0
     chance = half / (n * (n - 1))  # of an ordered pair to be matched
     hosts = net.hosts
     links = np.bincount(net.sender, net.cables, len(hosts)).astype(np.int64)
     fastest = np.zeros(len(hosts))
-    np.maximum.at(fastest, net.sender, net.fastest)
+    np.maximum.at(fastest, net.sender, net.fastest / rate)
     inside = chance * float(hosts @ np.maximum(hosts - 1, 0))
     best = float(half)
     for _, group in groupings[1:]:
-        size, capacity, pairs = _crossing(net, group, net.capacity)
+        size, capacity, pairs = _crossing(net, group, net.capacity / rate)
         kinds, times = np.unique(
             np.stack([hosts, links, size[group] - hosts, fastest])[:, hosts > 0], axis=1, return_counts=True
         )
         busy = sum(
-            count * min(chance * own * far, rate * _busy_links(int(own), int(up), int(far), n))
-            for (own, up, far, rate), count in zip(kinds.T.tolist(), times, strict=True)
+            count * min(chance * own * far, faster * _busy_links(int(own), int(up), int(far), n))
+            for (own, up, far, faster), count in zip(kinds.T.tolist(), times, strict=True)
         )
         best = min(best, inside + float(np.minimum(chance * pairs, capacity).sum()) + busy)
     for length in lengths:
@@ -342,7 +355,7 @@ def _bisection(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats
         for unit in np.unique(np.quantile(between, np.linspace(0, 1, 33))) if len(between) else ():
             short = chance * float((pairs * np.maximum(0.0, 1 - distance / unit)).sum())
             same = chance * float(hosts.sum())  # nobody sends to itself
-            best = min(best, float(net.capacity @ length) / unit + short - same)
+            best = min(best, float(net.capacity @ length) / rate / unit + short - same)
     return best / half
 
 
