@@ -354,8 +354,8 @@ def test_it_is_no_more_behind_the_safe_engines_of_opensm_where_it_was(
     """Joined zones whose zones cannot be found, and trees with more hosts at leaves than uplinks.
 
     The figures are those of OpenSM's safe engines, each of the one that is best in it, at fair rates; but for shifts of
-    244 and 238, where `ftree` has 5 and 6 % more, with links that are half as full again and nearly twice as full. The
-    mean over 200 halves is known to a third of a per cent, and of random halves two per cent are given to other traffic.
+    244 and 238, where `ftree` has 5 and 6 % more, with links that are half as full again and nearly twice as full. Two
+    per cent of random halves are given to other traffic.
     """
     fabric = draw(seed)
     quality = routing.measure(Routed(fabric, balanced.route(fabric)))
