@@ -207,10 +207,9 @@ def measure(
 
     def play(partners: NDArray[np.int32]) -> Congestion:
         partners = partners[(partners >= 0).any(axis=1)]  # an identical permutation has no flow to measure
-        max_load, _, lost = phase_congestion(*laid_out, frozen(partners))
+        bandwidth, _, max_load, lost = fair_shares(*laid_out, fabric.rate_gbps, limit, frozen(partners))
         if not len(max_load):
             return Congestion(0, 0.0, 0.0, 0.0, 0.0, 0, 0)
-        bandwidth, _ = fair_shares(*laid_out, fabric.rate_gbps, limit, frozen(partners))
         median, mean, phases = float(np.median(max_load)), float(max_load.mean()), len(max_load)
         error = float(bandwidth.std(ddof=1) / phases**0.5) if phases > 1 else 0.0
         return Congestion(phases, float(bandwidth.mean()), error, median, mean, int(max_load.max()), int(lost.sum()))
@@ -292,7 +291,7 @@ def fair_rates(
     [1.0, 1.0, 1.0]
     """
     fabric, ends = Routed.given(routed).fabric, find_ends(routed, ranks)
-    return fair_shares(*_laid_out(routed, ends), fabric.rate_gbps, _limits(fabric, ends), frozen(partners))
+    return fair_shares(*_laid_out(routed, ends), fabric.rate_gbps, _limits(fabric, ends), frozen(partners))[:2]
 
 
 def _limits(fabric: Fabric, ends: NDArray[np.int32]) -> NDArray[np.float64]:

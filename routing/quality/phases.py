@@ -162,7 +162,7 @@ def fair_shares(
     rate: NDArray[np.float64],
     limit: NDArray[np.float64],
     partners: NDArray[np.int32],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]:
     """Share channels out fairly among the flows of each phase.
 
     Rates rise alike until a channel is full; its flows keep theirs, and those of the others rise on: max-min fairness
@@ -183,6 +183,8 @@ def fair_shares(
     mean, least : (K,) float64
         Rate of the flows of each phase, by what their own links would let them have; 0 for a flow that is lost, and in
         a phase without flows.
+    max_load, lost : (K,)
+        As in `phase_congestion`.
     """
     n_phases, n_ranks = partners.shape
     n_switches, n_channels = len(before_first), len(following)
@@ -192,6 +194,7 @@ def fair_shares(
     left, used = np.empty(n_channels), np.empty(n_channels, np.int32)
     free, most = np.empty(n_ranks, np.int32), np.empty(n_ranks)
     mean, least = np.zeros(n_phases), np.zeros(n_phases)
+    max_load, lost = np.zeros(n_phases, np.int32), np.zeros(n_phases, np.int64)
     for phase in range(n_phases):
         sends = partners[phase]
         while not _lay_flows(sends, switch, delivery, out, before_first, following, load, trail, steps):
@@ -201,12 +204,14 @@ def fair_shares(
             if load[c] > 0:
                 used[busy], left[c] = c, rate[c]
                 busy += 1
+                max_load[phase] = max(max_load[phase], load[c])
         flows, waiting, total, lowest = 0, 0, 0.0, 1.0
         for rank in range(n_ranks):
             if sends[rank] >= 0:
                 flows += 1
                 if steps[rank] < 0:
                     lowest = 0.0
+                    lost[phase] += 1
                 else:
                     free[waiting], most[rank] = rank, min(limit[rank], limit[sends[rank]])
                     waiting += 1
@@ -245,4 +250,4 @@ def fair_shares(
             busy = still
         if flows:
             mean[phase], least[phase] = total / flows, lowest
-    return mean, least
+    return mean, least, max_load, lost
