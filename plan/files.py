@@ -85,12 +85,17 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
         raise HeddleError(f"{path}: cannot be written ({reason}); name another file") from None
 
 
-def check_replaceable(output: str | Path | None, *others: object, keep_plan: bool = False) -> None:
+BILL = "bom.csv"
+"""What `plan build` writes of every plan, and nothing else does."""
+
+
+def check_replaceable(output: str | Path | None, *others: object, keep: str = "plan.json") -> None:
     """Refuse a place that an output folder may not be written to, before any long work begins.
 
     HeddleError for a file, a folder that Heddle did not make, one with files of others in it, one of ``others`` (paths
     that the command reads, or writes otherwise), the folder that the command runs in, a place where nothing can be
-    written, and, with ``keep_plan``, a plan, because what is written is none. Nothing for None.
+    written, and an older plan with the file ``keep``: by default any plan, with `BILL` one of `plan build`, of which
+    tables alone are a part, with nothing none. Nothing for None.
     """
     if output is None:
         return
@@ -111,9 +116,10 @@ def check_replaceable(output: str | Path | None, *others: object, keep_plan: boo
         reason = f"no folder can be here ({getattr(error, 'strerror', None) or error})"
     if reason:
         shown = str(folder) if len(str(folder)) <= 200 else f"{str(folder)[:200]}..."
-        raise HeddleError(f"{shown}: {reason}; name another place with -o")
-    if keep_plan and (folder / "plan.json").exists():
-        raise HeddleError(f"{folder}: found a plan, which would be replaced; name another place with -o")
+        raise HeddleError(f"{shown}: {reason}; name another place")
+    if keep and (folder / keep).exists():
+        lost = f"found {keep} of a plan, which would be lost"
+        raise HeddleError(f"{folder}: {lost}; name another place, or remove it first")
 
 
 @of_one_plan
@@ -169,7 +175,7 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
     """
     if astray := sorted(name for name in files if Path(name).is_absolute() or ".." in Path(name).parts):
         raise HeddleError(f"{folder}: found a file {astray[0]!r} to write, outside the folder")
-    check_replaceable(folder)
+    check_replaceable(folder, keep="")
     try:
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         folder = folder.resolve()

@@ -135,7 +135,7 @@ def mock(
 @click.argument("planned", type=FILE, metavar="PLAN")
 @fabric_argument
 @click.option("-o", "--output", type=FILE, help="Folder for the differences as CSV, page, drawing and junit.xml.")
-@click.option("--adopt", type=FILE, help="Folder for PLAN, routed with the GUIDs and LIDs of FABRIC.")
+@click.option("--adopt", type=FILE, help="New folder for PLAN, routed with the GUIDs and LIDs of FABRIC.")
 @subnet_option
 @currency_option
 @as_json
