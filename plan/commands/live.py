@@ -263,7 +263,8 @@ def explain(
         show_tables(*filter(len, (bad.table, bad.absent_table) if bad else ()))
         if not identified:
             sound = "no fault counted, but cables are slower than others beside them" if slow else "no fault found"
-            click.echo("no cause identified" if (found and found.others) or status else sound)
+            verdict = "no cause identified" if (found and found.others) or status else sound
+            click.echo(f"{verdict}: {found.table.title}" if found and not len(found.table) else verdict)
         show_tables(*filter(len, (found.table, found.next_table) if found else ()))
         for doubt in doubts:
             click.echo(doubt)
