@@ -37,7 +37,8 @@ class PricedLine:
     unit_price: Range | None
     """Price of one part; None where it is unknown, or where `included` names the part whose price includes it."""
     included: str
-    """Kind of the part whose price includes this one: ``switch`` or ``node``; empty for a part with its own price."""
+    """Kind of the part whose price includes this one: ``switch``, ``node``, or ``device``, whatever has a port for
+    management; empty for a part with its own price."""
     source: str
     """Source of the price, with date and confidence."""
     note: str = ""
@@ -233,7 +234,8 @@ def _price_line(line: Line, held: int | None, catalog: Catalog, unit: str) -> It
     price = next(filter(None, (catalog.price(name, unit) for name in names)), None)
     if price is None:
         if line.count:
-            yield PricedLine(line, None, "", "")
+            managing = line.item in catalog.hcas and catalog.hcas[line.item].device == "bmc"
+            yield PricedLine(line, None, "device" if managing else "", "")
         return
     source = "; ".join(cite(point.source, point.note) for point in price.points)
     if line.kind == "node" and line.item in catalog.nodes:

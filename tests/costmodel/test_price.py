@@ -119,6 +119,13 @@ def test_what_comes_with_a_switch_or_a_node_has_no_price_of_its_own_in_units(kin
     assert not priced.is_gap
 
 
+def test_a_port_for_management_comes_with_its_device_and_is_no_part_with_a_price(catalog: Catalog) -> None:
+    cost = Bill((Line("adapter", "BMC-1GE", 14, "leaf"), Line("switch", "QM8700", 2, "leaf")), catalog).price("USD")
+    assert [row.included for row in cost.lines] == ["device", ""]
+    assert (cost.priced("adapter"), cost.priced(), cost.gaps) == ((0, 0), (2, 2), ())
+    assert cost.total.bounds == cost.network.bounds
+
+
 @pytest.mark.parametrize(("amount", "shown"), [(Range(3, 3), "3"), (Range(1234, 5678.4), "1,234 to 5,678")])
 def test_ranges_read_well(amount: Range, shown: str) -> None:
     assert str(amount) == shown
