@@ -178,7 +178,9 @@ class Cost(Shown):
         """The lines as a table; amounts are empty where the price is unknown."""
 
         def each(row: PricedLine) -> str:
-            price = f"with the {row.included}" if row.included else "no price" if row.is_gap else str(row.unit_price)
+            price = f"with the {row.included}" if row.included else "no price"
+            if one := row.unit_price:  # with its cents, or it would not make the amount
+                price = f"{one:{',.2f' if one.low % 1 or one.high % 1 else ',.0f'}}"
             return f"{price}, {row.note}" if row.note else price
 
         prices = (

@@ -45,8 +45,9 @@ def format_bom_csv(cost: Cost) -> str:
     rows = []
     for priced in cost.lines:
         line, price, amount = priced.line, priced.unit_price, priced.amount
-        known = (price.low, price.high, amount.low, amount.high) if price and amount else ("", "", "", "")
-        rows.append((line.kind, line.item, line.place, line.count, cost.unit, *known, priced.origin))
+        known = (price.low, price.high, amount.low, amount.high) if price and amount else ()
+        figures = tuple(round(each, 6) for each in known) or ("",) * 4
+        rows.append((line.kind, line.item, line.place, line.count, cost.unit, *figures, priced.origin))
     return format_csv(CSV, rows)
 
 

@@ -372,10 +372,10 @@ class Price:
     points: tuple[PricePoint, ...]
 
     def times(self, factor: float, note: str) -> Price:
-        """Return the price times a factor, which the note of each point explains."""
-        points = (replace(p, low=p.low * factor, high=p.high * factor, note=", ".join(filter(None, (p.note, note))))
-                  for p in self.points)  # fmt: skip
-        return replace(self, points=tuple(points))
+        """Return the price times a factor, in whole cents; the note of each point explains the factor."""
+        points = tuple(replace(point, low=round(point.low * factor, 2), high=round(point.high * factor, 2),
+                               note=", ".join(filter(None, (point.note, note)))) for point in self.points)  # fmt: skip
+        return replace(self, points=points)
 
     @property
     def low(self) -> float:
