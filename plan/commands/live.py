@@ -164,7 +164,8 @@ def diff(
 
         if grows:
             found = changes.grow(planned, fabric, currency=currency, step=step, **folders)
-            written = {"output": "works.csv, step by step", "adopt": "tables of the larger plan in opensm/"}
+            works = "works.csv" if len(found.growths) == 1 else "works-SUBNET.csv of each subnet"
+            written = {"output": f"{works}, step by step", "adopt": "tables of the larger plan in opensm/"}
         else:
             found = changes.diff(planned, fabric, subnet=subnet, step=step, **folders)
             written = {"output": "differences.html to print", "adopt": "tables for this fabric in opensm/"}
