@@ -333,7 +333,7 @@ def _remarks(growth: Growth) -> list[str]:
 def _entries(growths: Sequence[Growth], routed: Sequence[tuple[Routed, Routed]]) -> Table:
     """Return how many entries of the tables change, subnet by subnet, of those that both plans have."""
     rows = [(growth.grown.name, *count_changes(growth, *pair)) for growth, pair in zip(growths, routed, strict=False)]
-    names = ("subnet", "switches", "of", "entries", "of them")
+    names = ("subnet", "switches", "of", "entries", "of entries")
     return Table.of_rows("tables that change, of switches and LIDs that stay", names, rows)
 
 
