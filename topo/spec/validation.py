@@ -57,9 +57,10 @@ def validate(model: type[M], document: Document, context: Mapping[str, Any] | No
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
     schema = _schema_of(model)
-    located = [_finding(detail, document, schema) for detail in details]
-    located.sort(key=lambda pair: document.position(*pair[0]))
-    raise SpecError(finding for _, finding in located)
+    located = [(*_finding(detail, document, schema), detail["type"].endswith("_type")) for detail in details]
+    located.sort(key=lambda each: document.position(*each[0]))
+    fit = {start for start, _, astray in located if not astray}  # of what may be a number or a list, no list is awaited
+    raise SpecError(finding for start, finding, astray in located if not (astray and start in fit))
 
 
 @cache

@@ -457,6 +457,15 @@ def test_bad_needs_are_refused_at_their_place(text: str, said: str) -> None:
     assert all(finding.where.startswith("needs.yaml:") for finding in caught.value.findings)
 
 
+@pytest.mark.parametrize("nodes", [-1, 0, 1e9])
+def test_a_job_of_no_size_is_one_finding(nodes: float) -> None:
+    text = f"name: t\nnodes: {{gpu: {{model: pcie-a100, count: 4}}}}\njob: {{nodes: {nodes:g}}}\nswitches: [QM8700]\n"
+    with pytest.raises(SpecError) as caught:
+        validate_needs(parse_yaml(text.replace("1e+09", "1000000000"), "needs.yaml"), CATALOG)
+    (finding,) = caught.value.findings
+    assert finding.expected.startswith(("at least 1", "at most "))
+
+
 @pytest.mark.parametrize(("mix", "said"), [("4: 0.5", "room for a job"), ("2: 0.5, 1: 0.6", "at most 1")])
 def test_a_mix_without_room_is_refused_at_its_place(mix: str, said: str) -> None:
     parts = ", ".join(
