@@ -433,6 +433,13 @@ def test_the_winner_is_a_spec_that_reads_back() -> None:
     assert (read.nodes, read.network) == (winner.spec.nodes, winner.spec.network)
 
 
+@pytest.mark.parametrize("currency", ["USD", "EUR", "units"])
+def test_the_spec_of_a_winner_is_priced_as_the_needs_are(currency: str) -> None:
+    winner = optimise(needs(currency=currency, quotes={"QM8700": 9, "4xHDR": 1}), CATALOG).winner
+    assert winner is not None
+    assert winner.spec.priced_in == (None if currency == "units" else currency)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
