@@ -188,7 +188,7 @@ class Cost(Shown):
             (lambda row: row.amount and str(row.amount), "all", self.unit),
             (lambda row: row.trust or None, "trust"),
         )
-        lacking = f"; no price for {plural(len(self.gaps), 'part')}" if self.gaps else ""
+        lacking = f"; no price for {plural(len(self.gaps), 'kind')} of parts" if self.gaps else ""
         total = str(self.total)  # where it is unknown, what is known of its parts
         title = f"cost: {self.sums if total == 'unknown' else total} {self.unit}{lacking}"
         return Table.of(title, self.lines, *LINE_COLUMNS, *prices, (lambda row: row.source or None, "source"))
