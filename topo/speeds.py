@@ -59,7 +59,8 @@ class LinkSpeed:
     def as_ethernet(self) -> str:
         """Name of the lanes, and of the Ethernet that they carry.
 
-        >>> LinkSpeed(4, "NDR").as_ethernet
+        >>> import topo
+        >>> topo.LinkSpeed(4, "NDR").as_ethernet
         '4xNDR (400GbE)'
         """
         return str(self) if self.generation == "GE" else f"{self} ({self.gbps:g}GbE)"
