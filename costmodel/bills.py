@@ -22,7 +22,7 @@ from topo.errors import HeddleError
 from topo.fabric import Fabric, Kind, Role
 from topo.floor.cables import Cabling, backplane
 from topo.floor.racks import PDU, Layout
-from topo.speeds import speed_name
+from topo.speeds import is_link_speed, parse_link_speed, speed_name
 from topo.table import Shown, Table
 
 Part = tuple[PartKind, str, str, tuple[str, ...]]
@@ -171,14 +171,20 @@ class Bill(Shown):
                 continue
             model, (item, _, length) = self.catalog.cables.get(line.item), line.item.rpartition(", ")
             if model is not None:
-                counted[f"{model.kind} {model.speed or model.fibre or ''}".strip(), model.length_m] += line.count
+                speed = self._named(str(model.speed), line) if model.speed else model.fibre or ""
+                counted[f"{model.kind} {speed}".strip(), model.length_m] += line.count
             elif line.kind == "fibre":
                 counted[f"fibre {item}", float(length.removesuffix(" m"))] += line.count
             else:
-                counted[line.item, None] += line.count
+                counted[self._named(line.item, line), None] += line.count
         ordered = sorted(counted, key=lambda key: (key[0], key[1] or 0.0))
         rows = [(*key, counted[key]) for key in ordered]
         return Table.of_rows("cables", ("kind", "length", "cables"), rows, units=("", "m"))
+
+    def _named(self, speed: str, line: Line) -> str:
+        """Return the speed of cables, with its name in Ethernet where all their switches are of that."""
+        protocols = {self.catalog.switches[name].protocol for name in line.switches if name in self.catalog.switches}
+        return parse_link_speed(speed).as_ethernet if protocols == {"ethernet"} and is_link_speed(speed) else speed
 
     def to_dict(self) -> dict[str, Any]:
         """Return the lines as plain values."""

@@ -37,7 +37,8 @@ class PricedLine:
     unit_price: Range | None
     """Price of one part; None where it is unknown, or where `included` names the part whose price includes it."""
     included: str
-    """Kind of the part whose price includes this one: ``switch`` or ``node``; empty for a part with its own price."""
+    """Kind of the part whose price includes this one: ``switch``, ``node``, or ``device``, whatever has a port for
+    management; empty for a part with its own price."""
     source: str
     """Source of the price, with date and confidence."""
     note: str = ""
@@ -177,7 +178,9 @@ class Cost(Shown):
         """The lines as a table; amounts are empty where the price is unknown."""
 
         def each(row: PricedLine) -> str:
-            price = f"with the {row.included}" if row.included else "no price" if row.is_gap else str(row.unit_price)
+            price = f"with the {row.included}" if row.included else "no price"
+            if one := row.unit_price:  # with its cents, or it would not make the amount
+                price = f"{one:{',.2f' if one.low % 1 or one.high % 1 else ',.0f'}}"
             return f"{price}, {row.note}" if row.note else price
 
         prices = (
@@ -185,7 +188,7 @@ class Cost(Shown):
             (lambda row: row.amount and str(row.amount), "all", self.unit),
             (lambda row: row.trust or None, "trust"),
         )
-        lacking = f"; no price for {plural(len(self.gaps), 'part')}" if self.gaps else ""
+        lacking = f"; no price for {plural(len(self.gaps), 'kind')} of parts" if self.gaps else ""
         total = str(self.total)  # where it is unknown, what is known of its parts
         title = f"cost: {self.sums if total == 'unknown' else total} {self.unit}{lacking}"
         return Table.of(title, self.lines, *LINE_COLUMNS, *prices, (lambda row: row.source or None, "source"))
@@ -233,7 +236,8 @@ def _price_line(line: Line, held: int | None, catalog: Catalog, unit: str) -> It
     price = next(filter(None, (catalog.price(name, unit) for name in names)), None)
     if price is None:
         if line.count:
-            yield PricedLine(line, None, "", "")
+            managing = line.item in catalog.hcas and catalog.hcas[line.item].device == "bmc"
+            yield PricedLine(line, None, "device" if managing else "", "")
         return
     source = "; ".join(cite(point.source, point.note) for point in price.points)
     if line.kind == "node" and line.item in catalog.nodes:

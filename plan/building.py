@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from plan.checksums import digest
-from plan.files import check_replaceable, write_folder
+from plan.files import BUILT, check_replaceable, write_folder
 from plan.inputs import (
     SPEC_SUFFIXES,
     RoleFiles,
@@ -58,7 +58,7 @@ def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed:
     >>> built.verdict.holds, built.proofs[0].holds, built.quote.cost.unit
     (True, True, 'USD')
     """
-    check_replaceable(output)
+    check_replaceable(output, keep="")
     step("reading")
     plan = _plan_of(spec)
     check_currency(currency, [plan.planned])
@@ -164,7 +164,7 @@ def route(
     --------
     routing.route : the tables alone
     """
-    check_replaceable(output)
+    check_replaceable(output, keep=BUILT)
     step("reading the fabric")
     if isinstance(fabric, str | Path):
         source, fabric = source or fabric, read_fabric_argument(Path(fabric), subnet)

@@ -97,7 +97,7 @@ def diff(
     output : str or Path, optional
         Folder for the differences as CSV, as a page to print, as a drawing and for CI servers.
     adopt : str or Path, optional
-        Folder for the plan, routed with the GUIDs and LIDs of the fabric.
+        Folder for the plan, routed with the GUIDs and LIDs of the fabric; none that holds a plan.
     subnet : str, optional
         Which subnet of a plan that has several.
     step : callable
@@ -125,7 +125,7 @@ def diff(
     grow : the way from one plan to a larger one
     topo.find_differences : the comparison alone
     """
-    check_replaceable(output, keep_plan=True)
+    check_replaceable(output)
     check_replaceable(adopt, planned, output)
     step("reading")
     names = (planned, fabric) if not isinstance(planned, Fabric) and not isinstance(fabric, Fabric) else None
@@ -192,7 +192,7 @@ def grow(
     output : str or Path, optional
         Folder for the cables to move, step by step, and for what to buy, as CSV.
     adopt : str or Path, optional
-        Folder for the larger plan, routed with the GUIDs and LIDs of the old one.
+        Folder for the larger plan, routed with the GUIDs and LIDs of the old one; none that holds a plan.
     currency : str, optional
         Of the price of what is bought; see `costmodel.Bill.price`.
     step : callable
@@ -219,7 +219,7 @@ def grow(
     >>> larger.growths[0].new
     ['gpu08 mlx5_0', 'gpu17 mlx5_0']
     """
-    check_replaceable(output, keep_plan=True)
+    check_replaceable(output)
     check_replaceable(adopt, old, output)
     step("reading")
     before, after = read_cluster(old), read_cluster(target)
@@ -333,7 +333,7 @@ def _remarks(growth: Growth) -> list[str]:
 def _entries(growths: Sequence[Growth], routed: Sequence[tuple[Routed, Routed]]) -> Table:
     """Return how many entries of the tables change, subnet by subnet, of those that both plans have."""
     rows = [(growth.grown.name, *count_changes(growth, *pair)) for growth, pair in zip(growths, routed, strict=False)]
-    names = ("subnet", "switches", "of", "entries", "of them")
+    names = ("subnet", "switches", "of", "entries", "of entries")
     return Table.of_rows("tables that change, of switches and LIDs that stay", names, rows)
 
 

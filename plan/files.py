@@ -1,7 +1,4 @@
-"""Writes a file or a folder whole or not at all, and never over an input or what somebody else put there.
-
-A drawing is written as the kind of file that its name asks for: SVG as it is, PNG and PDF by CairoSVG.
-"""
+"""Writes a file or a folder whole or not at all, and never over an input or what somebody else put there."""
 
 from __future__ import annotations
 
@@ -85,12 +82,17 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
         raise HeddleError(f"{path}: cannot be written ({reason}); name another file") from None
 
 
-def check_replaceable(output: str | Path | None, *others: object, keep_plan: bool = False) -> None:
+BUILT = "bom.csv"
+"""What `plan build` writes of every plan, and nothing else does."""
+
+
+def check_replaceable(output: str | Path | None, *others: object, keep: str = "plan.json") -> None:
     """Refuse a place that an output folder may not be written to, before any long work begins.
 
     HeddleError for a file, a folder that Heddle did not make, one with files of others in it, one of ``others`` (paths
     that the command reads, or writes otherwise), the folder that the command runs in, a place where nothing can be
-    written, and, with ``keep_plan``, a plan, because what is written is none. Nothing for None.
+    written, and an older plan with the file ``keep``: by default any plan, with `BUILT` one of `plan build`, of which
+    tables alone are a part, with nothing none. Nothing for None.
     """
     if output is None:
         return
@@ -111,9 +113,10 @@ def check_replaceable(output: str | Path | None, *others: object, keep_plan: boo
         reason = f"no folder can be here ({getattr(error, 'strerror', None) or error})"
     if reason:
         shown = str(folder) if len(str(folder)) <= 200 else f"{str(folder)[:200]}..."
-        raise HeddleError(f"{shown}: {reason}; name another place with -o")
-    if keep_plan and (folder / "plan.json").exists():
-        raise HeddleError(f"{folder}: found a plan, which would be replaced; name another place with -o")
+        raise HeddleError(f"{shown}: {reason}; name another place")
+    if keep and (folder / keep).exists():
+        lost = f"found {keep} of a plan, which would be lost"
+        raise HeddleError(f"{folder}: {lost}; name another place, or remove it first")
 
 
 @of_one_plan
@@ -169,7 +172,7 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
     """
     if astray := sorted(name for name in files if Path(name).is_absolute() or ".." in Path(name).parts):
         raise HeddleError(f"{folder}: found a file {astray[0]!r} to write, outside the folder")
-    check_replaceable(folder)
+    check_replaceable(folder, keep="")
     try:
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         folder = folder.resolve()
@@ -187,26 +190,4 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
 
 
 MAGIC = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF"}
-"""How a file of each kind begins."""
-SHARP = 2.0
-"""Pixels of a PNG for each unit of the drawing, for screens and paper of today."""
-MOST_PIXELS = 16_000
-"""Along the longer side of a PNG: Cairo has no larger surfaces, and viewers get slow before that."""
-SIZE = re.compile(r'<svg[^>]* width="(\d+)" height="(\d+)"')
-
-
-def as_kind(svg: str, suffix: str) -> str | bytes:
-    """Return a drawing as a file of this suffix, one of `MAGIC`; HeddleError if the library Cairo is missing."""
-    if suffix == ".svg":
-        return svg
-    try:
-        import cairosvg
-    except OSError:  # a package of Python that opens a library of the system
-        raise HeddleError("plan: PNG and PDF need the library Cairo: apt-get install libcairo2") from None
-    # CairoSVG would paint the white around letters over the letters.
-    plain = re.sub(r"paint-order:stroke;[^}]*", "", svg).encode()
-    if suffix == ".pdf":
-        return bytes(cairosvg.svg2pdf(bytestring=plain))
-    size = SIZE.search(svg)
-    longer = max(map(int, size.groups())) if size else MOST_PIXELS
-    return bytes(cairosvg.svg2png(bytestring=plain, scale=min(SHARP, MOST_PIXELS / longer)))
+"""How a picture of each kind begins."""

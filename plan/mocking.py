@@ -179,7 +179,7 @@ def mock(
     >>> topo.find_differences(made.planned, made.found).summary
     '61 of 62 cables as planned; 1 replaced, 1 missing'
     """
-    check_replaceable(output, fabric, keep_plan=True)
+    check_replaceable(output, fabric)
     planned = fabric if isinstance(fabric, Fabric) else read_fabric_argument(Path(fabric), subnet, ethernet=True)
     catalog = topo.load_catalog() if isinstance(fabric, Fabric) else catalog_of(Path(fabric))
     made = _make(planned, catalog, faults, kinds, np.random.default_rng(seed), hosts)
@@ -192,7 +192,7 @@ def mock_each(
     fabrics: Sequence[Path], output: Path, *, faults: int = 5, kinds: Sequence[str] = FAULTS, seed: int = 0
 ) -> dict[str, Mock]:
     """Break several fabrics, as `mock` does; write a folder, whose name is the key, for each that is no copy."""
-    check_replaceable(output, *fabrics, keep_plan=True)
+    check_replaceable(output, *fabrics)
     made: dict[str, Mock] = {}
     for path in fabrics:
         cluster = read_cluster(path) if path.suffix in SPEC_SUFFIXES else None

@@ -107,7 +107,7 @@ def operate(
     saving = None if state is None else Path(state)
     if saving is not None and not saving.is_dir():
         check_writable(saving)
-    check_replaceable(output, keep_plan=True)
+    check_replaceable(output)
     queue_file = find_preset("queues", queue, "--queue")
     jobs = read_queue(queue_file, seed)
     if placement is not None:

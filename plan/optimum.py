@@ -14,7 +14,7 @@ from typing import Any
 import costmodel
 import topo
 from costmodel import Needs, Networks, Search, read_needs
-from plan.files import as_kind, write_file
+from plan.files import write_file
 from plan.finalists import Finalist, finalists_table, judge_finalists, judge_tables
 from plan.inputs import tables_of
 from plan.pipeline import Progress, silent
@@ -200,7 +200,7 @@ def optimise(
                 write_file(tables / name, text, new=True)
     if beside is not None:
         for file in charts:
-            write_file(file, as_kind(beside.drawing.svg, file.suffix), new=True)
+            write_file(file, beside.drawing.as_kind(file.suffix), new=True)
             written.append(file)
     return Optimum(found, tuple(played), beside, offers, tuple(unwritten), tuple(written), networks)
 

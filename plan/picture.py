@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 import costmodel
 import routing
 import topo
-from plan.files import MAGIC, as_kind, check_suffix, check_writable, write_file
+from plan.files import MAGIC, check_writable, write_file
 from plan.inputs import read_plan
 from plan.pipeline import Plan, Progress, silent
-from topo import Drawing, Fabric, FormatError, HeddleError, plural
+from topo import Drawing, Fabric, Finding, FormatError, HeddleError, SpecError, plural
 from topo import draw as draw_fabrics
 
 
@@ -95,8 +95,10 @@ def draw(
     plan = what if isinstance(what, Plan) else read_plan(Path(what))
     file, suffix = None if output is None else Path(output), ".svg"
     if file is not None:
-        suffix = file.suffix.lower() if file.suffix.lower() in MAGIC else ".svg"
-        check_suffix(file, suffix)
+        suffix = file.suffix.lower() or ".svg"
+        if suffix not in MAGIC:
+            expected = f"one that ends in {', '.join(MAGIC)}"
+            raise SpecError([Finding(str(file), f"the name of a {suffix} file", expected, "Nothing else is written.")])
         check_writable(file, kind=suffix[1:].upper(), magic=MAGIC[suffix])
     loads = None
     if simulation is not None:
@@ -114,14 +116,14 @@ def draw(
         drawing = _draw_cut(plan)
     else:
         drawing, pages = _draw_room(plan, view, file or Path(f"{plan.name}-{view}.svg"))
-    content = as_kind(drawing.svg, suffix)
+    content = drawing.as_kind(suffix)
     if file is not None:
         for name in pages:
             check_writable(file.with_name(name), kind=suffix[1:].upper(), magic=MAGIC[suffix])
         for name, page in pages.items():
-            write_file(file.with_name(name), as_kind(page.svg, suffix))
+            write_file(file.with_name(name), page.as_kind(suffix))
         write_file(file, content)
-    return Drawn(drawing, plan, file, len(content.encode() if isinstance(content, str) else content), pages)
+    return Drawn(drawing, plan, file, len(content), pages)
 
 
 def _draw_cut(plan: Plan) -> Drawing:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import routing
-from plan.files import check_replaceable, write_folder
+from plan.files import BUILT, check_replaceable, write_folder
 from plan.inputs import RoutingFiles, read_fabric_argument, read_routed_argument
 from plan.pipeline import STUDY, Plan, Progress, run_passes, silent
 from routing import Routed
@@ -105,7 +105,7 @@ def repair(
     --------
     routing.repairs.repair : the repair alone
     """
-    check_replaceable(output, fabric)  # later repairs begin with the fabric that is read
+    check_replaceable(output, fabric, keep=BUILT)  # later repairs begin with the fabric that is read
     whole = fabric if isinstance(fabric, Routed) else read_routed_argument(Path(fabric), given or RoutingFiles(), step)
     step("repairing")
     ports = [routing.find_ports(whole.fabric, down)]

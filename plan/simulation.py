@@ -157,7 +157,7 @@ def simulate(
         check_writable(file, read)
     if len({file.absolute() for file in written}) < len(written):
         raise HeddleError(f"{written[0]}: two files would be written there; name another file for one of them")
-    check_replaceable(folder, keep_plan=True)
+    check_replaceable(folder)
     if trace is not None and Path(trace).suffix == ".parquet":
         sim.workload.check_parquet()
     path = Path(flows) if flows is not None else find_preset("workloads", workload or "", "--workload")

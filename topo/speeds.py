@@ -55,6 +55,16 @@ class LinkSpeed:
         """Gb/s of data in one direction."""
         return float(self.width * LANE_GBPS[self.index])
 
+    @property
+    def as_ethernet(self) -> str:
+        """Name of the lanes, and of the Ethernet that they carry.
+
+        >>> import topo
+        >>> topo.LinkSpeed(4, "NDR").as_ethernet
+        '4xNDR (400GbE)'
+        """
+        return str(self) if self.generation == "GE" else f"{self} ({self.gbps:g}GbE)"
+
     def __str__(self) -> str:
         return f"{self.width}x{self.generation}"
 

@@ -68,8 +68,8 @@ class Problem:
         self.needs, self.catalog = needs, with_quotes(needs, catalog)
         nodes = {name: grown(group, needs.growth) for name, group in needs.nodes.items()}
         spec = ClusterSpec(name=needs.name, nodes=nodes, network=FatTree(switch=needs.switches[0]))
-        kept = {key: getattr(needs, key) for key in ("floor", "terms", "exclude", "budget", "owning")}
-        stated = {key: value for key, value in kept.items() if value not in (None, (), ClusterBudget())}
+        kept = {key: getattr(needs, key) for key in ("floor", "terms", "exclude", "currency", "budget", "owning")}
+        stated = {key: value for key, value in kept.items() if value not in (None, (), UNITS, ClusterBudget())}
         self.spec = spec.model_copy(update=stated)
         """The cluster with the servers after growth; its network is a placeholder."""
         self.groups = resolve_groups(self.spec, self.catalog)

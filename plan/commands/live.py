@@ -135,7 +135,7 @@ def mock(
 @click.argument("planned", type=FILE, metavar="PLAN")
 @fabric_argument
 @click.option("-o", "--output", type=FILE, help="Folder for the differences as CSV, page, drawing and junit.xml.")
-@click.option("--adopt", type=FILE, help="Folder for PLAN, routed with the GUIDs and LIDs of FABRIC.")
+@click.option("--adopt", type=FILE, help="New folder for PLAN, routed with the GUIDs and LIDs of FABRIC.")
 @subnet_option
 @currency_option
 @as_json
@@ -164,7 +164,8 @@ def diff(
 
         if grows:
             found = changes.grow(planned, fabric, currency=currency, step=step, **folders)
-            written = {"output": "works.csv, step by step", "adopt": "tables of the larger plan in opensm/"}
+            works = "works.csv" if len(found.growths) == 1 else "works-SUBNET.csv of each subnet"
+            written = {"output": f"{works}, step by step", "adopt": "tables of the larger plan in opensm/"}
         else:
             found = changes.diff(planned, fabric, subnet=subnet, step=step, **folders)
             written = {"output": "differences.html to print", "adopt": "tables for this fabric in opensm/"}
@@ -263,7 +264,8 @@ def explain(
         show_tables(*filter(len, (bad.table, bad.absent_table) if bad else ()))
         if not identified:
             sound = "no fault counted, but cables are slower than others beside them" if slow else "no fault found"
-            click.echo("no cause identified" if (found and found.others) or status else sound)
+            verdict = "no cause identified" if (found and found.others) or status else sound
+            click.echo(f"{verdict}: {found.table.title}" if found and not len(found.table) else verdict)
         show_tables(*filter(len, (found.table, found.next_table) if found else ()))
         for doubt in doubts:
             click.echo(doubt)

@@ -45,8 +45,9 @@ def format_bom_csv(cost: Cost) -> str:
     rows = []
     for priced in cost.lines:
         line, price, amount = priced.line, priced.unit_price, priced.amount
-        known = (price.low, price.high, amount.low, amount.high) if price and amount else ("", "", "", "")
-        rows.append((line.kind, line.item, line.place, line.count, cost.unit, *known, priced.origin))
+        known = (price.low, price.high, amount.low, amount.high) if price and amount else ()
+        figures = tuple(round(each, 6) for each in known) or ("",) * 4
+        rows.append((line.kind, line.item, line.place, line.count, cost.unit, *figures, priced.origin))
     return format_csv(CSV, rows)
 
 
@@ -89,11 +90,13 @@ def _summary(name: str, cost: Cost, power: Power, layout: Layout | None) -> Tabl
         drawn = "unknown" if watts.bounds is None else watts.bounds[0]
         cells = linked("Power", row, (LOW, HIGH)[place], least), linked("Power", row, AMOUNTS[place], drawn)
         rows.append((f"{what} power", "W", *cells, None, ""))
-    counts = Counter[str]()
+    counts, last = Counter[str](), len(cost.lines)
     for part in cost.lines:
-        counts[part.line.kind] += part.line.count
+        counts[part.line.kind] += 0 if part.included else part.line.count
     for kind, count in counts.items():
-        number = f'=SUMIF(Bill!{_rows(0, len(cost.lines))},"{kind}",Bill!{_rows(COUNT, len(cost.lines))})'
+        number = (
+            f'=SUMPRODUCT(({_rows(0, last, "Bill!")}="{kind}")*{_apart(last, "Bill!")}*{_rows(COUNT, last, "Bill!")})'
+        )
         rows.append((PARTS.get(kind, f"{kind}s"), "", None, Formula(number, count), None, "to order, with spares"))
     if layout is not None:
         rows.append(("racks in use", "", None, layout.n_racks, None, ""))
@@ -212,12 +215,17 @@ def _mostly(kind: str, gap: str, last: int) -> str:
 def _gaps(column: int, last: int, kinds: Sequence[str]) -> str:
     """Return the formula that counts the empty cells of a column, of some kinds; what comes with others is no gap."""
     of_kinds = "+".join(f'({_rows(0, last)}="{kind}")' for kind in kinds) or "1"
-    return f'SUMPRODUCT(({_rows(column, last)}="")*(LEFT({_rows(SOURCE, last)},5)<>"comes")*({of_kinds}))'
+    return f'SUMPRODUCT(({_rows(column, last)}="")*{_apart(last)}*({of_kinds}))'
 
 
-def _rows(column: int, last: int) -> str:
+def _apart(last: int, sheet: str = "") -> str:
+    """Return the formula that tells which lines do not come with others."""
+    return f'(LEFT({_rows(SOURCE, last, sheet)},5)<>"comes")'
+
+
+def _rows(column: int, last: int, sheet: str = "") -> str:
     first, end = (xl_rowcol_to_cell(row, column, col_abs=True) for row in (1, max(last, 1)))
-    return f"{first}:{end}"
+    return f"{sheet}{first}:{end}"
 
 
 def _bom_csv(plan: Plan, subnet: int) -> str:

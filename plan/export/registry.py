@@ -89,7 +89,7 @@ def export_files(
     step("reading")
     files = EXPORTS[format].files_of(Path(fabric), step, hosts, subnet, note)
     if output is not None and len(files) > 1:
-        check_replaceable(output, keep_plan=True)
+        check_replaceable(output)
         top = os.path.commonpath([Path(name).parent for name in files])
         write_folder(Path(output), {os.path.relpath(name, top): content for name, content in files.items()})
     elif output is not None:

@@ -157,6 +157,8 @@ def figures_of(task: Task) -> dict[str, Any]:
             lacking = sums.get("at_least", ())
             figures |= {f"{name}.{key}": None if key in lacking else value for key, value in sums.items()
                         if value is None or is_figure(value)}  # fmt: skip
+            known = ((key, sums["ranges"][key]) for key in lacking)
+            figures |= {f"{name}.{key}.least": bounds[0] for key, bounds in known if bounds}
     seed, fails = int(task.point.get("seed", 0)), any(name in FAILED for name in task.point)
     if "year" in task.stages:
         ground = _ground(task)

@@ -148,7 +148,8 @@ def sweep(
     table = table_of_points(documents)
     write_file(output / "points.csv", table.to_csv())
     best, shares, means = front(documents, spec.better), sensitivities(documents), intervals(documents)
-    pareto = table_of_points([documents[at] for at in best])
+    chosen = tuple(replace(column, values=[column.values[at] for at in best]) for column in table.columns)
+    pareto = replace(table, columns=chosen)
     files: dict[str, Content] = {"pareto.csv": pareto.to_csv(), "sensitivities.csv": shares.to_csv()}
     if len(means):
         files["intervals.csv"] = means.to_csv()

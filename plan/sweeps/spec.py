@@ -91,7 +91,8 @@ def _draw(values: list[Any] | Span, rng: np.random.Generator) -> Any:
 
 def read_sweep(path: Path) -> tuple[SweepSpec, Any, Path]:
     """Return a sweep, its base as plain values (None of a dump), and the file of the base."""
-    sweep = topo.validate(SweepSpec, topo.read_yaml(path))
+    document = topo.read_yaml(path)
+    sweep = topo.validate(SweepSpec, document)
     check_failures(path, sweep)
     base = path.parent / sweep.base
     if base.suffix not in SPEC_SUFFIXES:
@@ -104,7 +105,7 @@ def read_sweep(path: Path) -> tuple[SweepSpec, Any, Path]:
     value = topo.read_yaml(base).value
     for name in sweep.parameters:
         if name not in SPECIAL:
-            check_path(path, value, name.split("."))
+            check_path(document.where("parameters", name), value, name.split("."))
     return sweep, value, base
 
 
@@ -136,14 +137,17 @@ def check_failures(path: Path, sweep: SweepSpec) -> None:
             raise refused("", f'"{name}", of the stage year', expected)
 
 
-def check_path(path: Path, value: Any, keys: Sequence[str]) -> None:
-    """Refuse a path whose parents are not in the base; the last key may be new."""
+def check_path(where: str, value: Any, keys: Sequence[str]) -> None:
+    """Refuse a path whose parents are not in the base; the last key may be new. ``where`` is the place of the path."""
     for at, key in enumerate(keys):
         inside = isinstance(value, dict) or (isinstance(value, list) and key.isdecimal() and int(key) < len(value))
         if not inside or (at + 1 < len(keys) and isinstance(value, dict) and key not in value):
             known = list(value) if isinstance(value, dict) else []
             hint = topo.did_you_mean(key, [*known, *SPECIAL])
-            raise SpecError([Finding(f"{path}: parameters", f'"{".".join(keys)}"', "a path in the base", hint)])
+            if not hint and known:
+                under = f" under `{'.'.join(keys[:at])}`" if at else ""
+                hint = f"Or write `{': {'.join(keys[at:])}: ...{'}' * (len(keys) - at - 1)}` there{under} first."
+            raise SpecError([Finding(where, f'"{".".join(keys)}"', "a path in the base", hint)])
         value = value.get(key) if isinstance(value, dict) else value[int(key)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from routing.routed import Routed
 from topo.ports import lacks_manager
 
@@ -12,9 +14,10 @@ again from the real fabric:
 
 ADOPT = """
     ibnetdiscover > real.ibnetdiscover
-    plan diff SPEC real.ibnetdiscover --adopt OUT
+    plan diff SPEC real.ibnetdiscover --subnet {subnet} --adopt NEW
 
-This keeps the names and roles of the plan. Without the spec, use `plan route real.ibnetdiscover -o OUT`.
+NEW is a folder of its own: the plan stays as it is. Names and roles are those of the plan. Without the spec, use `plan
+route real.ibnetdiscover -o NEW`.
 """
 
 ROUTE = """
@@ -114,11 +117,12 @@ you cannot exclude this, use an engine that needs one lane. To verify the tables
 def format_readme(routed: Routed, directory: str, cache: str, path_lanes: int = 1) -> str:
     """Return the text, in Markdown; ``path_lanes`` are the lanes that paths need to be free of credit loops."""
     fabric = routed.fabric
-    planned = PLANNED + (ROUTE.format(caveat=routed.fabric.caveat) if routed.fabric.caveat else ADOPT)
+    adopt = ADOPT.format(subnet=shlex.quote(fabric.name))
+    planned = PLANNED + (ROUTE.format(caveat=fabric.caveat) if fabric.caveat else adopt)
     guids = planned if fabric.is_planned else DISCOVERED
     why = lacks_manager(fabric) if fabric.is_planned else ""  # a dump does not say what its hosts are for
     guids += NO_HOST.format(why=why) if why else ""
-    parts = (FILES,) if routed.fabric.caveat else (INSTALL, FILES, KEEP)
+    parts = (FILES,) if fabric.caveat else (INSTALL, FILES, KEEP)
     text = f"# OpenSM's files for {fabric.name}\n\n{guids}{''.join(parts).format(directory=directory, cache=cache)}"
     rows = ""
     for item in fabric.traffic:

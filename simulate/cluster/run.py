@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -140,15 +141,17 @@ class ClusterRun(Shown):
         def hours(time_s: float | None) -> float | None:
             return None if time_s is None else time_s / 3600
 
+        # Hundredths of hours, or of what the first digit of a shorter run stands for.
+        digits = f".{max(2, 2 - math.floor(math.log10(max(self.now_s, 1.0) / 3600)))}f"
         return Table.of(
-            f"after {self.now_s / 3600:.2f} h, nodes in use {percent(self.utilisation)} of the time",
+            f"after {self.now_s / 3600:{digits}} h, nodes in use {percent(self.utilisation)} of the time",
             self.records,
             (lambda job: f"{job.name} (over zones)" if job.spanned_zones else job.name, "job"),
             "nodes",
             (lambda job: job.leaves or None, "leaves"),
-            (lambda job: hours(job.waited_s), "waited", "h", ".2f"),
-            (lambda job: hours(job.begin_s), "began", "h", ".2f"),
-            (lambda job: hours(job.end_s), "ended", "h", ".2f"),
+            (lambda job: hours(job.waited_s), "waited", "h", digits),
+            (lambda job: hours(job.begin_s), "began", "h", digits),
+            (lambda job: hours(job.end_s), "ended", "h", digits),
             "steps",
             (lambda job: job.step_s if job.trained_steps else None, "step", "s", ".3f"),
             (lambda job: job.step_s / job.compute_s if job.trained_steps else None, "of computation", "", ".2f"),

@@ -269,3 +269,16 @@ def test_every_frame_that_is_billed_has_all_its_chips(zones: int, gpus: int) -> 
     frames = sum(line.count for line in bill(cluster).lines if line.item == "CS8500")
     assert frames == zones
     assert chips == frames * CATALOG.switch("CS8500").chips
+
+
+@pytest.mark.parametrize("floor", [{}, {"floor": {"rack_units": 48}}])
+@pytest.mark.parametrize("ethernet", [False, True])
+def test_cables_of_ethernet_have_its_names_and_no_others(ethernet: bool, floor: dict[str, object]) -> None:
+    """The same tree with switches of either; a fibre has no speed."""
+    model, switch = ("dgx-b300-spectrum", "SN5600") if ethernet else ("dgx-h100", "QM9700")
+    spec = {"name": "t", "nodes": {"gpu": {"model": model, "count": 8}}, **floor}
+    network = {"shape": "fat-tree", "switch": switch, "leaves": 2, "spines": 2, "parallel": 2}
+    table = bill(topo.parse({**spec, "network": network})).cable_table
+    kinds = [kind for kind, *_ in table.rows() if "fibre" not in kind]
+    assert kinds
+    assert all(("GbE)" in kind) == ethernet for kind in kinds)

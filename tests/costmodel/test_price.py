@@ -1,3 +1,5 @@
+import csv
+import re
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -13,9 +15,11 @@ from costmodel.parts import KINDS, NETWORK, SERVERS, Line, PartKind
 from costmodel.price import UNITS
 from helpers.clusters import tree, zoned
 from helpers.strategies import examples, slow_but
+from plan.export.bom import format_bom_csv
 from topo.amounts import Range
 from topo.catalog.load import Catalog
 from topo.catalog.models import CONFIDENCE, Price, PricePoint, Source
+from topo.cluster_spec import Terms
 from topo.errors import HeddleError
 
 
@@ -117,6 +121,29 @@ def test_what_comes_with_a_switch_or_a_node_has_no_price_of_its_own_in_units(kin
     assert priced.included == comes_with
     assert (priced.unit_price is None) == bool(comes_with)
     assert not priced.is_gap
+
+
+def test_a_port_for_management_comes_with_its_device_and_is_no_part_with_a_price(catalog: Catalog) -> None:
+    cost = Bill((Line("adapter", "BMC-1GE", 14, "leaf"), Line("switch", "QM8700", 2, "leaf")), catalog).price("USD")
+    assert [row.included for row in cost.lines] == ["device", ""]
+    assert (cost.priced("adapter"), cost.priced(), cost.gaps) == ((0, 0), (2, 2), ())
+    assert cost.total.bounds == cost.network.bounds
+
+
+@pytest.mark.parametrize("terms", [Terms(discount=0.1), Terms(discount=0.37, support=0.035, support_years=3, tax=0.21)])
+def test_what_one_part_costs_times_their_number_is_what_all_cost_as_it_is_shown(terms: Terms, catalog: Catalog) -> None:
+    catalog = terms.apply(catalog)
+    names = [*catalog.switches, *catalog.cables]
+    lines = (Line("switch", name, 7 + 6 * at, "leaf") for at, name in enumerate(names) if catalog.price(name, "USD"))
+    cost = Bill(tuple(lines), catalog).price("USD")
+    cents = 0
+    for row, line in zip(cost.table.rows(), cost.lines, strict=True):
+        each, whole = row[4].replace(",", "").split(" to "), row[5]
+        assert whole == " to ".join(f"{line.line.count * float(price):,.0f}" for price in each)
+        cents += any("." in price for price in each)
+    assert cents > 10
+    figures = [cell for cells in list(csv.reader(format_bom_csv(cost).splitlines()))[1:] for cell in cells[5:9]]
+    assert all(re.fullmatch(r"\d+\.\d\d?", cell) for cell in figures)
 
 
 @pytest.mark.parametrize(("amount", "shown"), [(Range(3, 3), "3"), (Range(1234, 5678.4), "1,234 to 5,678")])

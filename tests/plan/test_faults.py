@@ -61,9 +61,11 @@ def test_messages_about_a_preset_name_the_preset():
 
 @pytest.mark.parametrize(
     ("command", "name"),
-    [(["draw", "SPEC"], "x.xlsx"), *product((["export", "SPEC", "bom-csv"], ["export", "SPEC", "dot"]),
-                                            ("x.png", "x.pdf", "x.xlsx"))],
-)  # fmt: skip
+    [
+        *product([["draw", "SPEC"]], ("x.xlsx", "x.gif", "x.txt")),
+        *product((["export", "SPEC", "bom-csv"], ["export", "SPEC", "dot"]), ("x.png", "x.pdf", "x.xlsx")),
+    ],
+)
 def test_a_file_is_what_its_name_says_or_refused(command, name, tmp_path, capsys, repository):
     spec = str(repository / "configs" / "lab-20.yaml")
     given = [spec if word == "SPEC" else word for word in command]

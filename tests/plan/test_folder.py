@@ -187,7 +187,7 @@ def test_after_a_kill_the_next_plan_puts_things_right(tmp_path, moment, monkeypa
         write_folder(tmp_path, {"plan.json": "elsewhere"})
     if moment.startswith("mounted"):
         monkeypatch.setattr(plan.files, "_stays", lambda folder: folder == out)
-        check_replaceable(out)
+        check_replaceable(out, keep="")
     else:
         write_folder(tmp_path / "other", {"plan.json": "other"})
         assert (tmp_path / "other" / "plan.json").read_text() == "other"
@@ -249,7 +249,7 @@ mount --bind "$1/disk" "$1/out" && cd "$1" && "$2" -c 'if True:
     from pathlib import Path
     from plan.files import check_replaceable, write_folder
     for text in ("old", "new"):
-        check_replaceable(Path("out"))
+        check_replaceable(Path("out"), keep="")
         write_folder(Path("out"), {"plan.json": text, f"{text}/lfts": text})'
 """
 

@@ -87,6 +87,8 @@ def test_unknown_engine(catalog: Catalog) -> None:
     [
         ("{shape: fat-three, switch: QM8700}", "f:4:18", "Did you mean `fat-tree`?"),
         ("{switch: QM8700}", "f:4:1", "found no `shape`; expected `shape`: one of "),
+        ("{switch: QM8700, shpae: rail}", "f:4:27", "found the unknown key `shpae`; expected `shape`: one of "),
+        ("{switch: QM8700, shpae: rail}", "f:4:27", "Did you mean `shape`?"),
         ("{shape: [zones]}", "f:4:18", "found a list of 1; expected one of "),
         ("{shape: fat-tree}", "f:4:1", "found no `switch`; expected the key `switch`"),
         ("{shape: fat-tree, switch: QM8700, leafs: 4}", "f:4:44", "Did you mean `leaves`?"),

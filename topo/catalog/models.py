@@ -63,19 +63,24 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+MOST = 1e12
+"""Of anything in a table: what is larger has a slip in it."""
+A_NUMBER = f"a number such as 31000.5, from 0 to {MOST:g}"
+
+
 def number(text: str) -> float:
-    """Read a finite number, not negative; ValueError, which says so, for any other text."""
+    """Read a number from 0 to `MOST`; ValueError, which says so, for any other text."""
     try:
         value = float(text) if len(text) <= 40 and "_" not in text else math.nan
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or value < 0:
-        raise ValueError("a number, not negative")
+    if not 0 <= value <= MOST:
+        raise ValueError(A_NUMBER)
     return value
 
 
 Whole = Annotated[int, _cell(_whole, "a whole number, not negative")]
-Number = Annotated[float, _cell(number, "a number, not negative")]
+Number = Annotated[float, _cell(number, A_NUMBER)]
 YesNo = Annotated[bool, _cell({"yes": True, "no": False}.__getitem__, "yes or no")]
 Speed = Annotated[LinkSpeed, _cell(parse_link_speed, "a link speed like 4xHDR, NDR or HDR100")]
 
@@ -372,10 +377,10 @@ class Price:
     points: tuple[PricePoint, ...]
 
     def times(self, factor: float, note: str) -> Price:
-        """Return the price times a factor, which the note of each point explains."""
-        points = (replace(p, low=p.low * factor, high=p.high * factor, note=", ".join(filter(None, (p.note, note))))
-                  for p in self.points)  # fmt: skip
-        return replace(self, points=tuple(points))
+        """Return the price times a factor, in whole cents; the note of each point explains the factor."""
+        points = tuple(replace(point, low=round(point.low * factor, 2), high=round(point.high * factor, 2),
+                               note=", ".join(filter(None, (point.note, note)))) for point in self.points)  # fmt: skip
+        return replace(self, points=points)
 
     @property
     def low(self) -> float:

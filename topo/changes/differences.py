@@ -77,7 +77,7 @@ class Differences(Shown):
     cables: int
     """Links of the plan, without those to aggregation nodes; links inside frames count where the plan has them."""
     agreeing: int
-    """How many of them exist as planned, at any speed."""
+    """How many of them exist as planned, at the planned speed or a higher one."""
 
     @property
     def table(self) -> Table:
@@ -161,12 +161,13 @@ class _Comparison:
         both = planned & seen
         self.places()
         self.speeds(both)
+        slower = sum(one.kind in ("slow", "degraded") for one in self.out)
         only_planned, only_seen = self.absent(planned - both), self.unplanned(seen - both)
         for chain in _chains(only_planned, only_seen):
             self.classify(chain, only_planned)
         order = list(DIFFERENCE_KINDS)
         self.out.sort(key=lambda one: (self.walk(one.nodes), order.index(one.kind), one.where))
-        return Differences(self.match, tuple(self.out), len(planned), len(both))
+        return Differences(self.match, tuple(self.out), len(planned), len(both) - slower)
 
     def backplanes(self, planned: set[frozenset[int]]) -> set[Cable]:
         """Return the links inside those frames of which the plan lists no inner links, as cable lists do not."""

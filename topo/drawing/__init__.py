@@ -14,6 +14,7 @@ from topo.cluster import Cluster
 from topo.counts import count
 from topo.drawing.bands import lay_bands
 from topo.drawing.direct import lay_grid, lay_groups
+from topo.drawing.kinds import as_kind
 from topo.drawing.scene import Scene
 from topo.drawing.svg import Shades, clean, element, format_legend, scene_svg, text
 from topo.errors import plural
@@ -41,9 +42,13 @@ class Drawing(Brief):
     def _brief(self) -> str:
         return plural(len(self.svg), "character") + " of SVG"
 
+    def as_kind(self, suffix: str) -> bytes:
+        """Return the picture as a file that ends in ``.svg``, ``.png`` or ``.pdf``; HeddleError for any other."""
+        return as_kind(self.svg, suffix)
+
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file."""
-        Path(path).write_text(self.svg, encoding="utf-8")
+        """Write the picture to a file that ends in ``.svg``, ``.png`` or ``.pdf``."""
+        Path(path).write_bytes(self.as_kind(Path(path).suffix.lower()))
 
     def _repr_svg_(self) -> str:
         return self.svg

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from topo.errors import Finding, SpecError, did_you_mean
+from topo.errors import Finding, SpecError, did_you_mean, nearest
 from topo.files.yaml import KEY, Document, Keys, describe
 
 Schema = dict[str, Any]
@@ -57,9 +57,10 @@ def validate(model: type[M], document: Document, context: Mapping[str, Any] | No
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
     schema = _schema_of(model)
-    located = [_finding(detail, document, schema) for detail in details]
-    located.sort(key=lambda pair: document.position(*pair[0]))
-    raise SpecError(finding for _, finding in located)
+    located = [(*_finding(detail, document, schema), detail["type"].endswith("_type")) for detail in details]
+    located.sort(key=lambda each: document.position(*each[0]))
+    fit = {start for start, _, astray in located if not astray}  # of what may be a number or a list, no list is awaited
+    raise SpecError(finding for start, finding, astray in located if not (astray and start in fit))
 
 
 @cache
@@ -89,13 +90,14 @@ def _finding(detail: ErrorDetails, document: Document, root: Schema) -> tuple[Ke
     elif kind in ("union_tag_invalid", "union_tag_not_found"):
         tag = str(context["discriminator"]).strip("'")
         tags = schema.get("discriminator", {}).get("mapping", {})
-        written = isinstance(value, dict) and tag in value
-        start = (*at, tag) if written else (*at, KEY)
-        found, expected = describe(value[tag]) if written else f"no `{tag}`", _one_of(list(tags))
-        if written:
-            hint = did_you_mean(str(value[tag]), tags)
-        elif kind == "union_tag_not_found":
-            expected = f"`{tag}`: {expected}"
+        keys = list(value) if isinstance(value, dict) else []
+        expected = _one_of(list(tags))
+        if tag in keys:
+            start, found, hint = (*at, tag), describe(value[tag]), did_you_mean(str(value[tag]), tags)
+        else:
+            near = nearest(tag, map(str, keys))
+            start, found = ((*at, near, KEY), f"the unknown key `{near}`") if near else ((*at, KEY), f"no `{tag}`")
+            expected, hint = f"`{tag}`: {expected}", did_you_mean(tag, [tag] if near else [])
     else:
         found = str(context.get("found", "")) or (f"the key `{name}`" if of_key else describe(value))
         expected = _expected(kind, detail, context)

@@ -433,6 +433,13 @@ def test_the_winner_is_a_spec_that_reads_back() -> None:
     assert (read.nodes, read.network) == (winner.spec.nodes, winner.spec.network)
 
 
+@pytest.mark.parametrize("currency", ["USD", "EUR", "units"])
+def test_the_spec_of_a_winner_is_priced_as_the_needs_are(currency: str) -> None:
+    winner = optimise(needs(currency=currency, quotes={"QM8700": 9, "4xHDR": 1}), CATALOG).winner
+    assert winner is not None
+    assert winner.spec.priced_in == (None if currency == "units" else currency)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -455,6 +462,15 @@ def test_bad_needs_are_refused_at_their_place(text: str, said: str) -> None:
     with pytest.raises(SpecError, match=said) as caught:
         validate_needs(parse_yaml(head + text, "needs.yaml"), CATALOG)
     assert all(finding.where.startswith("needs.yaml:") for finding in caught.value.findings)
+
+
+@pytest.mark.parametrize("nodes", [-1, 0, 1e9])
+def test_a_job_of_no_size_is_one_finding(nodes: float) -> None:
+    text = f"name: t\nnodes: {{gpu: {{model: pcie-a100, count: 4}}}}\njob: {{nodes: {nodes:g}}}\nswitches: [QM8700]\n"
+    with pytest.raises(SpecError) as caught:
+        validate_needs(parse_yaml(text.replace("1e+09", "1000000000"), "needs.yaml"), CATALOG)
+    (finding,) = caught.value.findings
+    assert finding.expected.startswith(("at least 1", "at most "))
 
 
 @pytest.mark.parametrize(("mix", "said"), [("4: 0.5", "room for a job"), ("2: 0.5, 1: 0.6", "at most 1")])

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -230,11 +231,52 @@ def test_a_plan_is_not_replaced_by_differences_nor_by_itself(dump: Path, tmp_pat
     assert run("build", topo.config_root() / "lab-20.yaml", "-o", built)[0] == 0
     was = sorted(built.rglob("*"))
     for words, why in (
-        (["-o", built], "found a plan, which would be replaced"),
+        (["-o", built], "found plan.json of a plan, which would be lost"),
         (["--adopt", built], "would replace what this command reads"),
         (["-o", other, "--adopt", other], "would replace what this command reads"),
     ):
         with pytest.raises(topo.HeddleError, match=why):
             CliRunner().invoke(plan, ["diff", str(built), str(dump), *map(str, words)], catch_exceptions=False)
+    spec = str(topo.config_root() / "lab-20.yaml")
+    for command, file in (
+        (["diff", spec, str(dump), "--adopt"], "plan.json"),
+        (["diff", spec, spec, "--adopt"], "plan.json"),
+        (["route", str(dump), "-o"], "bom.csv"),
+        (["repair", spec, "-o"], "bom.csv"),
+    ):
+        with pytest.raises(topo.HeddleError, match=f"found {file} of a plan, which would be lost"):
+            CliRunner().invoke(plan, [*command, str(built)], catch_exceptions=False)
     assert sorted(built.rglob("*")) == was
     assert not other.exists()
+
+
+TWO = """name: two
+nodes: {gpu: {model: dgx-h100, count: 2}, storage: {model: storage-ndr, count: 2}}
+network: {shape: rail, unit_nodes: 4, tree: {switch: QM9700}}
+networks: {storage: {network: {shape: fat-tree, switch: QM9700}, adapters: {gpu: 2, storage: 2}}}
+"""
+
+
+def test_what_a_readme_says_adopts_each_of_several_subnets(tmp_path: Path) -> None:
+    spec, built = tmp_path / "two.yaml", tmp_path / "built"
+    spec.write_text(TWO)
+    assert run("build", spec, "-o", built)[0] == 0
+    was = {path: path.read_bytes() for path in built.rglob("*") if path.is_file()}
+    for name in ("two", "two-storage"):
+        readme = (built / name / "opensm" / "README.md").read_text()
+        (command,) = re.findall("^    plan (diff .*)$", readme, re.MULTILINE)
+        places = {"SPEC": spec, "real.ibnetdiscover": built / name / "fabric.ibnetdiscover", "NEW": tmp_path / name}
+        assert run(*(places.get(word, word) for word in shlex.split(command)))[0] == 0
+        assert topo.read_fabric(tmp_path / name / "fabric.json").name == name
+    assert was == {path: path.read_bytes() for path in built.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+def test_the_works_of_each_subnet_have_the_names_that_are_told(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(TWO)
+    new.write_text(TWO.replace("dgx-h100, count: 2", "dgx-h100, count: 3"))
+    said = run("diff", old, new, "-o", tmp_path / "works")[1]
+    assert f"written to {tmp_path / 'works'}: works-SUBNET.csv of each subnet, step by step" in said
+    for name in ("two", "two-storage"):
+        assert (tmp_path / "works" / f"works-{name}.csv").is_file()

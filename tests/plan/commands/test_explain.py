@@ -56,7 +56,10 @@ def test_no_fault_is_found_where_there_is_none(tmp_path: Path, capsys: Captured)
     file = tmp_path / "measured.csv"
     file.write_text(matrix())
     assert run(["explain", LAB, str(file)]) == 0
-    assert "no fault found" in capsys.readouterr().out
+    assert re.search(r"no fault found: 56 pairs, median 192.* of 200 Gb/s", capsys.readouterr().out)
+    file.write_text(matrix().replace("GB/s", "Gb/s"))
+    assert run(["explain", LAB, str(file)]) == 3
+    assert "the median is 12.0% of the rate of their links" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_healthy_fabric_is_one_although_not_every_port_is_counted(tmp_path: Path, capsys: Captured) -> None:

@@ -150,7 +150,7 @@ def test_refuses_what_it_does_not_know(
         ([str(spec)], "--list"),
         ([str(tmp_path), "slurm"], "without plan.json"),
         ([str(spec), "cables", "-o", str(spec)], "an input"),
-        ([str(folder), "opensm", "-o", str(folder)], "found a plan"),
+        ([str(folder), "opensm", "-o", str(folder)], "found plan.json of a plan"),
     ):
         assert run(["export", *arguments]) == 2, arguments
         assert says in capsys.readouterr().err

@@ -218,7 +218,7 @@ def test_its_folder_is_the_same_after_a_stop_and_can_be_reported(tmp_path: Path,
 def test_prints_a_table(tmp_path: Path, capsys: Captured) -> None:
     assert run(["operate", str(LAB), "-q", str(written(tmp_path / "q.yaml", ONE))]) == 0
     text = capsys.readouterr().out
-    assert "after 0.13 h" in text
+    assert "after 0.128 h" in text
     assert "one" in text
     assert "1,000" in text
 

@@ -378,7 +378,7 @@ def test_one_round_for_all_is_said_wherever_it_is_shown(
 def test_a_plan_or_an_input_is_never_written_over(lab: Path, tmp_path: Path, capsys: Captured) -> None:
     flows = written(tmp_path / "f.csv", f"start_s,src,dst,bytes\n0,gpu00,gpu01,{MIB}\n")
     before = (lab / "plan.json").read_bytes()
-    assert "found a plan" in refused(capsys, lab, "-w", collective(tmp_path), "-o", lab)
+    assert "found plan.json of a plan" in refused(capsys, lab, "-w", collective(tmp_path), "-o", lab)
     assert "an input" in refused(capsys, LAB, "--flows", flows, "-o", flows)
     assert "a folder" in refused(capsys, LAB, "--flows", flows, "-o", tmp_path)
     assert "cannot be written" in refused(capsys, LAB, "--flows", flows, "-o", tmp_path / "no" / "such.csv")

@@ -166,9 +166,14 @@ def test_the_summary_is_linked_to_the_other_sheets() -> None:
             if found := re.fullmatch(r"=(Bill|Power)!(\w+)", str(cell.value)):
                 assert (value or None) == (shown[found[1]][found[2]].value or None)
                 linked += 1
-            elif found := re.match(r'=SUMIF\(Bill!.*,"(\w+)",Bill!', str(cell.value)):
-                rows = shown["Bill"].iter_rows(min_row=2, values_only=True)
-                assert value == sum(int(row[4]) for row in rows if row[0] == found[1])  # type: ignore[arg-type]
+            elif found := re.match(
+                r'=SUMPRODUCT\(\(Bill!\$A2:\$A(\d+)="(\w+)"\)\*\(LEFT\(Bill!\$J2:\$J\1,5\)<>"comes"\)\*Bill!\$E2:\$E\1\)',
+                str(cell.value),
+            ):
+                rows = list(shown["Bill"].iter_rows(min_row=2, max_row=int(found[1]), values_only=True))
+                counts = [(int(row[4]), "comes with" in str(row[9])) for row in rows if row[0] == found[2]]  # type: ignore[arg-type]
+                assert value == sum(count for count, held in counts if not held)
+                assert any(held for _, held in counts) == (found[2] == "adapter")
                 linked += 1
     assert linked > 15
     notes = [str(row[5]) for row in shown["Summary"].iter_rows(values_only=True)]

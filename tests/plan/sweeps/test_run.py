@@ -16,7 +16,9 @@ from types import SimpleNamespace
 
 import pytest
 
+import costmodel
 import plan.sweeps.run as sweep_run
+import topo
 from plan.cli import run
 from plan.sweeps import point
 from plan.sweeps.point import Task, compute
@@ -70,7 +72,17 @@ def test_a_figure_that_no_point_knows_ranks_nothing_and_loses_nothing(tmp_path: 
     said = " ".join(capsys.readouterr().out.split())
     assert "no point has a known value of each of cost.total, counts.gpus" in said
     assert said.count("1 point failed: ") == 2
-    assert len((out / "points.csv").read_text().splitlines()) == 9
+    points = list(csv.DictReader((out / "points.csv").read_text().splitlines()))
+    assert len(points) == 8
+    assert (out / "pareto.csv").read_text() == (out / "points.csv").read_text().splitlines()[0] + "\n"
+    for row in points:
+        if not row["error"]:
+            spec = preset("lab-20").spec.model_dump(exclude_unset=True, mode="json")
+            spec["nodes"]["gpu"]["count"] = int(row["nodes.gpu.count"])
+            spec["network"]["leaves"] = int(row["network.leaves"])
+            network = costmodel.bill(topo.parse(spec)).price("USD").network
+            assert network.missing and not row["cost.network"]
+            assert float(row["cost.network.least"]) == network.known.low
     file.write_text(file.read_text().replace("cost.total", "cost.totall"))
     assert run(["sweep", str(file), "-o", str(out)]) == 2
     assert "found 'cost.totall'; expected a figure of the points" in capsys.readouterr().err

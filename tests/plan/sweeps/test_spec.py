@@ -32,6 +32,20 @@ def test_each_in_a_list_is_no_part(tmp_path: Path) -> None:
         read_sweep(tmp_path / "s.yaml")
 
 
+def test_what_a_path_lacks_in_the_base_can_be_copied_from_the_message(tmp_path: Path) -> None:
+    """The key that the message proposes is one with which the same sweep is read."""
+    lab, sweep = tmp_path / "lab.yaml", tmp_path / "s.yaml"
+    shutil.copy(config_root() / "lab-20.yaml", lab)
+    assert "floor" not in lab.read_text() and "routing" not in lab.read_text()
+    for name in ("routing.engine", "floor.walls.front"):
+        sweep.write_text(f"base: lab.yaml\nparameters:\n  {name}: [1, 2]\n")
+        with pytest.raises(SpecError, match=rf's.yaml:3:{len(name) + 5}: found "{name}"') as told:
+            read_sweep(sweep)
+        (proposed,) = re.findall("`(.*)` there first", str(told.value))
+        lab.write_text(lab.read_text() + proposed.replace("...", "0") + "\n")
+        assert read_sweep(sweep)[0].points() == [{name: 1}, {name: 2}]
+
+
 def test_the_sweeps_of_the_manual_are_read(tmp_path: Path, repository: Path) -> None:
     for file in config_root().glob("*.yaml"):
         shutil.copy(file, tmp_path)

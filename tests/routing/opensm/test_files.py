@@ -89,7 +89,7 @@ def test_tables_of_planned_switches_of_several_chips_have_a_caveat(speed: str, p
     assert ("not to be loaded as they are" in fabric.caveat) == expected
     assert ("not to be loaded as they are" in readme) == expected
     assert ("## Install" in readme, "install -m" in readme) == (not expected, not expected)
-    assert ("--adopt OUT" in readme) == (planned and not expected), "it is refused there"
+    assert ("--subnet tree --adopt NEW" in readme) == (planned and not expected), "it is refused there"
     told = {name for name, text in texts(Case(fabric, case.tables)).items() if text.startswith("# Caveat: tables")}
     with_comments = (NAMES | KEEPER) - {"guid2lid", "README.md", "io_guids"}  # the last is empty here
     assert told == (with_comments if expected else set())

@@ -51,6 +51,16 @@ def test_computation_alone(round_s: float) -> None:
     assert record.step_s == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 100.0, 1e4])
+def test_times_of_short_runs_are_shown(scale: float) -> None:
+    job = replace(JOB, submit=10.0 * scale, forward=0.2 / 3 * scale, backward=0.4 / 3 * scale)
+    columns = {column.name: column for column in run(job, round=scale).table.columns}
+    assert columns["ended"].values[0] == pytest.approx(30.0 * scale / 3600)
+    assert all(
+        float(columns[name].text(0)) == pytest.approx(columns[name].values[0], rel=0.02) for name in ("began", "ended")
+    )
+
+
 @pytest.mark.parametrize("round_s", [0.1, 3.0])
 def test_gradients_are_summed_beside_the_backward_pass(round_s: float) -> None:
     for share, exposed in ((0.15, 0.0), (0.4, 0.2)):  # ring of four on one leaf: 2 (n - 1) / n of the gradients

@@ -1,5 +1,7 @@
 """Explanations: seeded faults are found, healthy links are left alone, other labels change nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -110,6 +112,21 @@ def test_two_slow_links_are_both_found() -> None:
     identified = [{*one.ports, *fabric.peer[list(one.ports)].tolist()} for one in found.identified]
     assert len(identified) == 2
     assert all(any(link in ports for ports in identified) for link in links)
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_that_all_pairs_are_slow_is_told_and_that_they_are_faster_than_their_links_is_refused(count: int) -> None:
+    """Of one pair as of many, whose usual share is no fault: the same figures times anything are sound or not by it."""
+    rng, routed = np.random.default_rng(0), routed_lab()
+    measured = measure(routed, pairs_of(routed.fabric, count, rng), {}, rng, noise=0)
+    for share in (0.02, 0.25, 0.84, 0.86, 1.0):
+        found = simulate.diagnosis.explain(routed, replace(measured, gbps=measured.gbps * share / 0.9))
+        assert found.reached == (pytest.approx((200.0, 200.0 * share)),)
+        assert found.undecided == (share < 0.85) == ("most pairs are slow" in " ".join(found.doubts))
+        assert not found.identified
+    for share in (1.03, 8.0):
+        with pytest.raises(topo.HeddleError, match=r"over links of 200 Gb/s .* Are the unit of the file"):
+            simulate.diagnosis.explain(routed, replace(measured, gbps=measured.gbps * share / 0.9))
 
 
 def test_one_slow_pair_identifies_nothing() -> None:

@@ -239,7 +239,7 @@ def test_an_own_price_of_a_series_replaces_those_of_its_lengths_that_ship(tmp_pa
             "figures",
             f"model,figure,value,source,date,confidence\nQM8700,power_max_w,nan,{CITED}\n",
             "figures.csv:2, column power_max_w",
-            '"nan" for QM8700; expected a number, not negative',
+            '"nan" for QM8700; expected a number such as 31000.5, from 0 to 1e+12',
         ),
         (
             "prices",
@@ -251,7 +251,16 @@ def test_an_own_price_of_a_series_replaces_those_of_its_lengths_that_ship(tmp_pa
             "prices",
             f"model,currency,low,high,source,date,confidence\nQM8700,USD,-1,2,{CITED}\n",
             "prices.csv:2, column low",
-            '"-1" for QM8700; expected a number, not negative',
+            '"-1" for QM8700; expected a number such as 31000.5, from 0 to 1e+12',
+        ),
+        *(
+            (
+                "prices",
+                f'model,currency,low,high,source,date,confidence\nQM8700,USD,1,"{high}",{CITED}\n',
+                "prices.csv:2, column high",
+                f'"{high}" for QM8700; expected a number such as 31000.5, from 0 to 1e+12',
+            )
+            for high in ("31,000", "1e300", "1e13")
         ),
         (
             "prices",

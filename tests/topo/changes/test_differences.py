@@ -113,6 +113,21 @@ def test_what_is_said_of_each() -> None:
     assert one.do.startswith("1xHDR instead of 4xHDR")
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_as_planned_is_a_cable_that_is_there_at_its_rate(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    width, speed = LAB.width.copy(), LAB.speed.copy()
+    for link in LAB.links.tolist():
+        width[link], speed[link] = rng.choice([1, 4]), LAB.speed[link] + rng.choice([-1, 0, 1])
+    gone = LAB.links[rng.random(len(LAB.links)) < 0.3, 0]
+    found = replace(LAB, width=width, speed=speed)
+    kept = ~np.isin(LAB.links[:, 0], gone)
+    fast = (found.rate_gbps >= LAB.rate_gbps)[LAB.links[:, 0]]
+    told = topo.find_differences(LAB, found.without(gone))
+    assert told.agreeing == np.count_nonzero(kept & fast) < np.count_nonzero(kept)
+    assert told.summary.startswith(f"{told.agreeing} of 62 cables as planned; ")
+
+
 def switched_off(plan: Fabric, switch: int, folder: Path, rng: np.random.Generator, *, named: bool) -> Fabric:
     """The fabric as a dump of it without a switch: whatever hangs behind it alone is not seen either."""
     left = plan.without(np.arange(*plan.port_offset[switch : switch + 2]))

@@ -233,21 +233,21 @@ def test_the_command_draws_a_spec_its_plan_and_a_real_fabric(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["-o", "mine.txt"], "something that is no SVG"),
+        (["-o", "mine"], "something that is no SVG"),
         (["-o", "no/such/x.svg"], "No such file"),
         (["-o", "."], "something that is no SVG"),
         (["--tables", "."], "no opensm/lfts"),
-        (["--tables", "mine.txt"], "mine.txt"),
+        (["--tables", "mine"], "mine"),
     ],
     ids=" ".join,
 )  # fmt: skip
 def test_the_command_refuses(arguments, says, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("mine.txt").write_text("mine", encoding="utf-8")
+    Path("mine").write_text("mine", encoding="utf-8")
 
     assert run(["draw", str(config_root() / "lab-20.yaml"), *arguments]) in (1, 2)
     assert says in capsys.readouterr().err
-    assert Path("mine.txt").read_text(encoding="utf-8") == "mine"
+    assert Path("mine").read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.slow

@@ -2,12 +2,13 @@
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
 import topo
-from plan.files import MOST_PIXELS, as_kind
+from topo.drawing.kinds import MOST_PIXELS, as_kind
 
 LAB = topo.draw(topo.preset("lab-20")).svg
 
@@ -15,7 +16,6 @@ LAB = topo.draw(topo.preset("lab-20")).svg
 @pytest.mark.slow
 def test_a_png_has_the_shape_and_the_colours_of_the_drawing() -> None:
     picture = as_kind(LAB, ".png")
-    assert isinstance(picture, bytes)
     image = Image.open(io.BytesIO(picture)).convert("RGB")
     found = re.search(r'width="(\d+)" height="(\d+)"', LAB)
     assert found
@@ -32,17 +32,26 @@ def test_a_png_has_the_shape_and_the_colours_of_the_drawing() -> None:
 def test_a_huge_drawing_is_made_smaller() -> None:
     svg = '<svg xmlns="http://www.w3.org/2000/svg" class="heddle" width="40000" height="20" viewBox="0 0 40000 20"/>'
     picture = as_kind(svg, ".png")
-    assert isinstance(picture, bytes)
     assert Image.open(io.BytesIO(picture)).size[0] <= MOST_PIXELS
 
 
 @pytest.mark.slow
 def test_a_pdf_is_a_pdf() -> None:
     document = as_kind(LAB, ".pdf")
-    assert isinstance(document, bytes)
     assert document.startswith(b"%PDF")
     assert document.rstrip().endswith(b"%%EOF")
 
 
-def test_an_svg_stays_as_it_is() -> None:
-    assert as_kind(LAB, ".svg") is LAB
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("x.svg", b"<svg"), ("X.SVG", b"<svg"), ("x.png", b"\x89PNG"), ("x.pdf", b"%PDF"), ("x.jpg", None), ("x", None)],
+)
+def test_a_saved_drawing_is_what_its_name_says_or_refused(name: str, begins: bytes | None, tmp_path: Path) -> None:
+    drawing = topo.Drawing('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>\n')
+    if begins is None:
+        with pytest.raises(topo.HeddleError, match=r"expected \.svg, \.png or \.pdf"):
+            drawing.save(tmp_path / name)
+        assert not list(tmp_path.iterdir())
+    else:
+        drawing.save(str(tmp_path / name))
+        assert (tmp_path / name).read_bytes().startswith(begins)
