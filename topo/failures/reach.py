@@ -33,8 +33,8 @@ _Flows = dict[tuple[bytes, ...], float]
 NOTHING: _Ints = np.zeros(0, np.int64)
 PLANE = re.compile(r"-plane\d+$")
 """What the names of fabrics have that are planes of one network."""
-ROUNDING = 1e-9
-"""Share of squares of rates that is no difference."""
+SHARE_ROUNDING = 1e-9
+"""Part of a sum of squared shares that is no difference."""
 MOST_ZONES = 16
 """Above this number zones are groups of a dragonfly, and bandwidth between them does not depend on single links."""
 
@@ -281,7 +281,7 @@ class Reach:
                 servers, squares = np.bincount(whole, share, n), np.bincount(whole, share**2, n)
                 parts, each = np.unique(at % n, return_index=True)
                 mean = np.bincount(whole[each], np.bincount(at % n, share, n)[parts] ** 2, n)
-                needs.append((servers * squares > mean * (1 + ROUNDING))[label])  # the shares differ from their mean
+                needs.append((servers * squares > mean * (1 + SHARE_ROUNDING))[label])  # the shares differ from their mean
             found.append((needs[0], needs[1]))
         return found
 
