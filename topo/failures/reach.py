@@ -281,7 +281,8 @@ class Reach:
                 servers, squares = np.bincount(whole, share, n), np.bincount(whole, share**2, n)
                 parts, each = np.unique(at % n, return_index=True)
                 mean = np.bincount(whole[each], np.bincount(at % n, share, n)[parts] ** 2, n)
-                needs.append((servers * squares > mean * (1 + SHARE_ROUNDING))[label])  # the shares differ from their mean
+                # Squares add up to no more than those of the mean where all shares are equal to it.
+                needs.append((servers * squares > mean * (1 + SHARE_ROUNDING))[label])
             found.append((needs[0], needs[1]))
         return found
 
