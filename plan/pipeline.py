@@ -350,7 +350,8 @@ def prove_tables(plan: Plan, step: Progress) -> Plan:
         proof = next(same, None) or routing.prove(routed, plan.options.endpoints)
         if not proof.pairs and plan.cluster is None:
             ends = f"{plural(len(proof.ends), 'end port')} ({plan.options.endpoints})"
-            raise HeddleError(f"{plan.source}: found {ends}; expected at least two")
+            nothing = f"{plan.source}: found {ends}; expected at least two. Is the file whole?"
+            raise HeddleError(Finding("", text) for text in (*routed.fabric.notes, nothing))
         proofs.append(proof)
         if plan.lost(proof):
             examples = [example.describe() for example in proof.examples[:3]]

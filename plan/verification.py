@@ -196,11 +196,14 @@ def verify(
     notes += [f"{multicast}: {note}" for note in (trees.notes if trees else ())]
     step("proving")
     proof = routing.prove(routed, endpoints)
-    notes += slow_cables(routed.fabric) + uneven_links(routed.fabric)
     if not proof.pairs:
-        nothing = (f"{fabric}: found {plural(len(proof.ends), 'end port')} ({endpoints}); expected at least two, or "
-                   "there is nothing to prove. Is the file whole?")  # fmt: skip
+        ends, there = f"{plural(len(proof.ends), 'end port')} ({endpoints})", len(source.ends())
+        nothing = f"{fabric}: found {ends}; expected at least two, or there is nothing to prove. Is the file whole?"
+        if there > 1:
+            without = f"{tables or adaptive}: found a LID for {ends} of the {there:,} that {fabric} has"
+            nothing = f"{without}; expected tables of this fabric"
         raise HeddleError(Finding("", text) for text in (*notes, nothing))
+    notes += slow_cables(routed.fabric) + uneven_links(routed.fabric)
     step("bounding")
     bounds = routing.studies.bound(source, proof.ends, reached=0 if found.lmc else proof.max_load)
     step("answering")

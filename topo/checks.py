@@ -80,6 +80,7 @@ class Check(Brief):
         note: str = "",
         ask: str = "",
         doubt: str = "",
+        shared: bool = True,
     ) -> Check:
         """Compare an amount with an upper limit, and find the least limit that would hold.
 
@@ -99,6 +100,9 @@ class Check(Brief):
             The figures that would decide it, and their place; the missing items when left out.
         doubt : str
             Which of the figures no text confirms.
+        shared : bool
+            Whether what is known leaves the rest of the limit for the missing items; not where these stand elsewhere,
+            as in other racks.
         """
         verdict = amount.against(limit)
         if verdict is Verdict.EXCEEDED:
@@ -113,7 +117,7 @@ class Check(Brief):
             excess = f"{Sum(Range(known.low - limit, known.high - limit), amount.missing):{wide}}"
         cures: tuple[Cure, ...] = ()
         if verdict is Verdict.CANNOT_TELL and amount.missing:
-            room = limit - max(ends, default=limit)
+            room = limit - max(ends, default=limit) if shared else 0.0
             left = f": the limit leaves {Sum(Range(room, room)):{wide}} for them" if room > 0 else ""
             cures = (Cure("catalog", text=f"{ask or f'`catalog` with the {what} of {listed(amount.missing)}'}{left}"),)
         elif verdict is Verdict.EXCEEDED and amount.missing:

@@ -298,7 +298,7 @@ class Fabric(Frozen, Shown):
         role : Role or str, optional
             What the node is for, such as ``"compute"``; any role when left out. HeddleError when there is none such.
         zone : int, optional
-            Zone of the node; any when left out.
+            Zone of the node; any when left out. HeddleError when there is none such.
         kind : Kind, optional
             What the node is: by default an adapter of a host. None for switches, aggregation nodes and routers too.
 
@@ -313,6 +313,8 @@ class Fabric(Frozen, Shown):
         if role is not None:
             chosen &= self.role[self.end_node] == _role(role)
         if zone is not None:
+            if zone not in (zones := np.unique(self.zone).tolist()):
+                raise HeddleError(f"found the zone {zone}; expected one of {', '.join(map(str, zones))}")
             chosen &= self.zone[self.end_node] == zone
         return frozen(np.flatnonzero(chosen).astype(np.int32))
 

@@ -42,12 +42,9 @@ class PortClass(Record):
     """Gb/s of all links up."""
     free_by_zone: dict[int, int]
     """Free ports in each zone; empty where there are not several."""
-    _derived = ("taper",)
-
-    @property
-    def taper(self) -> float | None:
-        """Oversubscription: bandwidth down for what there is up, whatever the speeds; None where no port leads up."""
-        return self.down_gbps / self.up_gbps if self.up else None
+    taper: float | None
+    """Oversubscription of the switch with the most: bandwidth down for what there is up, whatever the speeds; None
+    where no port leads up."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +85,15 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
         step[fabric.role[far] == Role.JOINT] = 0
         step[(far >= fabric.n_switches)] = -1
         use = np.where(far < 0, 3, step + 1)  # down, across, up, free
+        down_of, up_of = (np.bincount(node[use == way], fabric.rate_gbps[ports][use == way], fabric.n_switches)
+                          for way in (0, 2))  # fmt: skip
         kind = np.stack([fabric.role, fabric.model], axis=1)[: fabric.n_switches]
         for role, model in np.unique(kind, axis=0).tolist():
             of_it = (kind == (role, model)).all(axis=1)
             mine = of_it[node]
             down, across, up, free = np.bincount(use[mine], minlength=4).tolist()
             down_gbps, _, up_gbps, _ = np.bincount(use[mine], fabric.rate_gbps[ports][mine], minlength=4).tolist()
+            rising = of_it & (up_of > 0)
             zone_of_free = fabric.zone[node[mine & (far < 0)]]
             free_by_zone = {zone: int(np.count_nonzero(zone_of_free == zone))
                             for zone in np.unique(fabric.zone[node[mine]]).tolist() if zone >= 0}  # fmt: skip
@@ -111,6 +111,7 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
                     down_gbps=down_gbps,
                     up_gbps=up_gbps,
                     free_by_zone=free_by_zone if len(free_by_zone) > 1 else {},
+                    taper=float((down_of[rising] / up_of[rising]).max()) if rising.any() else None,
                 )
             )
     return PortUse(tuple(classes))

@@ -188,6 +188,7 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
         rates = "" if alike else f", {row.down_gbps:,.0f} to {row.up_gbps:,.0f} Gb/s"
         across = f", {row.across:,} to other leaves or joints" if row.across else ""
         more = "more up than down, " if row.taper < 1 else ""
+        more += "" if math.isclose(row.taper, row.down_gbps / row.up_gbps) else "the fullest of "
         tapers.append(
             f"{row.taper:.3g} ({more}{row.switches:,} {row.role} {row.model}: {row.down:,} ports down, {row.up:,} up"
             f"{across} in all{rates})"

@@ -227,7 +227,7 @@ def _lids(fabric: Fabric, owner: NDArray[np.int32], notes: list[str], path: str)
         lid[free] = known[free]
     if not lid.any():
         raise FormatError(
-            "names LIDs without port GUIDs, and the fabric has no LIDs: give tables with port GUIDs "
+            "names LIDs without port GUIDs of this fabric, which has no LIDs: give tables with port GUIDs "
             "(opensm-lfts.dump, dump_fts), the fabric as ibnetdiscover prints it, with LIDs, or OpenSM's guid2lid",
             path,
         )

@@ -21,7 +21,7 @@ from routing.proof import ChannelClass, Proof, load_table, prove, role_name
 from routing.quality.phases import NOWHERE, fair_shares, output_ports, phase_congestion
 from routing.routed import Routed
 from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, tree_order
-from topo.errors import plural
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role, frozen
 from topo.table import Column, Shown, Table
 
@@ -87,6 +87,8 @@ class Quality(Shown):
     """For all destinations, and for those of each role."""
 
     def _brief(self) -> str:
+        if not self.random_bisections.phases:
+            return f"{plural(self.ranks, 'rank')}: no two that could send to one another"
         return f"{plural(self.ranks, 'rank')}: effective bisection {self.ebb:.3f}, balance {self.balance:.2f}"
 
     def _shown(self) -> tuple[Table, ...]:
@@ -181,7 +183,7 @@ def measure(
     Raises
     ------
     HeddleError
-        When the tables are not of this fabric, or there is no such set or end port.
+        When the tables are not of this fabric, there is no such set or end port, or nothing is to be tried.
 
     Examples
     --------
@@ -191,6 +193,8 @@ def measure(
     (22, 11, 1)
     """
     fabric, tables = Routed.given(routed).fabric, routed.tables
+    if min(samples, max_shifts) < 1:
+        raise HeddleError(f"found samples={samples} and max_shifts={max_shifts}; expected 1 or more of each")
     rng = np.random.default_rng(seed)
     if tables.lmc:
         routed, proof = replace(routed, tables=tables.only(0)), None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import simpy
@@ -324,6 +324,10 @@ def play(
     """
     if isinstance(engine, str) and engine not in ENGINES:
         raise HeddleError(f"found the engine {engine!r}; expected one of {', '.join(ENGINES)}")
+    if not isinstance(cast(object, traffic), Flows | Collective | Workload):
+        made = "`simulate.allreduce(hosts, size)` or `simulate.preset(name, fabric)`"
+        found = f"a value of type {type(traffic).__name__}"
+        raise HeddleError(f"found {found} as traffic; expected Flows, a Collective or a Workload, as {made} returns")
     make = ENGINES[engine] if isinstance(engine, str) else engine
     network = on if isinstance(on, Network) else Network.of(on)
 
@@ -340,9 +344,9 @@ def play(
         return replace(move(network, flows, "playing one round", 0), rounds=rounds)
 
     if not isinstance(traffic, Workload):
-        if not isinstance(traffic, Flows) and Collective.given(traffic).is_too_large:
+        if isinstance(traffic, Collective) and traffic.is_too_large:
             return move_first(network, traffic, traffic.first_round(network.fabric))
-        flows = traffic if isinstance(traffic, Flows) else Collective.given(traffic).flows(network.fabric)
+        flows = traffic if isinstance(traffic, Flows) else traffic.flows(network.fabric)
         return move(network, flows, f"playing {plural(len(flows), 'flow')}", n_bins or 0)
     if len(traffic.devices.end_port):
         network = network.with_devices(traffic.devices)

@@ -97,13 +97,18 @@ def test_each_network_has_its_own_zones_and_taper(ratio: int, stores: int, zones
         joints = (fabric.role[fabric.port_node[of_leaves]] == topo.Role.JOINT).any(axis=1)
         down, up = int((~between).sum()), int((between & ~joints).sum())
         said = re.search(
-            r"taper ([\d.]+) \((?:more up than down, )?(\d+) leaf QM8700: ([\d,]+) ports down, ([\d,]+) up",
+            r"taper ([\d.]+) \((?:more up than down, )?(?:the fullest of )?(\d+) leaf QM8700: "
+            r"([\d,]+) ports down, ([\d,]+) up",
             rows[fabric.name],
         )
         assert said is not None, rows[fabric.name]
+        sends, above = (np.bincount(fabric.port_node[of_leaves[mine]].min(axis=1), minlength=fabric.n_nodes)
+                        for mine in (~between, between & ~joints))  # fmt: skip
+        fullest, mean = (sends[above > 0] / above[above > 0]).max(), down / up
         taper, leaves, *ports = (float(text.replace(",", "")) for text in said.groups())
-        assert leaves == leaf.sum() and ("more up than down" in said[0]) == (ports[0] < ports[1])
-        assert (ports[0], taper) == (down, pytest.approx(ports[0] / ports[1], rel=5e-3))
+        assert leaves == leaf.sum() and ("more up than down" in said[0]) == (fullest < 1)
+        assert (ports[0], taper) == (down, pytest.approx(fullest, rel=5e-3))
+        assert ("the fullest of" in said[0]) == (fullest > mean * 1.0001)
         assert ports[1] - up in (0, int(joints.sum()))
         assert f"{len(fabric.links):,} links" in rows[fabric.name]
 

@@ -3,8 +3,10 @@
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,3 +86,21 @@ def test_a_fabric_file_that_names_two_things_alike(tmp_path: Path, field: str) -
     path.write_text(json.dumps(document))
     with pytest.raises(topo.FormatError, match="twice"):
         topo.read_fabric(path)
+
+
+@pytest.mark.parametrize("nameless", [0, 1, 5, 22])
+def test_adapters_that_name_no_server_are_noted_with_the_servers_that_they_count_as(
+    tmp_path: Path, nameless: int
+) -> None:
+    adapters = np.flatnonzero(LAB.kind == topo.Kind.HCA)[:nameless].tolist()
+    names = [
+        "MT4129 ConnectX7   Mellanox Technologies" if at in adapters else name for at, name in enumerate(LAB.names)
+    ]
+    (tmp_path / "dump").write_text(topo.format_ibnetdiscover(replace(LAB, names=tuple(names))))
+    fabric = topo.read_fabric(tmp_path / "dump")
+    named = {LAB.server_of(node) for node in np.flatnonzero(LAB.kind == topo.Kind.HCA) if node not in adapters}
+    assert len(fabric.hosts) == len(named) + nameless
+    said = (
+        [f"{nameless} adapter", f"ConnectX7   Mellanox Technologies', count as {nameless} server"] if nameless else []
+    )
+    assert len(fabric.notes) == bool(nameless) and all(part in fabric.notes[0] for part in said)

@@ -97,7 +97,7 @@ def test_a_result_in_place_of_another_is_refused_with_what_makes_the_other(shown
 def test_what_is_no_traffic_is_not_played(shown: list[object]) -> None:
     routed = next(result for result in shown if isinstance(result, routing.Routed))
     for wrong in (*routed.fabric.ends()[:2].tolist(), "allreduce", routed, None):
-        with pytest.raises(topo.HeddleError, match=r"expected a Collective, as `simulate\.allreduce"):
+        with pytest.raises(topo.HeddleError, match=r"expected Flows, a Collective or a Workload, as `"):
             simulate.play(routed, wrong)  # type: ignore[call-overload]
 
 

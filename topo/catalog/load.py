@@ -283,6 +283,12 @@ class _Loading:
             table, where = self.table[name], self.first_row[name]
             sources = MappingProxyType({column: source for column, (_, source) in cells.items()})
             built[table][name] = self.validate(MODEL_KINDS[table], name, cells, where, name=name, sources=sources)
+        for model in filter(None, (*built["switches"].values(), *built["nodes"].values())):
+            typical, most = model.power_typical_w, model.power_max_w
+            if typical is not None and most is not None and typical > most:
+                places = (model.sources[column].where for column in ("power_typical_w", "power_max_w"))
+                found = f"power_typical_w {typical:g} above power_max_w {most:g} for {model.name}"
+                self.refuse(" and ".join(dict.fromkeys(places)), found, "no more under load than at most")
         for node in filter(None, built["nodes"].values()):
             for column in ("adapter_model", "storage_adapter_model"):
                 if (adapter := getattr(node, column)) and adapter not in built["hcas"]:

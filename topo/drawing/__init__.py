@@ -17,7 +17,7 @@ from topo.drawing.direct import lay_grid, lay_groups
 from topo.drawing.kinds import as_kind
 from topo.drawing.scene import Scene
 from topo.drawing.svg import Shades, clean, element, format_legend, scene_svg, text
-from topo.errors import plural
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Kind, Role
 from topo.hostlist import compress
 from topo.shapes.base import GRID_STYLES, GridStyle
@@ -95,6 +95,13 @@ def draw(
     fabrics = [Fabric.given(one) for one in (what if isinstance(what, Sequence) else [what])]
     name = title if title is not None else fabrics[0].name
     given = [loads] if isinstance(loads, np.ndarray) else list(loads or [None] * len(fabrics))
+    if len(given) != len(fabrics):
+        each = plural(len(fabrics), "subnet")
+        raise HeddleError(f"found loads {loads!r:.60}; expected an array for each of {each}")
+    for fabric, load in zip(fabrics, given, strict=True):
+        if load is not None and not (np.shape(load) == (fabric.n_ports,) and (np.isfinite(load) & (load >= 0)).all()):
+            expected = f"an array with the load of each of its {fabric.n_ports:,} channels, 0 or more"
+            raise HeddleError(f"{fabric.name}: found loads {load!r:.60}; expected {expected}")
     rates = (fabric.rate_gbps[fabric.inner_links].min(axis=1).tolist() for fabric in fabrics)
     speeds = sorted({rate for each in rates for rate in each}, reverse=True)
     parts: list[str] = []

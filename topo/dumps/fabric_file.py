@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
+import numpy as np
+
 from topo.budget import FABRIC_BYTES
 from topo.dumps import (
     astra_topology,
@@ -26,13 +28,16 @@ from topo.dumps.discovery import Discovery
 from topo.dumps.fabric_json import FORMAT, parse_fabric
 from topo.dumps.infragraph import parse_infragraph
 from topo.dumps.levels import find_levels
-from topo.errors import FormatError
+from topo.errors import FormatError, plural
 from topo.fabric import Fabric
 from topo.files.csv import SUFFIX, read_workbook
 from topo.files.text import read_lines, read_text
 
 NOTED = 5
 """Skipped lines that are spelled out; the others are counted."""
+
+GUID = re.compile(r"0x[0-9a-f]{16}")
+"""The name of a server whose adapters name none."""
 
 SNIFFED = 2000
 """Lines in which the format must show; banners and logs of a terminal may stand before it."""
@@ -80,7 +85,7 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
     Returns
     -------
     Fabric
-        Its `notes` say what was skipped.
+        Its `notes` say what was skipped, and how many adapters name no server.
 
     Raises
     ------
@@ -112,7 +117,13 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
     notes = [f"{path}{f':{line}' if line else ''}: skipped, {reason}" for line, reason in skipped[:NOTED]]
     if len(skipped) > NOTED:
         notes.append(f"{path}: {len(skipped) - NOTED:,} more lines skipped")
-    return replace(find_levels(discovery.fabric), notes=tuple(notes))
+    fabric = find_levels(discovery.fabric)
+    if unnamed := [number for number, host in enumerate(fabric.hosts) if GUID.fullmatch(host)]:
+        adapters = np.flatnonzero(np.isin(fabric.host, unnamed)).tolist()
+        what = f"{plural(len(adapters), 'adapter')} without the name of a server"
+        like, servers = fabric.names[adapters[0]], plural(len(unnamed), "server")
+        notes.append(f"{path}: {what}, such as {like!r}, count as {servers}")
+    return replace(fabric, notes=tuple(notes))
 
 
 def read_dump(path: str | Path) -> Discovery:

@@ -79,6 +79,9 @@ class Loss(Record):
     of what they send and of what its links to other switches carry, or that those of a pod lose to the cores."""
     narrowed: str
     """Whose share that is: ``switch`` or ``pod``; empty for none."""
+    between_servers: bool
+    """Whether servers lose it to one another; not where all have the same share of their ports on every such switch, or
+    in every such pod, as on rails of one unit: then only traffic that leaves its switch, as between rails, loses it."""
     reduced: int = 0
     """Servers that go on at reduced performance, on the feeds that are left."""
     apart: tuple[str, ...]
@@ -128,8 +131,9 @@ class Loss(Record):
         if self.zones:
             lost.append(f"{percent(self.zones)} of the bandwidth between zones lost")
         if self.bandwidth:
-            where = "on a switch" if self.narrowed == "switch" else "in a pod"
-            lost.append(f"servers {where} lose {percent(self.bandwidth)} of their bandwidth to the others")
+            where, others = ("on a switch", "switches") if self.narrowed == "switch" else ("in a pod", "pods")
+            lost.append(f"servers {where} lose {percent(self.bandwidth)} of their bandwidth to other {others}"
+                        f"{'' if self.between_servers else ', none to one another'}")  # fmt: skip
         if self.ports:
             lost.append(f"{plural(self.ports, 'adapter port')} without a link")
             of = {"a compute server": self.share} if self.share else {}
@@ -304,7 +308,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     share_compute, share_other = float(share[computes].max(initial=0.0)), float(share[~computes].max(initial=0.0))
     share_in = rest[computes].min(axis=0, initial=1.0).argmin() if share_compute else 0
     all_had, all_has = had[computes].sum(axis=1), has[computes].sum(axis=1)
-    bandwidth, narrowed = reach.bandwidth_lost(failed)
+    bandwidth, narrowed, between_servers = reach.bandwidth_lost(failed)
     by_zone = list(zip(reach.zones_gbps(failed), reach.whole_zones_gbps, strict=True))
     zones = max((1 - now / once for now, once in by_zone if once), default=0.0) if by_zone else None
     return Loss(
@@ -334,6 +338,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         zones=zones,
         bandwidth=bandwidth,
         narrowed=narrowed,
+        between_servers=between_servers,
     )
 
 

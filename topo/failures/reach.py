@@ -33,6 +33,8 @@ _Flows = dict[tuple[bytes, ...], float]
 NOTHING: _Ints = np.zeros(0, np.int64)
 PLANE = re.compile(r"-plane\d+$")
 """What the names of fabrics have that are planes of one network."""
+SHARE_ROUNDING = 1e-9
+"""Part of a sum of squared shares that is no difference."""
 MOST_ZONES = 16
 """Above this number zones are groups of a dragonfly, and bandwidth between them does not depend on single links."""
 
@@ -222,14 +224,16 @@ class Reach:
         """Return the pairs of servers outside ``cut`` that are connected in the intact plan."""
         return self._counted(self.whole.on & ~cut[:, None], 0, self.whole.gbps, self.whole.aside).pairs
 
-    def bandwidth_lost(self, failed: Failed) -> tuple[float, str]:
+    def bandwidth_lost(self, failed: Failed) -> tuple[float, str, bool]:
         """Return the largest share of its bandwidth to the others that a switch, or a pod, loses, and which it is.
+
+        Also whether servers lose it to one another: see `_parting`.
 
         That of a remaining switch is min(Gb/s of its servers, Gb/s of its links to other switches but joints). That of
         a pod, whose switches only cores connect to others, is the maximum flow from its servers on remaining switches
         to the cores.
         """
-        worst = 0.0, ""
+        worst = 0.0, "", False
         for subnet in {*failed.switches, *failed.links}:
             fabric, plugs = self.fabrics[subnet], self.plugs[subnet]
             down, whole, rate, inner = self._rates[subnet]
@@ -243,13 +247,44 @@ class Reach:
             judged = np.unique(plugs[:, 1])
             judged = judged[~dead[judged] & (before[judged] > 0)]
             left = np.minimum(down, up)[judged] / before[judged]
-            worst = max(worst, (1.0 - float(left.min(initial=1.0)), "switch"))
+            parts, pods = self._parting[subnet]
+            if len(judged):
+                most = left.min()
+                worst = max(worst, (1.0 - float(most), "switch", bool(parts[judged[left == most]].any())))
             for pod in self._pods[subnet]:
                 if not works[pod.inside].all() or not works[pod.out].all():
                     sends = np.where(dead[pod.switches], 0.0, down[pod.switches])
                     if once := pod.gbps(sends, np.ones(len(works), bool)):
-                        worst = max(worst, (1.0 - pod.gbps(sends, works) / once, "pod"))
-        return worst if worst[0] > 0 else (0.0, "")
+                        part = bool(pods[pod.switches[0]])
+                        worst = max(worst, (1.0 - pod.gbps(sends, works) / once, "pod", part))
+        return worst if worst[0] > 0 else (0.0, "", False)
+
+    @cached_property
+    def _parting(self) -> list[tuple[_Bools, _Bools]]:
+        """For each subnet (S,) whether servers at a switch need links between switches, and between pods, at full rate.
+
+        They do not where all servers of the component have the same share of their bandwidth on each switch, or in each
+        pod, as on rails of one unit: then each can send to any other over every one of them as much as it has there.
+        """
+        found = []
+        for subnet, (fabric, plugs) in enumerate(zip(self.fabrics, self.plugs, strict=True)):
+            n, label, (server, switch, link) = fabric.n_switches, self._whole_components[subnet], plugs.T
+            rate, pod_of = self._rates[subnet][2][link], np.arange(n)
+            of_server = np.unique(server * n + label[switch], return_inverse=True)[1]
+            for pod in self._pods[subnet]:
+                pod_of[pod.switches] = pod.switches[0]
+            needs = []
+            for part in (np.arange(n), pod_of):
+                at, first, of = np.unique(server * n + part[switch], return_index=True, return_inverse=True)
+                share = np.bincount(of, rate) / np.bincount(of_server, rate)[of_server[first]]
+                whole = label[switch[first]]
+                servers, squares = np.bincount(whole, share, n), np.bincount(whole, share**2, n)
+                parts, each = np.unique(at % n, return_index=True)
+                mean = np.bincount(whole[each], np.bincount(at % n, share, n)[parts] ** 2, n)
+                # Squares add up to no more than those of the mean where all shares are equal to it.
+                needs.append((servers * squares > mean * (1 + SHARE_ROUNDING))[label])
+            found.append((needs[0], needs[1]))
+        return found
 
     @cached_property
     def _pods(self) -> list[list[_Pod]]:

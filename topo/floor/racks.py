@@ -235,7 +235,7 @@ class Layout(Shown):
                 if any(rack.missing for rack in racks):
                     fullest = Sum(fullest.known, (*(typical if what == "rack power" else ()), *unknown))
                 note = f" in the fullest rack {how}{lacking}"
-                check = Check.of(what, fullest, limit, f"floor.{key}", unit="W", note=note)
+                check = Check.of(what, fullest, limit, f"floor.{key}", unit="W", note=note, shared=False)
                 found.append(replace(check, verdict=Verdict.all_of(rack.against(limit) for rack in racks)))
         return tuple(found)
 

@@ -327,21 +327,31 @@ def place_adapters(
     """Return for each group the (count,) leaf of each server.
 
     Each group is spread evenly over the leaves in order, so that consecutive servers share a leaf, or as ``placed``
-    says: for each group (leaves,) servers. The adapters of a server that are not on rails hang on different leaves, as
-    far as there are enough, so that the failure of one leaf cuts off no server. DesignError if the (leaves,) ``free``
-    ports do not suffice.
+    says: for each group (leaves,) servers. The adapters of a server that are not on rails are spread over the leaves as
+    evenly as the ports allow, so that the failure of one leaf takes as few of them as can be. DesignError if the
+    (leaves,) ``free`` ports do not suffice.
     """
-    places, taken = [], dict[str, list[NDArray[np.int64]]]()
+    leaves, places = np.arange(len(free)), dict[int, NDArray[np.int64]]()
+    together = defaultdict[int | str, list[int]](list)
     for index, group in enumerate(groups):
-        counts = apportion(group.count, free) if placed is None else placed[index]
-        others = taken.setdefault(group.name, [])
-        on = np.repeat(np.arange(len(free)), counts)
-        if not group.on_rail:
-            on = _apart(on, others, free if placed is None else counts)
-        free = free - np.bincount(on, minlength=len(free))
-        others.append(on)
-        places.append(on)
-    return places
+        together[index if group.on_rail else group.name].append(index)
+    for adapters in together.values():
+        count, left, turned = groups[adapters[0]].count, free, list[NDArray[np.int64]]()
+        for index in adapters:
+            counts = apportion(count, left) if placed is None else placed[index]
+            turned.append(_apart(np.repeat(leaves, counts), turned, left if placed is None else counts))
+            left = left - np.bincount(turned[-1], minlength=len(free))
+        # Leaf by leaf, one server after the other, each has the same share of every leaf, or one adapter more.
+        filled = apportion(count * len(adapters), free if placed is None else free - left)
+        on = min(np.array(turned), np.repeat(leaves, filled).reshape(len(adapters), count), key=_most_on_a_leaf)
+        free = free - np.bincount(on.ravel(), minlength=len(free))
+        places |= dict(zip(adapters, on, strict=True))
+    return [places[index] for index in range(len(groups))]
+
+
+def _most_on_a_leaf(on: NDArray[np.int64]) -> int:
+    """Return the most adapters of one server on one leaf, where ``on`` has the (adapters, servers) leaves."""
+    return max((int((leaf == on).sum(axis=0).max(initial=0)) for leaf in on), default=0)
 
 
 def _apart(on: NDArray[np.int64], others: Sequence[NDArray[np.int64]], most: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -353,7 +363,7 @@ def _apart(on: NDArray[np.int64], others: Sequence[NDArray[np.int64]], most: NDA
     if not others:
         return on
     moved = (others[0] + len(others)) % len(most)
-    if len(others) < len(most) and (np.bincount(moved, minlength=len(most)) <= most).all():
+    if (np.bincount(moved, minlength=len(most)) <= most).all():
         return moved
     step = max(int(np.bincount(on).max(initial=0)), 1)
     best, fewest = on, len(on) + 1

@@ -155,15 +155,12 @@ def schedule(
     groups : (n_ranks,)
         Zone, leaf or host of each rank, for ``zone-tree`` and ``hierarchical``; None is one group.
     """
-    made_by = ALGORITHMS.get(collective, {}).get(algorithm)
-    if made_by is None:
-        known = ALGORITHMS.get(collective, {})
-        hint = did_you_mean(algorithm, known) if known else did_you_mean(collective, ALGORITHMS)
-        raise HeddleError(
-            f"found the algorithm {algorithm!r} for {collective!r}; expected one of "
-            + "; ".join(f"{name}: {', '.join(by)}" for name, by in ALGORITHMS.items())
-            + f". {hint}" * bool(hint)
-        )
+    known = ALGORITHMS.get(collective)
+    if known is None or algorithm not in known:
+        found = f"the collective {collective!r}" if known is None else f"the algorithm {algorithm!r} for {collective!r}"
+        hint = did_you_mean(collective, ALGORITHMS) if known is None else did_you_mean(algorithm, known)
+        expected = ", ".join(ALGORITHMS if known is None else known)
+        raise HeddleError(f"found {found}; expected one of {expected}. {hint}".strip())
     if n_ranks < 1 or chunks < 1:
         raise HeddleError(f"found {n_ranks} ranks and {chunks} chunks; expected at least one of each")
     most = _most_messages(collective, algorithm, n_ranks, chunks)
@@ -172,7 +169,8 @@ def schedule(
             f"{collective} by {algorithm} of {n_ranks:,} ranks in {chunks:,} chunks has some {most:,} messages; "
             f"expected {FLOWS}"
         )
-    return made_by(n_ranks, chunks, [0] * n_ranks if groups is None else groups)
+    made = known[algorithm](n_ranks, chunks, [0] * n_ranks if groups is None else groups)
+    return Schedule.checked(made, n_ranks, algorithm)
 
 
 def _most_messages(collective: str, algorithm: str, n_ranks: int, chunks: int) -> int:
@@ -249,7 +247,8 @@ class Collective(Brief):
             return trees.tree_allreduce([tree], self.chunks)
         groups = groups_of(fabric, self.hosts, self.algorithm, self.group)
         if callable(self.source):
-            return self.source(len(self.hosts), self.chunks, groups)
+            made = self.source(len(self.hosts), self.chunks, groups)
+            return Schedule.checked(made, len(self.hosts), self.algorithm)
         return schedule(self.kind, self.algorithm, len(self.hosts), chunks=self.chunks, groups=groups)
 
     def _check_hosts(self, fabric: Fabric) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from simulate.traffic.flows import EAGER_BYTES, Flows, grouped_dependencies
+from topo.errors import HeddleError
 from topo.fabric import Frozen, owned
 from topo.graphs import rows_of
 
@@ -102,6 +103,32 @@ class Schedule(Frozen):
             queued=owned(np.full(len(blocks), queued)),
             in_place=in_place,
         )
+
+    @staticmethod
+    def checked(made: object, n_ranks: int, by: str) -> Schedule:
+        """Return what the algorithm ``by`` has made of ``n_ranks`` ranks.
+
+        HeddleError for what is no schedule of them, or has a message of a rank to itself or of blocks that no buffer
+        has.
+        """
+        if not isinstance(made, Schedule) or made.n_ranks != n_ranks:
+            found = f"a schedule of {made.n_ranks} ranks" if isinstance(made, Schedule) else f"{made!r:.60}"
+            raise HeddleError(f"{by} returns {found}; expected a simulate.traffic.Schedule of {n_ranks} ranks")
+        ends, first = np.stack([made.src, made.dst]), np.stack([made.block, made.to_block])
+        last = first + made.count - 1
+        astray = (ends < 0).any(axis=0) | (ends >= n_ranks).any(axis=0) | (made.src == made.dst)
+        outside = (first < 0).any(axis=0) | (last >= made.n_blocks).any(axis=0) | (made.count < 0)
+        for number in np.flatnonzero(astray | outside)[:1].tolist():
+            found = f"message {number} of {by}"
+            if astray[number]:
+                a, b = ends[:, number].tolist()
+                raise HeddleError(f"{found} goes from rank {a} to {b}; expected two different ones below {n_ranks}")
+            (reads, writes), (end, to_end) = first[:, number].tolist(), last[:, number].tolist()
+            raise HeddleError(
+                f"{found} reads blocks {reads} to {end} and writes {writes} to {to_end}; expected 0 to "
+                f"{made.n_blocks - 1}, which a buffer has"
+            )
+        return made
 
     def __len__(self) -> int:
         return len(self.src)

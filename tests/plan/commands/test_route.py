@@ -279,6 +279,14 @@ def test_what_is_no_fabric_is_bad_input(name, content, says, tmp_path, capsys) -
     assert not (tmp_path / "out").exists()
 
 
+def test_a_dump_that_is_cut_short_says_which_cables_lead_nowhere(tmp_path, capsys) -> None:
+    whole = dump(tmp_path, tree(2).fabric).read_text(encoding="utf-8")
+    (tmp_path / "cut").write_text("\n\n".join(r for r in whole.split("\n\n") if "Ca\t" not in r), encoding="utf-8")
+    assert run(["route", str(tmp_path / "cut"), "-o", str(tmp_path / "out")]) == 2
+    *notes, last = capsys.readouterr().err.splitlines()
+    assert "expected at least two" in last and any("which has no record" in note for note in notes)
+
+
 def test_a_fabric_may_come_through_a_pipe(tmp_path, capsys) -> None:
     """Which can be read but once."""
     whole = dump(tmp_path, tree(3).fabric)

@@ -555,8 +555,8 @@ def test_a_folder_plays_with_the_catalog_of_its_spec(lab: Path, tmp_path: Path, 
     own, head = tmp_path / "own", "source,date,confidence\npcie-a100,"
     own.mkdir()
     written(own / "prices.csv", f"model,currency,low,high,{head}USD,9,9,mine,2026-11-22,own\n")
-    for column in ("power_max_w", "gpu_adapter_gbyte_per_s"):
-        written(own / "nodes.csv", f"model,{column},{head}4,mine,2026-11-22,own\n")
+    for column, value in (("power_max_w", 4_000), ("gpu_adapter_gbyte_per_s", 4)):
+        written(own / "nodes.csv", f"model,{column},{head}{value},mine,2026-11-22,own\n")
         spec = written(tmp_path / "s.yaml", f"catalog: own\n{LAB.read_text(encoding='utf-8')}")
         assert run(["build", str(spec), "-o", str(tmp_path / "out")]) == 0
         capsys.readouterr()

@@ -36,6 +36,20 @@ def test_a_fabric_without_pairs_is_not_proven(lab: Path, tmp_path: Path, capsys:
     assert "holds" not in said.out
 
 
+def test_tables_of_other_ports_are_not_called_a_fabric_that_is_cut(
+    lab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (lab / "opensm" / "lfts").read_text(encoding="utf-8")
+    switches = "|".join(re.findall(r" guid 0x(\w+)", text))
+    (tmp_path / "other").write_text(re.sub(f"portguid 0x(?!{switches}).", "portguid 0xf", text), encoding="utf-8")
+
+    assert run(["verify", str(lab / "fabric.ibnetdiscover"), str(tmp_path / "other")]) == 2
+
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith(f"{tmp_path / 'other'}: found a LID for 0 end ports (hca) of the 22 that")
+    assert "whole" not in last
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["fabric.ibnetdiscover", "opensm/lfts"])
 def test_any_truncation_ends_in_a_message_or_a_verdict(

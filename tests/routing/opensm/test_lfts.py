@@ -131,7 +131,7 @@ def test_all_that_opensm_fdbs_holds(small: Case) -> None:
     ).encode()
     tables, _ = parse_lfts(text, with_lids(small))
     assert tables.lft[0, :5].tolist() == [255, 0, 255, 3, 255]
-    with pytest.raises(FormatError, match="without port GUIDs, and the fabric has no LIDs"):
+    with pytest.raises(FormatError, match="without port GUIDs of this fabric, which has no LIDs"):
         parse_lfts(text, small.fabric)
 
 

@@ -26,6 +26,7 @@ from routing.routed import Routed
 from routing.studies.bounds import bound
 from routing.tables import select_endpoints, tree_order
 from routing.trace import trace
+from topo.errors import HeddleError
 from topo.fabric import Role
 from topo.speeds import LANE_GBPS, parse_link_speed
 
@@ -205,6 +206,14 @@ def test_a_fabric_with_nobody_on_it() -> None:
     case = tree(2)
     quality = measure(Routed(case.fabric, case.tables), np.zeros(0, np.int32), seed=1)
     assert (quality.ranks, quality.ebb, quality.max_load, quality.balance, quality.unused) == (0, 0, 0, 1, 8)
+    assert "bisection" not in repr(quality)
+
+
+@pytest.mark.parametrize("tried", [{"samples": 0}, {"samples": -1}, {"max_shifts": 0}])
+def test_figures_of_nothing_are_refused(tried: dict[str, int]) -> None:
+    case = tree(2)
+    with pytest.raises(HeddleError, match="expected 1 or more of each"):
+        measure(Routed(case.fabric, case.tables), **tried)
 
 
 def test_phases_without_a_flow_are_not_measured() -> None:

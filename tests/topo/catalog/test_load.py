@@ -224,6 +224,12 @@ def test_an_own_price_of_a_series_replaces_those_of_its_lengths_that_ship(tmp_pa
             "Did you mean `MCX653105A-HDAT`?",
         ),
         (
+            "nodes",
+            f"model,power_typical_w,power_max_w,source,date,confidence\ndgx-h200,12000,10200,{CITED}\n",
+            "nodes.csv:2",
+            "power_typical_w 12000 above power_max_w 10200 for dgx-h200; expected no more",
+        ),
+        (
             "figures",
             f"model,figure,value,source,date,confidence\nQM8700,power_w,1,{CITED}\n",
             "figures.csv:2",
@@ -295,6 +301,18 @@ def test_bad_tables(table: str, text: str, where: str, says: str, tmp_path: Path
     (said,) = refusals(write(tmp_path / "parts", **{table: text}))
     assert said.startswith(f"parts/{where}: found ")
     assert says in said
+
+
+@pytest.mark.parametrize(("column", "watts"), [("power_typical_w", 1e6), ("power_max_w", 0.5)])
+def test_a_power_that_contradicts_the_one_that_ships_names_both_places(
+    column: str, watts: float, tmp_path: Path, shipped: Catalog
+) -> None:
+    (said,) = refusals(
+        write(tmp_path / "parts", switches=f"model,{column},source,date,confidence\nQM8700,{watts},{CITED}\n")
+    )
+    other = {"power_typical_w", "power_max_w"} - {column}
+    where, _, _ = said.partition(": found power_typical_w")
+    assert {*where.split(" and ")} == {"parts/switches.csv:2", shipped.switch("QM8700").sources[other.pop()].where}
 
 
 def test_all_findings_are_told(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from topo.cluster import parse
 from topo.drawing import draw, lay_out
 from topo.drawing.scene import Scene, cable_pairs
 from topo.dumps.levels import find_levels
+from topo.errors import HeddleError
 from topo.fabric import Fabric, Role
 from topo.palette import LOADS
 
@@ -128,6 +129,17 @@ def test_planes_that_are_alike_are_drawn_once(name):
 
     (headline,) = [line for line in words if line.startswith(f"{name}-plane[0-{last}]")]
     assert headline.endswith("each")
+
+
+@pytest.mark.parametrize("value", [-1, np.nan, np.inf, None])
+def test_loads_that_no_channel_can_have_are_refused(value):
+    fabric = zoned()
+    load = np.zeros(fabric.n_ports)
+    load[0] = 0 if value is None else value
+    for loads in (load[1:], [1, 2, 3], [load, load]) if value is None else (load, [load]):
+        with pytest.raises(HeddleError, match="; expected an array"):
+            draw([fabric], loads)
+    assert value is not None or draw([fabric], load).svg
 
 
 def test_planes_of_different_load_are_drawn_apart():

@@ -1,6 +1,6 @@
 """What a failure takes away, on clusters that nobody drew, beside brute force over pairs of servers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from random import Random
@@ -474,6 +474,45 @@ def at_leaves(fabric: Fabric, fail: frozenset[int]) -> dict[int, float]:
     return {switch: min(rate, up.get(switch, 0.0)) for switch, rate in down.items()}
 
 
+@examples(40)
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_servers_lose_none_to_one_another_whose_leaves_alone_give_them_full_rate(random: Random, alike: bool) -> None:
+    """Without the only spine, halves of servers have the maximum flow that networkx finds over each leaf alone."""
+    builder, n_leaves = topo.FabricBuilder("tree"), random.randint(2, 3)
+    spine = builder.switch("spine", model="", radix=8, role=Role.SPINE, level=2)
+    leaves = [builder.switch(f"l{i}", model="", radix=60, role=Role.LEAF, level=1) for i in range(n_leaves)]
+    free = [1] * n_leaves
+    graph, rate = nx.DiGraph(), dict[int, int]()
+    pattern = random.choices(range(n_leaves), k=3)
+    for server in range(random.randint(2, 4)):
+        width = random.choice([2, 4])
+        for number, leaf in enumerate(pattern if alike else random.choices(range(n_leaves), k=3)):
+            key = builder.adapter(f"h{server}", f"mlx5_{number}", model="", host_model="", role=Role.COMPUTE)
+            builder.link(key, 1, leaves[leaf], free[leaf], topo.LinkSpeed(width, "HDR"))
+            free[leaf] += 1
+            for a, b in (((server, "sends"), leaf), (leaf, (server, "gets"))):
+                graph.add_edge(a, b, capacity=graph.get_edge_data(a, b, {"capacity": 0})["capacity"] + width)
+        rate[server] = 3 * width
+    for leaf, key in enumerate(leaves):
+        builder.link(key, free[leaf], spine, leaf + 1, topo.LinkSpeed(4, "HDR"))
+
+    def full(one: Iterable[int], other: Iterable[int]) -> bool:
+        halves = graph.copy()
+        for server in one:
+            halves.add_edge("one", (server, "sends"), capacity=rate[server])
+        for server in other:
+            halves.add_edge((server, "gets"), "other", capacity=rate[server])
+        return nx.maximum_flow_value(halves, "one", "other") == min(sum(map(rate.get, half)) for half in (one, other))
+
+    spines = Failed(switches={0: (spine,)})
+    loss = lose(Reach([builder.build()]), spines)
+    assert loss.bandwidth == 1.0 and (", none to one another" in str(loss)) != loss.between_servers
+    if not loss.between_servers:
+        assert all(full(one, rate.keys() - {*one}) for n in range(1, len(rate)) for one in combinations(rate, n))
+    elif len({*rate.values()}) == 1:
+        assert not all(full([a], [b]) for a, b in combinations(rate, 2))
+
+
 @examples(12)
 @given(st.randoms(use_true_random=False), st.integers(1, 3), st.booleans())
 def test_a_network_for_management_connects_those_alone_that_have_no_other(random, heads: int, both: bool) -> None:
@@ -510,7 +549,7 @@ def test_a_core_takes_its_share_of_what_pods_send_to_one_another() -> None:
     core = next(loss for loss in find_losses(cluster.fabrics, cluster.catalog).worst if loss.kind == "core")
     cores = sum(cluster.fabrics[0].role == Role.CORE)
     assert core.bandwidth == pytest.approx(1 / cores) and core.alike == cores
-    assert f"servers in a pod lose {topo.percent(1 / cores)} of their bandwidth to the others" in str(core)
+    assert f"servers in a pod lose {topo.percent(1 / cores)} of their bandwidth to other pods" in str(core)
 
 
 @pytest.mark.slow

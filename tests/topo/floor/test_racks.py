@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.optimize import linear_sum_assignment
@@ -14,7 +14,9 @@ from costmodel.bills import make_bill
 from helpers.clusters import CATALOG, tree, zoned
 from helpers.presets import EACH
 from helpers.strategies import fabrics
+from topo.amounts import Verdict
 from topo.builder import FabricBuilder
+from topo.checks import Check
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
 from topo.floor import racks
@@ -462,6 +464,20 @@ def test_a_check_of_power_names_the_models_of_which_a_figure_is_unknown(known: t
         assert ("typical power where the maximum is unknown: pcie-a100" in check.text) == (
             own == "max" and known == ("typical",)
         )
+
+
+@given(st.integers(1, 9_000))
+@example(9_000)
+def test_what_a_check_leaves_for_unknown_servers_is_no_less_than_they_may_take(watts: int) -> None:
+    def check(power: float | None) -> Check:
+        model = replace(CATALOG.node("pcie-a100"), power_max_w=power, power_typical_w=None)
+        catalog = replace(CATALOG, nodes={**CATALOG.nodes, "pcie-a100": model})
+        (check,) = place_devices([tree(4)], catalog, floor(rack_power="9 kW")).checks
+        return check
+
+    assert check(float(watts)).verdict is Verdict.HOLDS
+    left = re.search(r"leaves ([\d,]+) W", check(None).reason)
+    assert left is None or int(left[1].replace(",", "")) >= watts
 
 
 @given(st.integers(0, 30), st.integers(1, 12), st.sampled_from(["middle", "end"]), st.integers(1, 5))

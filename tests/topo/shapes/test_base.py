@@ -1,15 +1,19 @@
 """Spreading servers over places, and refusals that add up."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from helpers.clusters import gpus
 from topo.errors import DesignError
-from topo.shapes.base import apportion, require_ports
+from topo.shapes.base import apportion, each_adapter, place_adapters, require_ports
 
 rooms = st.lists(st.integers(0, 12), min_size=1, max_size=30)
 
@@ -43,6 +47,28 @@ def test_places_with_one_more_are_evenly_spaced(room: list[int], data: st.DataOb
 def test_more_than_there_is_room_for_is_refused(room: list[int]) -> None:
     with pytest.raises(DesignError, match=f"{sum(room)} are free"):
         apportion(sum(room) + 1, np.array(room))
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=3), st.integers(1, 3), st.integers(1, 5))
+def test_no_placement_has_fewer_adapters_of_a_server_on_one_leaf(room: list[int], servers: int, adapters: int) -> None:
+    assume(servers * adapters <= sum(room))
+    rails = each_adapter([replace(gpus(servers), adapters=adapters)])
+    leaves = np.array(place_adapters(rails, np.array(room)))
+
+    def most(hangs: Iterable[Iterable[int]]) -> int:
+        return max(max(Counter(server).values()) for server in hangs)
+
+    ways = product(combinations_with_replacement(range(len(room)), adapters), repeat=servers)
+    fits = (way for way in ways if all(np.bincount(np.ravel(way), minlength=len(room)) <= room))
+    assert all(np.bincount(leaves.ravel(), minlength=len(room)) <= room)
+    assert most(leaves.T.tolist()) == min(map(most, fits))
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 12), st.integers(0, 3))
+def test_a_leaf_has_an_even_share_of_a_server(servers: int, adapters: int, leaves: int, more: int) -> None:
+    rails = each_adapter([replace(gpus(servers), adapters=adapters)])
+    on = np.array(place_adapters(rails, np.full(leaves, -(-servers * adapters // leaves) + more)))
+    assert max((server[:, None] == server).sum(axis=0).max() for server in on.T) == -(-adapters // leaves)
 
 
 @given(count=st.integers(0, 500), parts=st.integers(1, 20))

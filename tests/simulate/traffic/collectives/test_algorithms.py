@@ -312,7 +312,7 @@ def test_verbs_choose_what_is_not_said() -> None:
     [
         (
             lambda: collective("allreduces", [1], 1),
-            "found the algorithm '' for 'allreduces'; expected one of allreduce",
+            "found the collective 'allreduces'; expected one of allreduce, reduce-scatter, all-gather",
         ),
         (lambda: allreduce([1, 2], 1, "tree"), "found the algorithm 'tree'"),
         (lambda: allreduce([1, 2], "1 parsec"), "found the size '1 parsec'; expected a size in B"),
@@ -324,6 +324,30 @@ def test_verbs_choose_what_is_not_said() -> None:
 def test_verbs_refuse(call: Callable[[], object], says: str) -> None:
     with pytest.raises(HeddleError) as refusal:
         call()
+    assert says in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (5, "own returns 5; expected a simulate.traffic.Schedule of 8 ranks"),
+        (Schedule.of(4, 8, [0], [1], 0), "own returns a schedule of 4 ranks; expected"),
+        (Schedule.of(8, 8, [0, 2], [1, 2], 0), "message 1 of own goes from rank 2 to 2; expected two different"),
+        (Schedule.of(8, 8, [0, -1], [1, 2], 0), "message 1 of own goes from rank -1 to 2; expected two different"),
+        (Schedule.of(8, 8, [0, 8], [1, 2], 0), "message 1 of own goes from rank 8 to 2; expected two different"),
+        (Schedule.of(8, 8, [0], [1], 99), "message 0 of own reads blocks 99 to 99 and writes 99 to 99; expected 0"),
+        (Schedule.of(8, 8, [0], [1], 4, to_block=5, count=4), "reads blocks 4 to 7 and writes 5 to 8; expected 0 to 7"),
+        (Schedule.of(8, 8, [0], [1], -1), "message 0 of own reads blocks -1 to -1"),
+    ],
+)
+def test_an_algorithm_of_ones_own_is_refused_for_what_no_rank_can_do(made: object, says: str) -> None:
+    fabric = zoned(leaves=2, spines=2, n_gpus=8, n_storage=0, joints=1, ports=1)
+
+    def own(n_ranks: int, chunks: int, groups: object) -> Schedule:
+        return made  # type: ignore[return-value]
+
+    with pytest.raises(HeddleError) as refusal:
+        collective("all-gather", fabric.ends(role="compute"), "1 MiB", own).flows(fabric)
     assert says in str(refusal.value)
 
 
