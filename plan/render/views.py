@@ -112,12 +112,14 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         text = f"{plural(quality.max_load, 'pair')} over the fullest link, {quality.balance:.2f} times the mean of "
         text += f"those used; no tables have fewer than {bounds.max_load:,} there, because {bounds.why}"
         yield f"load{name}", text
-        # Where the bound, which has no error, is shown, there is none.
-        error = f" ± {2 * quality.random_bisections.error:.3f}" if quality.ebb < bounds.ebb else ""
-        text = f"{quality.ebb:.3f}{error} of its rate for a host: the mean over {quality.random_bisections.phases} "
-        text += f"random halves on the paths of these tables; of any tables at most {bounds.ebb:.3f}"
-        text += "" if plan.bisection is None else ". The rows `job` are of the worst halves, on the best paths instead"
-        yield f"effective bisection{name}", text
+        if halves := quality.random_bisections.phases:
+            # Where the bound, which has no error, is shown, there is none.
+            error = f" ± {2 * quality.random_bisections.error:.3f}" if quality.ebb < bounds.ebb else ""
+            text = f"{quality.ebb:.3f}{error} of its rate for a host: the mean over {halves} random halves on the paths "
+            text += f"of these tables; of any tables at most {bounds.ebb:.3f}"
+            if plan.bisection is not None:
+                text += ". The rows `job` are of the worst halves, on the best paths instead"
+            yield f"effective bisection{name}", text
         if multipath:
             yield f"paths{name}", f"{multipath.text}; all other figures are of the lowest LID"
         if plan.cluster is None and proof.classes:
