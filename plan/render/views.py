@@ -115,8 +115,8 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         if halves := quality.random_bisections.phases:
             # Where the bound, which has no error, is shown, there is none.
             error = f" ± {2 * quality.random_bisections.error:.3f}" if quality.ebb < bounds.ebb else ""
-            text = f"{quality.ebb:.3f}{error} of its rate for a host: the mean over {halves} random halves on the paths "
-            text += f"of these tables; of any tables at most {bounds.ebb:.3f}"
+            text = f"{quality.ebb:.3f}{error} of its rate for a host: the mean over {halves} random halves on the "
+            text += f"paths of these tables; of any tables at most {bounds.ebb:.3f}"
             if plan.bisection is not None:
                 text += ". The rows `job` are of the worst halves, on the best paths instead"
             yield f"effective bisection{name}", text
