@@ -72,7 +72,7 @@ def test_every_command_counts_a_spec_alike(name: str, tmp_path: Path, capsys) ->
     spec, out = tmp_path / "spec.yaml", tmp_path / "out"
     assert run(["init", name, "-o", str(spec)]) == 0
     counts = []
-    for command in (["check", spec], ["build", spec, "-o", out], ["route", spec, "-o", out]):
+    for command in (["check", spec], ["build", spec, "-o", out], ["route", spec, "-o", tmp_path / "routed"]):
         capsys.readouterr()
         assert run([*map(str, command), "--json"]) == 0
         counts.append(json.loads(capsys.readouterr().out)["counts"])
