@@ -61,7 +61,7 @@ class Start(NamedTuple):
 
 
 def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -> Start:
-    """Return what searches start from, without forms for zones; the closed form is (T, S)."""
+    """Return what searches start from, but for what `with_forms` adds; the closed form is (T, S)."""
     level, n = switch_levels(fabric), fabric.n_switches
     dests, order = destinations_of(fabric, lids, level), order_channels(fabric, level)
     own = frozen((np.arange(len(order.sender)) - order.indptr[order.sender]).astype(np.int32))
@@ -72,23 +72,21 @@ def start_of(fabric: Fabric, lids: NDArray[np.uint16], shape: tuple[int, ...]) -
         tree = closed_form(order, dests, level, own, closed, climb_limit(fabric, level)) == NOWHERE
     # What crosses from zone to zone is no choice of a climb within one.
     climbs, zones = np.where(fabric.role[:n] == Role.JOINT, 0, level), zones_of(fabric, order, level, hosts)
-    if zones is not None:
-        dests = stagger(dests, zones.border, zones.gate, zones.width)
     return Start(fabric, lids, order, dests, level, own, hosts, ranks, climbs, tree, closed, zones)
 
 
 def with_forms(start: Start) -> Start:
-    """Return a start with closed forms for its zones, if it has any."""
-    zones, order, level, hosts = start.zones, start.order, start.level, start.hosts
+    """Return a start with closed forms for its zones, if it has any, and turns that are spread at their borders."""
+    zones, order, dests, level, hosts = start.zones, start.order, start.dests, start.level, start.hosts
     if zones is None:
         return start
     closed = partial(closed_form, level=start.climbs, number=start.own)
-    dests, empty = destinations_of(start.fabric, start.lids, level), np.full_like(start.closed, NO_PATH)
+    empty = np.full_like(start.closed, NO_PATH)
     staggered = partial(stagger, border=zones.border, gate=zones.gate, width=zones.width)
     width = _uplinks_of_leaves(order, level, hosts, zones.zone[order.sender] == zones.zone[order.receiver])
     straight = in_a_row(dests, width, closed=False)
     slipped, back = turned_in_zones(dests, width, zones.zone)
-    ways = [(start.dests,), (staggered(slipped),), (back,), (staggered(straight), straight)]
+    ways = [(staggered(dests),), (staggered(slipped),), (back,), (staggered(straight), straight)]
     one_zone = frozen(zones.zone[:, None] == np.where(zones.zone >= 0, zones.zone, -2))
 
     def form(each: Destinations) -> Begin:
@@ -102,7 +100,7 @@ def with_forms(start: Start) -> Start:
     first, *others = (map(form, way) for way in ways)
     in_turn = [next((one for one in way if one.kept is not None), None) for way in others]
     forms = (next(first), *filter(None, in_turn))
-    return start._replace(forms=forms)
+    return start._replace(dests=ways[0][0], forms=forms)
 
 
 def closed_in_a_row(start: Start) -> NDArray[np.uint8] | None:

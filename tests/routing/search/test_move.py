@@ -14,7 +14,7 @@ from helpers.random_fabrics import draw
 from helpers.strategies import examples, fabrics, nightly
 from routing.engines import dfsssp
 from routing.engines.balanced import _closed, _open
-from routing.engines.start import Begin, Start, start_of
+from routing.engines.start import Begin, Start, start_of, with_forms
 from routing.machine_code import Kernel, _interpreter
 from routing.order.channel_order import port_numbers, taken_channels
 from routing.order.destinations import empty_tables, finish_tables
@@ -49,7 +49,7 @@ SEEDS = [2, 3, 5, 11, *map(nightly, range(20, 60))]
 
 def begun(fabric: Fabric) -> tuple[Start, TableSearch]:
     lids, lft = empty_tables(fabric, None)
-    start = start_of(fabric, lids, lft.shape[::-1])
+    start = with_forms(start_of(fabric, lids, lft.shape[::-1]))
     return start, TableSearch(pose(fabric, lids, start.order, start.dests, start.ranks), start.order)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import simulate
 import topo
 from helpers.clusters import tree, zoned
-from routing.engines.start import start_of
+from routing.engines.start import start_of, with_forms
 from routing.order.destinations import empty_tables
 from routing.search import problem
 from routing.tables import tree_order
@@ -78,7 +78,7 @@ def rails(heads: int = 0) -> Fabric:
 def posed_of(fabric: Fabric) -> tuple[problem.Problem, NDArray[np.int32]]:
     """The problem, and the end port of each of its destinations."""
     lids, lft = empty_tables(fabric, None)
-    start = start_of(fabric, lids, lft.shape[::-1])
+    start = with_forms(start_of(fabric, lids, lft.shape[::-1]))
     posed = problem.pose(fabric, lids, start.order, start.dests, start.ranks)
     end_of = np.zeros(int(lids.max()) + 1, np.int32)
     end_of[lids] = np.arange(len(lids))
