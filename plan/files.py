@@ -38,10 +38,10 @@ SUFFIXES = {".html", ".svg", ".png", ".pdf", ".jpg", ".csv", ".xlsx", ".json", "
 """Suffixes that say what is in a file."""
 
 
-def check_suffix(path: Path, suffix: str) -> None:
-    """Refuse a name that ends like a file of another kind; any other will do."""
-    if path.suffix.lower() in SUFFIXES - {suffix}:
-        expected = f"one that ends in {suffix}"
+def check_suffix(path: Path, *suffixes: str, only: bool = False) -> None:
+    """Refuse a name that ends like a file of another kind; any other will do, unless these are the ``only`` ones."""
+    if path.suffix.lower() not in suffixes and (only or path.suffix.lower() in SUFFIXES):
+        expected = f"one that ends in {', '.join(suffixes)}"
         raise SpecError([Finding(str(path), f"the name of a {path.suffix} file", expected, "Nothing else is written.")])
 
 

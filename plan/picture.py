@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 import costmodel
 import routing
 import topo
-from plan.files import MAGIC, check_writable, write_file
+from plan.files import MAGIC, check_suffix, check_writable, write_file
 from plan.inputs import read_plan
 from plan.pipeline import Plan, Progress, silent
-from topo import Drawing, Fabric, Finding, FormatError, HeddleError, SpecError, plural
+from topo import Drawing, Fabric, FormatError, HeddleError, plural
 from topo import draw as draw_fabrics
 
 
@@ -96,9 +96,8 @@ def draw(
     file, suffix = None if output is None else Path(output), ".svg"
     if file is not None:
         suffix = file.suffix.lower() or ".svg"
-        if suffix not in MAGIC:
-            expected = f"one that ends in {', '.join(MAGIC)}"
-            raise SpecError([Finding(str(file), f"the name of a {suffix} file", expected, "Nothing else is written.")])
+        if file.suffix:
+            check_suffix(file, *MAGIC, only=True)
         check_writable(file, kind=suffix[1:].upper(), magic=MAGIC[suffix])
     loads = None
     if simulation is not None:

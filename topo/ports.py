@@ -92,7 +92,6 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
             of_it = (kind == (role, model)).all(axis=1)
             mine = of_it[node]
             down, across, up, free = np.bincount(use[mine], minlength=4).tolist()
-            down_gbps, _, up_gbps, _ = np.bincount(use[mine], fabric.rate_gbps[ports][mine], minlength=4).tolist()
             rising = of_it & (up_of > 0)
             zone_of_free = fabric.zone[node[mine & (far < 0)]]
             free_by_zone = {zone: int(np.count_nonzero(zone_of_free == zone))
@@ -108,8 +107,8 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
                     up=up,
                     across=across,
                     free=free,
-                    down_gbps=down_gbps,
-                    up_gbps=up_gbps,
+                    down_gbps=float(down_of[of_it].sum()),
+                    up_gbps=float(up_of[of_it].sum()),
                     free_by_zone=free_by_zone if len(free_by_zone) > 1 else {},
                     taper=float((down_of[rising] / up_of[rising]).max()) if rising.any() else None,
                 )

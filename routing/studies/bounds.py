@@ -76,7 +76,7 @@ class Net:
     capacity: Floats
     """Rate of all cables of an arc, Gb/s."""
     fastest: Floats
-    """Of the fastest one."""
+    """Rate of the fastest cable of each switch, Gb/s."""
     hosts: Ints
     part: Ints
     """Connected part of each switch."""
@@ -157,10 +157,9 @@ def _net(fabric: Fabric, ends: NDArray[np.int32]) -> Net:
     arcs, arc = np.unique(fabric.port_node[inner].astype(np.int64) * n + fabric.peer_node[inner], return_inverse=True)
     sender, receiver = np.divmod(arcs, n)
     cables = np.bincount(arc, minlength=len(arcs)).astype(float)
-    rate = fabric.rate_gbps[inner]
-    capacity: Floats = np.bincount(arc, rate, len(arcs)).astype(float)
-    fastest = np.zeros(len(arcs))
-    np.maximum.at(fastest, arc, rate)
+    capacity: Floats = np.bincount(arc, fabric.rate_gbps[inner], len(arcs)).astype(float)
+    fastest = np.zeros(n)
+    np.maximum.at(fastest, fabric.port_node[inner], fabric.rate_gbps[inner])
     switch_of_end = fabric.end_switch[ends]
     hosts = np.bincount(switch_of_end[switch_of_end >= 0], minlength=n)
     part = components(n, sender, receiver).astype(np.int64)
@@ -315,15 +314,17 @@ def _bisection(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats
     n = len(rates)
     if n < 2 or not net.hosts.any():
         return 0.0
-    bounds = []
+    bounds, spans = [], [(length, _distances(net, length)) for length in lengths]
     for rate in np.unique(rates):
         fast = np.count_nonzero(rates >= rate)
-        bounds.append(1 - fast * (fast - 1) / (n * (n - 1)) + _share_of(net, groupings, lengths, n, rate))
+        bounds.append(1 - fast * (fast - 1) / (n * (n - 1)) + _share_of(net, groupings, spans, n, rate))
     return min(1.0, *bounds)
 
 
-def _share_of(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats], n: int, rate: float) -> float:
-    """Return the same for links of one rate, where all n hosts have it.
+def _share_of(
+    net: Net, groupings: list[tuple[str, Ints]], spans: list[tuple[Floats, Floats]], n: int, rate: float
+) -> float:
+    """Return the same for links of one rate, where all n hosts have it; ``spans`` are lengths and distances.
 
     Flows that cross a cut sum to no more than its cables; those from a leaf to no more than its links that any flow
     takes (since a destination has one link at each leaf, that is chance, and likeliest when destinations are dealt
@@ -333,22 +334,19 @@ def _share_of(net: Net, groupings: list[tuple[str, Ints]], lengths: list[Floats]
     chance = half / (n * (n - 1))  # of an ordered pair to be matched
     hosts = net.hosts
     links = np.bincount(net.sender, net.cables, len(hosts)).astype(np.int64)
-    fastest = np.zeros(len(hosts))
-    np.maximum.at(fastest, net.sender, net.fastest / rate)
     inside = chance * float(hosts @ np.maximum(hosts - 1, 0))
     best = float(half)
     for _, group in groupings[1:]:
         size, capacity, pairs = _crossing(net, group, net.capacity / rate)
         kinds, times = np.unique(
-            np.stack([hosts, links, size[group] - hosts, fastest])[:, hosts > 0], axis=1, return_counts=True
+            np.stack([hosts, links, size[group] - hosts, net.fastest / rate])[:, hosts > 0], axis=1, return_counts=True
         )
         busy = sum(
             count * min(chance * own * far, faster * _busy_links(int(own), int(up), int(far), n))
             for (own, up, far, faster), count in zip(kinds.T.tolist(), times, strict=True)
         )
         best = min(best, inside + float(np.minimum(chance * pairs, capacity).sum()) + busy)
-    for length in lengths:
-        distance = _distances(net, length)
+    for length, distance in spans:
         pairs = np.outer(hosts[net.targets], hosts) * np.isfinite(distance)
         between = distance[(pairs > 0) & (distance > 0)]
         distance = np.where(np.isfinite(distance), distance, 0.0)

@@ -14,9 +14,8 @@ from topo.cluster import Cluster
 from topo.counts import count
 from topo.drawing.bands import lay_bands
 from topo.drawing.direct import lay_grid, lay_groups
-from topo.drawing.kinds import as_kind
 from topo.drawing.scene import Scene
-from topo.drawing.svg import Shades, clean, element, format_legend, scene_svg, text
+from topo.drawing.svg import Shades, as_kind, clean, element, format_legend, scene_svg, text
 from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Kind, Role
 from topo.hostlist import compress

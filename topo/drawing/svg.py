@@ -1,4 +1,4 @@
-"""Scenes as SVG: plain shapes with a tooltip each; no script, no font, no time stamp."""
+"""Scenes as SVG: plain shapes with a tooltip each; no script, no font, no time stamp. By CairoSVG as PNG and PDF."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from topo.drawing.scene import (
     text_width,
 )
 from topo.drawing.wiring import line
-from topo.errors import plural
+from topo.errors import HeddleError, plural
 from topo.fabric import Fabric, Role
 from topo.hostlist import compress
 
@@ -34,6 +34,11 @@ HOT, MOST_HOT = 1.5, 120
 LEGEND_LINE, LEGEND_GAP = 18.0, 14.0
 MARK = {"dot": 14.0, "line": 22.0, "dashes": 22.0, "area": 22.0, "box": 16.0, "": 0.0}
 """Of the legend: height of a line, room between words, width of each mark."""
+SHARP = 2.0
+"""Pixels of a PNG for each unit of the drawing, for screens and paper of today."""
+MOST_PIXELS = 16_000
+"""Along the longer side of a PNG: Cairo has no larger surfaces, and viewers get slow before that."""
+SIZE = re.compile(r'<svg[^>]* width="(\d+)" height="(\d+)"')
 Mark = tuple[str, str, str]
 """Of a legend: shape, colour, words."""
 
@@ -309,3 +314,22 @@ def _mark(shape: str, shade: str, x: float, y: float) -> list[str]:
     if shape == "area":
         return [element("rect", x=x, y=y + 3, width=16, height=10, fill=shade, opacity="0.2")]
     return []
+
+
+def as_kind(svg: str, suffix: str) -> bytes:
+    """Return a drawing as a file with this suffix; HeddleError for others, and if the library Cairo is missing."""
+    if suffix not in (".svg", ".png", ".pdf"):
+        raise HeddleError(f"found a picture of the kind {suffix!r}; expected .svg, .png or .pdf")
+    if suffix == ".svg":
+        return svg.encode()
+    try:
+        import cairosvg
+    except OSError:  # a package of Python that opens a library of the system
+        raise HeddleError("PNG and PDF need the library Cairo: apt-get install libcairo2") from None
+    # CairoSVG would paint the white around letters over the letters.
+    plain = re.sub(r"paint-order:stroke;[^}]*", "", svg).encode()
+    if suffix == ".pdf":
+        return bytes(cairosvg.svg2pdf(bytestring=plain))
+    size = SIZE.search(svg)
+    longer = max(map(int, size.groups())) if size else MOST_PIXELS
+    return bytes(cairosvg.svg2png(bytestring=plain, scale=min(SHARP, MOST_PIXELS / longer)))

@@ -34,7 +34,7 @@ NOTHING: _Ints = np.zeros(0, np.int64)
 PLANE = re.compile(r"-plane\d+$")
 """What the names of fabrics have that are planes of one network."""
 SHARE_ROUNDING = 1e-9
-"""Part of a sum of squared shares that is no difference."""
+"""Part of a share that is no difference."""
 MOST_ZONES = 16
 """Above this number zones are groups of a dragonfly, and bandwidth between them does not depend on single links."""
 
@@ -277,12 +277,12 @@ class Reach:
             for part in (np.arange(n), pod_of):
                 at, first, of = np.unique(server * n + part[switch], return_index=True, return_inverse=True)
                 share = np.bincount(of, rate) / np.bincount(of_server, rate)[of_server[first]]
+                # The shares of a server add up to 1, so that those of a component count its servers. Where one of these
+                # has less than others, or nothing, those have more than the mean.
                 whole = label[switch[first]]
-                servers, squares = np.bincount(whole, share, n), np.bincount(whole, share**2, n)
-                parts, each = np.unique(at % n, return_index=True)
-                mean = np.bincount(whole[each], np.bincount(at % n, share, n)[parts] ** 2, n)
-                # Squares add up to no more than those of the mean where all shares are equal to it.
-                needs.append((servers * squares > mean * (1 + SHARE_ROUNDING))[label])
+                mean = np.bincount(at % n, share, n)[at % n] / np.bincount(whole, share, n)[whole]
+                above = share > mean * (1 + SHARE_ROUNDING)
+                needs.append((np.bincount(whole[above], minlength=n) > 0)[label])
             found.append((needs[0], needs[1]))
         return found
 

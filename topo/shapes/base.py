@@ -19,6 +19,7 @@ from topo.catalog.load import Catalog
 from topo.catalog.models import HcaModel
 from topo.errors import DesignError
 from topo.fabric import Fabric, Role
+from topo.graphs import turns_in_groups
 from topo.spec.base import SpecModel
 from topo.speeds import LinkSpeed, slower
 
@@ -351,7 +352,8 @@ def place_adapters(
 
 def _most_on_a_leaf(on: NDArray[np.int64]) -> int:
     """Return the most adapters of one server on one leaf, where ``on`` has the (adapters, servers) leaves."""
-    return max((int((leaf == on).sum(axis=0).max(initial=0)) for leaf in on), default=0)
+    servers = on.shape[1]
+    return int(turns_in_groups((on * servers + np.arange(servers)).ravel()).max(initial=-1)) + 1
 
 
 def _apart(on: NDArray[np.int64], others: Sequence[NDArray[np.int64]], most: NDArray[np.int64]) -> NDArray[np.int64]:
