@@ -256,12 +256,12 @@ def _format_timeline(outcome: sim.Outcome) -> bytes:
     """Return the load over time of those C channels that carried anything, as NumPy's archive.
 
     It holds ``bin_s``, ``channel`` (C names), ``rate_bytes_s`` (C) and ``load_bytes_s`` (L lanes, C, B bins); of
-    packets also ``filled_packets``, how many are behind each channel at the end of each bin that is over.
+    packets also ``filled_bytes``, what they take of the buffer behind each channel at the end of each bin that is over.
     """
     out, fabric, timeline, met = io.BytesIO(), outcome.network.fabric, outcome.timeline, outcome.congestion
     assert timeline is not None
     used = np.flatnonzero(outcome.resource_bytes[: fabric.n_ports])
-    extra: dict[str, Any] = {} if met is None else {"filled_packets": met.filled[:, used]}
+    extra: dict[str, Any] = {} if met is None else {"filled_bytes": met.filled[:, used]}
     np.savez_compressed(
         out,
         **extra,

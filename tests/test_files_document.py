@@ -77,7 +77,7 @@ def test_every_column_of_what_other_commands_write_is_documented(repository: Pat
         simulation = simulate.play(network, flows, engine=engine)
         files = simulation_files(Simulated(simulation, {}), "one")
         arrays = set(np.load(io.BytesIO(files["timeline.npz"])))
-        assert arrays == set(pages["timeline.npz"]) - ({"filled_packets"} if engine == "fluid" else set())
+        assert arrays == set(pages["timeline.npz"]) - ({"filled_bytes"} if engine == "fluid" else set())
         assert files["links.csv"].splitlines()[0].split(",") == pages["links.csv"]
     lines = b"".join(simulate.workload.format_trace_csv(simulation.workload, simulation.outcome)).decode()
     assert lines.splitlines()[0].split(",") == pages["flows.csv"]

@@ -52,7 +52,8 @@ class Congestion(Frozen, Shown):
     tick_s: float
     bin_s: float
     filled: NDArray[np.float64]
-    """(L, R, B) packets behind each resource, in its buffer or on their way to it, at the end of each bin of time."""
+    """(L, R, B) bytes that packets take behind each resource, in its buffer or on their way to it, at the end of each
+    bin of time: all blocks of 64 that they begin."""
 
     def _brief(self) -> str:
         return f"{self.model}: {plural(self.hops, 'hop')}"

@@ -1,8 +1,8 @@
 """Plays packets over a lossless network: buffers with credits, virtual lanes, and whoever stands behind a full buffer.
 
 A message leaves its source packet by packet. A packet crosses a channel when the buffer at the far end has room for it
-on its lane; it goes on as soon as its header is there (virtual cut-through), and its place is free again when its tail
-has left. Nothing is added by formula: head-of-line blocking, trees of saturation and deadlocks follow from that.
+on its lane; it goes on as soon as its header is there (virtual cut-through), and what it took is free again when its
+tail has left. Nothing is added by formula: head-of-line blocking, trees of saturation and deadlocks follow from that.
 `docs/packets.md` says what is known of hardware and what is not.
 """
 
@@ -25,6 +25,7 @@ from simulate.engines.packets import steps as kernel
 from simulate.engines.packets.control import OFF, CongestionControl, Dcqcn
 from simulate.engines.packets.state import (
     AT_REST,
+    BLOCK,
     CHANNEL,
     CLOCK,
     EMPTY,
@@ -35,7 +36,6 @@ from simulate.engines.packets.state import (
     LINK,
     LINK_STEP,
     OF_FLOWS,
-    PACKET,
     PACKET_ROUTE,
     RESOLUTION,
     UNLIMITED,
@@ -44,7 +44,7 @@ from simulate.engines.packets.state import (
 )  # fmt: skip
 from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network, RouteTable
-from topo.errors import HeddleError
+from topo.errors import HeddleError, plural
 from topo.table import Brief
 
 ROW = 1 << 18
@@ -61,13 +61,11 @@ PAUSE_BUFFER_S = 25e-6
 """What a port and lane buffers before it is paused, as time on its link: an equal part of the 160 MB that the 64 ports
 of 800 Gb/s of NVIDIA's SN5600 share. Switches lend ports more while others need less, which is not in it."""
 RESUME_PACKETS = 2
-"""Places that must be free until a paused port sends on: the threshold is two packets below that of the pause in the
+"""Full packets for which there must be room until a paused port sends on: the threshold is two packets below that of the pause in the
 DCQCN paper (section 4)."""
 
 BUFFER_BYTES = 8 * 4096
 """Default of a port and lane where its link needs no more: none is published, and docs/packets.md has bounds."""
-MOST_PLACES = 1024
-"""Most packets of a default buffer: a link of 10 km at 400 Gb/s. Each has a place in memory on every link."""
 UNIT_BYTES = 64
 """Unit of the weights of arbitration tables (InfiniBand Architecture Specification, volume 1, 7.6.9)."""
 
@@ -97,8 +95,9 @@ class PacketModel(Brief):
     contributed to OMNeT++ (``ib_flit_sim``, ``ibuf.h``: a queue per lane and output, credits per lane). Uniform traffic
     saturates at 100 % with one and 59 % with the other."""
     buffer_bytes: int | None = None
-    """Bytes of the buffer of a port on each lane; whole packets of `packet_bytes` in it are the credits of its sender.
-    By default 32 KiB, or more where a link needs more to be full (`Packets` has the formula). No maker publishes it."""
+    """Bytes of the buffer of a port on each lane; each 64 of them are a credit of its sender, and a packet takes one
+    for each 64 bytes that it begins. By default 32 KiB, or more where a link needs more to be full (`Packets` has the
+    formula). No maker publishes it."""
     credit_s: float = 0.0
     """Seconds until a free place becomes a credit; on its way back a credit takes as long as a header did."""
     window_packets: int | None = None
@@ -122,9 +121,9 @@ class PacketModel(Brief):
     """Congestion control. By default off on InfiniBand, as on Fire-Flyer 2, and `Dcqcn` on Ethernet;
     ``CongestionControl(mark_at=0)`` is none."""
     pauses: bool | None = None
-    """Whether ports pause their senders (PFC), in place of credits: one that has no place left is told so at once, and
-    sends on when two are free again. By default on Ethernet, where buffers hold 25 us of their link and messages have
-    no windows unless they are given."""
+    """Whether ports pause their senders (PFC), in place of credits: one that has no room for a full packet is told
+    so at once, and sends on when there is room for two. By default on Ethernet, where buffers hold 25 us of their link
+    and messages have no windows unless they are given."""
     seed: int = 0
     """Of the choice among ports of equal load."""
 
@@ -132,12 +131,16 @@ class PacketModel(Brief):
         if self.pauses and self.window_packets is None:
             object.__setattr__(self, "window_packets", 0)
         least = 1 + bool(self.pauses)
-        places = least if self.buffer_bytes is None else self.buffer_bytes // max(1, self.packet_bytes)
+        room = least if self.buffer_bytes is None else self.buffer_bytes / max(1, self.packet_bytes)
         check_values(
             self,
             ("packet_bytes", "a multiple of 64", self.packet_bytes > 0 and self.packet_bytes % 64 == 0),
             ("inputs", "fifo or voq", self.inputs in ("fifo", "voq")),
-            ("buffer_bytes", f"{least} to 32,768 packets", least <= places <= 1 << 15),
+            (
+                "buffer_bytes",
+                f"{plural(least, 'packet')} to 64 GiB",
+                least <= room and (self.buffer_bytes or 0) <= UNLIMITED * BLOCK,
+            ),
             ("credit_s", "seconds, not negative", 0 <= self.credit_s < np.inf),
             ("window_packets", "0 or more", self.window_packets is None or self.window_packets >= 0),
             ("adapter_packets", "0 or more", self.adapter_packets >= 0),
@@ -263,17 +266,15 @@ class Packets(FlowBook):
         links = np.zeros(n_links, LINK)
         credit_ticks = round(model.credit_s / self.tick_s)
         if model.buffer_bytes is not None:
-            places = np.full(n_ports, model.buffer_bytes // model.packet_bytes)
+            places = np.full(n_ports, float(model.buffer_bytes))
         else:
             held = 2 * channels["latency"][:n_ports] + credit_ticks + channels["full"][:n_ports]
-            filled = np.minimum(-(-held // channels["full"][:n_ports]), MOST_PLACES)
-            places = np.maximum(filled, BUFFER_BYTES // model.packet_bytes)
+            places = np.maximum(-(-held // channels["full"][:n_ports]) * float(model.packet_bytes), BUFFER_BYTES)
             if model.pauses:
-                held = np.minimum(PAUSE_BUFFER_S / full_s[:n_ports], MOST_PLACES).astype(np.int64)
-                places = np.maximum(places, held)
+                places = np.maximum(places, PAUSE_BUFFER_S * network.capacity_bytes_s[:n_ports])
         links["credits"], links["last"] = UNLIMITED, -1
-        links["credits"][: n_ports * n_lanes] = np.repeat(places, n_lanes)
-        self._places = links["credits"].astype(np.int64)
+        links["credits"][: n_ports * n_lanes] = np.repeat(np.minimum(places // BLOCK, UNLIMITED), n_lanes)
+        self._buffer_blocks = links["credits"].astype(np.int64)
         links["channel"] = np.repeat(np.arange(n), n_lanes)
 
         # Which queue of a buffer a packet stands in: the buffer's own, or one for each port of the switch.
@@ -286,11 +287,10 @@ class Packets(FlowBook):
         port_number = np.zeros(n, np.int32)
         port_number[:n_ports] = fabric.port_number - 1
 
-        ring = 1 << (int(places.max(initial=1)) - 1).bit_length()
         longest = int(full[:n_ports][plugged].max(initial=1) + latency[:n_ports][plugged].max(initial=1))
         wheel = 1 << min(16, max(11, (2 * longest).bit_length()))
         now = np.zeros(1, CLOCK)
-        now["free"], now["random"], now["n_kept"] = -1, model.seed, -1
+        now["free"], now["spare"], now["random"], now["n_kept"] = -1, -1, model.seed, -1
         row_of = np.full(fabric.n_switches, -1, np.int32)
         if chooses:
             known = fabric.ends()[groups.row[fabric.ends()] >= 0]
@@ -300,7 +300,6 @@ class Packets(FlowBook):
             packet_bytes=model.packet_bytes,
             n_lanes=n_lanes,
             n_switches=fabric.n_switches,
-            ring=ring,
             n_limited=n_ports,
             n_queues=self._n_fabric_queues,
             credit_ticks=credit_ticks,
@@ -324,7 +323,6 @@ class Packets(FlowBook):
             wheel=np.full(wheel, -1, np.int32),
             after=np.zeros(n + n_links, np.int32),
             heap=np.zeros(n + n_links, EVENT),
-            returns=np.zeros(n_ports * n_lanes * ring, np.int64),
             arbitrating=np.zeros(n, np.int32),
             link_steps=np.zeros(n_links, LINK_STEP),
             queue_seen=np.zeros(self._n_fabric_queues, np.int64),
@@ -504,10 +502,9 @@ class Packets(FlowBook):
 
     def _end_bin(self) -> None:
         """Write down a bin of the timeline; when all are full, each two become one."""
-        links, at = self._state.links, self._bin
-        sent = self._sent_in_bin()
+        at, sent = self._bin, self._sent_in_bin()
         self._bins[:, at] = sent
-        self._filled[:, at] = np.where(links["credits"] < UNLIMITED // 2, self._out(), 0)
+        self._filled[:, at] = self._out()
         self._sent_before += sent
         self._bin += 1
         if self._bin == self._n_bins:
@@ -526,16 +523,20 @@ class Packets(FlowBook):
         return sent
 
     def _out(self) -> NDArray[np.int64]:
-        """Return (C * L,) how many packets are behind each link at the end of the bin, there or on their way."""
-        links, ring = self._state.links, self._rules.ring
+        """Return (C * L,) bytes that packets behind each link, there or on their way, take at the end of the bin."""
+        links, returns = self._state.links, self._state.returns
         tick = (self._bin + 1) * self._bin_ticks - int(self._state.now["repeated"][0])
-        back = np.zeros(len(links), np.int64)
-        waiting = np.flatnonzero(links["returning"])
-        returns, limited = self._state.returns.reshape(-1, ring)[waiting], links[waiting]
-        pending = ((np.arange(ring) - limited["first"][:, None]) % ring) < limited["returning"][:, None]
-        back[waiting] = np.count_nonzero(pending & (returns <= tick + self._rules.credit_ticks), axis=1)
-        out: NDArray[np.int64] = self._places - links["credits"] - back
-        return np.maximum(out, 0)
+        free = links["credits"].astype(np.int64)
+        left, returned = links["returning"].copy(), links["back"].copy()
+        while left.any():  # the last of a ring first, then from its first on
+            link = np.flatnonzero(left)
+            returned[link] = returns["next"][returned[link]]
+            on = returns[returned[link]]
+            there = on["due"] <= tick + self._rules.credit_ticks
+            free[link] += np.where(there, -(-on["size"] // BLOCK), 0)
+            left[link] -= 1
+        taken: NDArray[np.int64] = np.maximum(self._buffer_blocks - free, 0) * BLOCK
+        return taken
 
     def _deadlock(self) -> Deadlock:
         """Return the circle of full buffers that the packets wait in: each for room in the next."""
@@ -726,14 +727,17 @@ class Packets(FlowBook):
         return n
 
     def _add_packets(self, n: int) -> None:
-        """Make room for so many packets more."""
+        """Make room for so many packets more, and as many that have left a buffer."""
         state, old = self._state, len(self._state.packets)
-        more = np.zeros(n, PACKET)
-        more["next"] = np.arange(old + 1, old + n + 1)
-        more["next"][-1] = state.now["free"][0]
-        state.now["free"], state.now["n_free"] = old, state.now["n_free"][0] + n
-        after = np.append(state.after, np.zeros(n, np.int32))
-        self._state = state._replace(packets=np.concatenate([state.packets, more]), after=after)
+        now, grown = state.now, {"after": np.append(state.after, np.zeros(n, np.int32))}
+        for name, first, count in (("packets", "free", "n_free"), ("returns", "spare", "n_spare")):
+            array = getattr(state, name)
+            more = np.zeros(n, array.dtype)
+            more["next"] = np.arange(old + 1, old + n + 1)
+            more["next"][-1] = now[first][0]
+            now[first], now[count] = old, now[count][0] + n
+            grown[name] = np.concatenate([array, more])
+        self._state = state._replace(**grown)
         self._grow_heap()
 
     def _grow_heap(self) -> None:

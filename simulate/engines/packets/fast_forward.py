@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from simulate.engines.base import Records
 from simulate.engines.compile import inlined, inner
-from simulate.engines.packets.state import ACK, FOREVER, PacketState, Rules
+from simulate.engines.packets.state import ACK, BLOCK, FOREVER, PacketState, Rules
 
 GAIN, GRACE = 16, 4096
 """Numbers that are written in the time of a hop, and hops in whose time rows may be written at first: 0.6 ms of 150 ns
@@ -102,7 +102,7 @@ def _write_state(rules: Rules, state: PacketState) -> int:
         at = flows[flow].first
         while state.route_link[at] >= 0:
             link, queue = state.route_link[at], state.route_queue[at]
-            if n + NUMBERS_A_LINK + rules.ring + 2 * links[link].requesting > most:
+            if n + NUMBERS_A_LINK + 2 * (links[link].returning + links[link].requesting) > most:
                 return len(row) + 1
             at += 1
             if queue >= 0 and state.queue_seen[queue] != now[0].serial:
@@ -123,13 +123,19 @@ def _write_state(rules: Rules, state: PacketState) -> int:
             state.walked[now[0].n_walked] = link
             now[0].n_walked += 1
             credits = links[link].credits
-            for number in range(links[link].returning):
-                back = state.returns[link * rules.ring + ((links[link].first + number) & (rules.ring - 1))]
-                if back <= tick:  # it is there, and counts when it is wanted
-                    credits += 1
+            returned = links[link].back
+            for _ in range(links[link].returning):
+                returned = state.returns[returned].next
+                blocks = (state.returns[returned].size + BLOCK - 1) // BLOCK
+                if state.returns[returned].due <= tick:  # it is there, and counts when it is wanted
+                    credits += blocks
                     continue
-                row[n] = back - tick
+                is_part = state.returns[returned].size < rules.packet_bytes
+                row[n] = 2 * (state.returns[returned].due - tick) + is_part
                 n += 1
+                if is_part:
+                    row[n] = blocks
+                    n += 1
             row[n] = -1 - credits
             row[n + 1] = links[link].waking
             row[n + 2] = tick - links[link].since if links[link].blocked else -1

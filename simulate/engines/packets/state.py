@@ -36,6 +36,8 @@ CLOCK = np.dtype(
         ("marked", "i8"),  # packets marked for congestion
         ("free", "i8"),  # first packet that is not in use, -1 for none
         ("n_free", "i8"),
+        ("spare", "i8"),  # first of `RETURN` that is not in use, -1 for none
+        ("n_spare", "i8"),
         ("n_heap", "i8"),
         ("n_done", "i8"),
         ("n_arbitrating", "i8"),
@@ -82,15 +84,15 @@ CHANNEL = np.dtype(
 )
 LINK = np.dtype(
     [
-        ("credits", "i4"),  # known to be back
-        ("first", "i4"),  # place in the ring of returns of that which comes back first
-        ("returning", "i4"),  # in that ring
+        ("credits", "i4"),  # blocks of the buffer behind it that are known to be free
+        ("returning", "i4"),  # packets that have left that buffer, and whose credits are on their way back
+        ("back", "i4"),  # the last of these, in a ring of `RETURN`
         ("last", "i4"),  # of those who request, the last; -1 for none
         ("channel", "i4"),
         ("requesting", "i4"),  # how many request
         ("blocked", "i2"),  # whether somebody requests and no credit is there
         ("waking", "i2"),  # whether the event of a credit is scheduled
-        ("paused", "i2"),  # whether it waits until enough places are free again
+        ("paused", "i2"),  # whether it waits until there is room for enough full packets again
         ("pauses", "i8"),  # how often it began to
         ("queued", "i4"),  # packets in buffers of its switch that go on over it
         ("since", "i8"),  # tick since which it is blocked
@@ -118,6 +120,10 @@ PACKET = np.dtype(
     ],
     align=True,
 )
+RETURN = np.dtype([("due", "i8"), ("size", "i4"), ("next", "i4")])
+"""A packet that has left a buffer: the tick at which its sender has the credits back, and the next in its ring, or not
+in use. Small records, since every hop takes one."""
+
 FLOW = np.dtype(
     [
         ("first", "i4"),  # its route in ``route_link``
@@ -176,15 +182,17 @@ AT_REST = np.array((-1, -1, 0), REQUESTER)
 """One who requests nothing."""
 
 OF_FLOWS = {"flows": FLOW, "waits": WAIT, "flow_steps": FLOW_STEP, "done": np.int32, "active": np.int32}
-EMPTY = OF_FLOWS | {"packets": PACKET, "connections": CONNECTION, "next_flow": np.int32}
+EMPTY = OF_FLOWS | {"packets": PACKET, "returns": RETURN, "connections": CONNECTION, "next_flow": np.int32}
 EMPTY |= {"route_link": np.int32, "route_queue": np.int32, "route_use": np.float64}
 """Type of the arrays of a state that are empty at first; of those with a place for each flow alone."""
 
 FLOWS = 1 << 40
 ACK = -2
 FOREVER = 1 << 62
+BLOCK = 64
+"""Bytes of a credit (InfiniBand Architecture Specification, volume 1, 7.9.4.1)."""
 UNLIMITED = 1 << 30
-"""Credits of what is inside servers."""
+"""Credits of what is inside servers, and at most of a port."""
 
 HISTOGRAM = 64 * 16
 """Bins of the latencies of packets: sixteen for each doubling of ticks."""
@@ -196,7 +204,6 @@ class Rules(NamedTuple):
     packet_bytes: int
     n_lanes: int
     n_switches: int
-    ring: int  # places in the ring of returns of each link, a power of two
     n_limited: int  # channels of the fabric: those behind are inside servers, and have no end of buffers
     n_queues: int
     credit_ticks: int
@@ -205,7 +212,7 @@ class Rules(NamedTuple):
     sprays: bool  # whether packets that may choose take any port, not the least loaded
     adapter_packets: int  # packets that an adapter may have on its way, 0 for any number
     n_paths: int  # queue pairs of a flow, whose packets they take in turn
-    resume: int  # places that must be free until a link that had none sends on
+    resume: int  # full packets for which there must be room until a link that had none for one sends on
     flowlet_ticks: int  # A gap in a flow after which its next packet may take another port; 0 for any
     mixed: bool  # whether channels differ in rate
     control: ControlRules
@@ -221,13 +228,13 @@ class PacketState(NamedTuple):
     links: Records
     requesters: Records
     packets: Records
+    returns: Records  # as many
     flows: Records
     waits: Records  # (F,) `simulate.engines.base.WAIT`
     connections: Records  # `simulate.engines.base.CONNECTION`
     wheel: Int32s  # by tick, modulo its length: the last of a ring of events, -1 for none
     after: Int32s  # by event: the next in its ring
     heap: Records  # events beyond the wheel, and flows, as a binary heap of `EVENT`
-    returns: Int64s  # (C * L, a power of two) ticks at which credits come back, a ring for each link
     arbitrating: Int32s  # channels that choose at the end of the tick
     done: Int32s  # places of flows that have ended
     next_flow: Int32s  # flows that wait, in the runs that `waits` names

@@ -16,7 +16,7 @@ from simulate.engines.base import Records, draw_bits
 from simulate.engines.compile import inlined, inner, kernel
 from simulate.engines.packets import fast_forward
 from simulate.engines.packets.control import may_send, on_ack, on_dequeue, on_send
-from simulate.engines.packets.state import ACK, FLOWS, FOREVER, HISTOGRAM, PacketState, Rules
+from simulate.engines.packets.state import ACK, BLOCK, FLOWS, FOREVER, HISTOGRAM, PacketState, Rules
 
 IDLE, MORE, ENDED, ROOM, STUCK = 0, 1, 2, 3, 4
 """Why `run` returned: nothing is left until the time, so many instants were played, flows ended, packets need more
@@ -108,51 +108,85 @@ def _request(state: PacketState, who: int, link: int) -> None:
 
 
 @inlined
-def _leave_buffer(rules: Rules, state: PacketState, link: int) -> None:
-    """Give back a credit of a link, as the tail of a packet leaves the buffer behind it."""
-    links, channel = state.links, state.links[link].channel
-    if rules.adaptive:
-        state.load[link] -= 1
-    if channel >= rules.n_limited:
-        links[link].credits += 1
-        return
-    due = state.now[0].tick + state.channels[channel].latency + rules.credit_ticks
-    place = (links[link].first + links[link].returning) & (rules.ring - 1)
-    state.returns[link * rules.ring + place] = due
-    links[link].returning += 1
-    if links[link].blocked and not links[link].waking:
-        links[link].waking = 1
-        _put(state, len(state.channels) + link, due)
+def _blocks(size: int) -> int:
+    """Return the credits of a packet: one for each begun block of a buffer."""
+    return (size + BLOCK - 1) // BLOCK
 
 
 @inlined
-def _collect(rules: Rules, state: PacketState, link: int) -> None:
+def _collect(state: PacketState, link: int) -> None:
     """Count the credits of a link that are back by now."""
-    links, ring = state.links, rules.ring
-    while links[link].returning > 0 and state.returns[link * ring + links[link].first] <= state.now[0].tick:
-        links[link].first = (links[link].first + 1) & (ring - 1)
+    now, links, returns = state.now, state.links, state.returns
+    while links[link].returning > 0:
+        last = links[link].back
+        first = returns[last].next
+        if returns[first].due > now[0].tick:
+            break
         links[link].returning -= 1
-        links[link].credits += 1
+        links[link].credits += _blocks(returns[first].size)
+        returns[last].next = returns[first].next
+        returns[first].next = now[0].spare
+        now[0].spare = first
+        now[0].n_spare += 1
+
+
+@inlined
+def _leave_buffer(rules: Rules, state: PacketState, link: int, size: int) -> None:
+    """Give back credits of a link, as the tail of a packet leaves the buffer behind it."""
+    now, links, returns, channel = state.now, state.links, state.returns, state.links[link].channel
+    if rules.adaptive:
+        state.load[link] -= 1
+    if channel >= rules.n_limited:
+        return
+    _collect(state, link)  # so that few records are in use
+    returned, last = now[0].spare, links[link].back
+    now[0].spare = returns[returned].next
+    now[0].n_spare -= 1
+    returns[returned].due = now[0].tick + state.channels[channel].latency + rules.credit_ticks
+    returns[returned].size = size
+    if links[link].returning == 0:
+        returns[returned].next = returned
+    else:
+        returns[returned].next = returns[last].next
+        returns[last].next = returned
+    links[link].back = returned
+    links[link].returning += 1
+    if links[link].blocked and not links[link].waking:
+        links[link].waking = 1
+        _put(state, len(state.channels) + link, returns[returned].due)
+
+
+@inlined
+def _next_size(rules: Rules, state: PacketState, link: int) -> int:
+    """Return the bytes of the packet that is next to go over a link: of who requested it first."""
+    who = state.requesters[state.links[link].last].next
+    if who < rules.n_queues:
+        return int(state.packets[state.requesters[who].head].size)
+    flow = who - rules.n_queues
+    return rules.packet_bytes if state.flows[flow].left > 1 else int(state.flows[flow].tail)
 
 
 @inlined
 def _ready(rules: Rules, state: PacketState, link: int) -> bool:
-    """Return whether somebody requests a link and a credit is there; if only the latter fails, wait for one."""
-    links, returns, ring, tick = state.links, state.returns, rules.ring, state.now[0].tick
+    """Return whether somebody requests a link and the credits are there; if only the latter fails, wait for them.
+
+    None overtakes who requested first for want of credits, so that large packets are not starved by small ones.
+    """
+    links, returns, full = state.links, state.returns, _blocks(rules.packet_bytes)
     if links[link].last < 0:
         return False
-    if links[link].credits > 0 and not links[link].paused:
+    if links[link].credits >= full and not links[link].paused:
         return True
-    _collect(rules, state, link)
-    if links[link].credits >= (rules.resume if links[link].paused else 1):
+    _collect(state, link)
+    if links[link].credits >= (rules.resume * full if links[link].paused else _blocks(_next_size(rules, state, link))):
         links[link].paused = 0
         return True
     if not links[link].blocked:
         links[link].blocked = 1
-        links[link].since = tick
+        links[link].since = state.now[0].tick
     if links[link].returning > 0 and not links[link].waking:
         links[link].waking = 1
-        _put(state, len(state.channels) + link, returns[link * ring + links[link].first])
+        _put(state, len(state.channels) + link, returns[returns[links[link].back].next].due)
     return False
 
 
@@ -385,7 +419,7 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
     flow = packets[packet].flow
     born = packets[packet].born
     if packets[packet].out != ACK:
-        _leave_buffer(rules, state, packets[packet].link)
+        _leave_buffer(rules, state, packets[packet].link, packets[packet].size)
         now[0].held -= 1
         # The bin of a latency: its doubling, and the next four bits.
         took = tick - (born if born >= 0 else ~born)
@@ -418,13 +452,14 @@ def _arrive(rules: Rules, state: PacketState, packet: int, tick: int) -> int:
 def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at_end: bool) -> int:
     """Play events in order, up to and with a tick; return why it stopped.
 
-    Packets are made at the sources only, one a channel and tick: with as many free ones as there are channels, a tick
-    is played to its end.
+    In a tick each channel takes at most one packet at a source, and two leave buffers, by it and at its end: with a
+    free packet, and two returns, for each channel it is played to its end.
     """
     now, channels, links, requesters = state.now, state.channels, state.links, state.requesters
     packets, flows, wheel, after, heap = state.packets, state.flows, state.wheel, state.after, state.heap
     route_link, route_queue, route_use = state.route_link, state.route_queue, state.route_use
     n_lanes, n_queues, n_channels, n_links = rules.n_lanes, rules.n_queues, len(channels), len(links)
+    full_blocks = _blocks(rules.packet_bytes)
     for _ in range(max_instants):
         if now[0].period > 0:
             fast_forward.repeat(state, until)
@@ -433,7 +468,7 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
             return STUCK
         if tick + now[0].repeated > until:
             return IDLE
-        if now[0].n_free < n_channels:
+        if now[0].n_free < n_channels or now[0].n_spare < 2 * n_channels:
             return ROOM
         now[0].tick = tick
         now[0].instants += 1
@@ -462,11 +497,12 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
             requests: Any = np.int64(-1)  # a queue whose first packet is now to be sent
             if event < n_channels:  # the tail of a packet has left
                 channel = event
-                channels[channel].packet = -1
-                _arbitrate(state, channel)
                 who = channels[channel].requester
                 if who < n_queues:
-                    _leave_buffer(rules, state, channels[channel].freed)
+                    _leave_buffer(rules, state, channels[channel].freed, packets[channels[channel].packet].size)
+                channels[channel].packet = -1
+                _arbitrate(state, channel)
+                if who < n_queues:
                     if requesters[who].head >= 0:
                         requests = who
                     else:
@@ -580,12 +616,6 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
             if links[link].blocked:
                 links[link].blocked = 0
                 links[link].stalled += tick - links[link].since
-            links[link].credits -= 1
-            if rules.resume > 1 and links[link].credits == 0:
-                _collect(rules, state, link)
-                if links[link].credits == 0:
-                    links[link].paused = 1
-                    links[link].pauses += 1
             if who < n_queues:
                 links[link].queued -= 1
                 packet = requesters[who].head
@@ -600,6 +630,13 @@ def run(rules: Rules, state: PacketState, until: int, max_instants: int, stop_at
                     state.load[link] += 1
             links[link].waited += waited
             size = packets[packet].size
+            if channel < rules.n_limited:
+                links[link].credits -= _blocks(size)
+                if rules.resume > 1 and links[link].credits < full_blocks:
+                    _collect(state, link)
+                    if links[link].credits < full_blocks:
+                        links[link].paused = 1
+                        links[link].pauses += 1
             ticks = np.int64(channels[channel].full)
             if size < rules.packet_bytes:
                 ticks = max(np.int64(1), np.int64(np.ceil(ticks * (size / rules.packet_bytes))))
