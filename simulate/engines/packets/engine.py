@@ -61,8 +61,8 @@ PAUSE_BUFFER_S = 25e-6
 """What a port and lane buffers before it is paused, as time on its link: an equal part of the 160 MB that the 64 ports
 of 800 Gb/s of NVIDIA's SN5600 share. Switches lend ports more while others need less, which is not in it."""
 RESUME_PACKETS = 2
-"""Full packets for which there must be room until a paused port sends on: the threshold is two packets below that of the pause in the
-DCQCN paper (section 4)."""
+"""Full packets for which there must be room until a paused port sends on: the threshold is two packets below that of
+the pause in the DCQCN paper (section 4)."""
 
 BUFFER_BYTES = 8 * 4096
 """Default of a port and lane where its link needs no more: none is published, and docs/packets.md has bounds."""
