@@ -83,11 +83,12 @@ def route(fabric: Fabric, lid: NDArray[np.uint16] | None = None, *, lanes: int =
         return finish_tables(start.dests, lft, lids, "balanced")
     tables = _perfect(start)
     if tables is None:
-        ranked = _turned(start, ranked=True)
-        tree, forms = ranked[1].tree, ranked[1].forms
-        kept = any(form.kept is not None for form in forms)
-        ends = [_searched(start, *ranked, lft)] if tree or kept else []
-        if not ends or (forms and not kept and _few(start)):
+        ends, kept = [], False
+        if start.tree or start.may_keep:
+            ranked = _turned(start, ranked=True)
+            kept = any(form.kept is not None for form in ranked[1].forms)
+            ends = [_searched(start, *ranked, lft)] if start.tree or kept else []
+        if not ends or (start.zones is not None and not kept and _few(start)):
             turned, other = _turned(start, ranked=False)
             ends.append(_searched(start, turned, other._replace(tree=False), lft))
         tables = _finish(start, ends[_best(ends)].next_hop)

@@ -55,6 +55,18 @@ class Start(NamedTuple):
     flows of shifts meet within any."""
 
     @property
+    def may_keep(self) -> bool:
+        """Whether forms for its zones may keep paths: those between hosts of a zone lead over one switch.
+
+        Where a cable joins two switches of a zone that have hosts, the shortest leads over none.
+        """
+        if self.zones is None:
+            return False
+        zone, hosts, sender, receiver = self.zones.zone, self.hosts, self.order.sender, self.order.receiver
+        inside = (zone[sender] == zone[receiver]) & (zone[sender] >= 0)
+        return not (inside & (hosts[sender] > 0) & (hosts[receiver] > 0)).any()
+
+    @property
     def size(self) -> int:
         """Destinations times channels, which bounds what there is time for."""
         return len(self.dests.lid) * len(self.order.sender)
@@ -94,11 +106,12 @@ def with_forms(start: Start) -> Start:
         closed(order, each, next_hop=plain)
         joined = order_joined_zones(order, level, hosts, zones, _descents(order, each, plain))
         closed(joined, each, next_hop=next_hop, turns=zones.turns)
-        return Begin(joined, next_hop, one_zone if _alone(joined, each, zones.zone, next_hop) else None)
+        kept = start.may_keep and _alone(joined, each, zones.zone, next_hop)
+        return Begin(joined, next_hop, one_zone if kept else None)
 
     # What else hosts in a row are worth, other orders give as well.
     first, *others = (map(form, way) for way in ways)
-    in_turn = [next((one for one in way if one.kept is not None), None) for way in others]
+    in_turn = [next((one for one in way if one.kept is not None), None) for way in others if start.may_keep]
     forms = (next(first), *filter(None, in_turn))
     return start._replace(dests=ways[0][0], forms=forms)
 
