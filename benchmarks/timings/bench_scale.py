@@ -6,7 +6,9 @@ python benchmarks/timings/bench_scale.py                  the rows that end with
 python benchmarks/timings/bench_scale.py --all            up to 10^7 flows: an hour, 10 GB of memory
 
 ``incast``: all hosts send to one, at twice its rate. ``uniform``: random pairs at 20 % of what all hosts can send; on
-Fire-Flyer 2 half of them cross the joints between its zones, which are full then. ``ring``, ``shift`` and ``tree``:
+Fire-Flyer 2 half of them cross the joints between its zones, which are full then (``joints``). Its tables lead what
+comes to a joint over one cable on over one other, so that full links hold each other back in pairs; in ``crossed`` the
+cable down is drawn for each destination, and all depend on all. ``ring``, ``shift`` and ``tree``:
 an allreduce around a ring, an all-to-all, an allreduce over a double binary tree of 16 or 64 chunks, 64 MiB a rank;
 their time contains that of making the messages, or of the proof that one round stands for all.
 """
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +34,7 @@ import topo
 from routing.routed import Routed
 from simulate.traffic.collectives.algorithms import Collective
 from topo.errors import HeddleError
+from topo.fabric import Role
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation" / "fluid.md"
 BEGIN, END = "<!-- scale -->\n", "<!-- /scale -->\n"
@@ -47,6 +51,7 @@ ROWS = {
     "incast 780": (10**4, 10**5, 10**6, 10**7),
     "uniform 780": (10**4, 10**5, 10**6, 10**7),
     "joints 1380": (10**4, 10**5, 10**6),
+    "crossed 1380": (10**4, 10**5, 10**6),
     "uniform 8192": (10**4, 10**5, 10**6),
     "uniform 32768": (10**4, 10**5, 10**6, 10**7),
     "ring 4096": (2 * 4096 * 4095,),
@@ -66,15 +71,30 @@ LONGEST = 1200
 """Seconds after which a row is given up."""
 
 
-def make_network(hosts: int) -> simulate.Network:
-    """Return a network with so many hosts: a zone of two levels, Fire-Flyer 2, or three levels."""
+def make_network(kind: str, hosts: int) -> simulate.Network:
+    """Return the network of a load with so many hosts: a zone of two levels, Fire-Flyer 2, or three levels."""
     if hosts == 780:
         return zone(39, 20, 20)
     if hosts == 1380:
-        return simulate.Network.of(routing.route(topo.preset("fire-flyer-2").fabric), latency_s=0)
+        routed = routing.route(topo.preset("fire-flyer-2").fabric)
+        return simulate.Network.of(cross(routed) if kind == "crossed" else routed, latency_s=0)
     half, pods = 32, hosts // 1024
     tree = three_level_tree(half, pods, 2)
     return simulate.Network.of(Routed(tree, modulo_tables(tree, half, pods, 2)), latency_s=0)
+
+
+def cross(routed: Routed) -> Routed:
+    """Return Fire-Flyer 2 with the cable from a joint to a zone drawn for each destination there."""
+    fabric, lft, rng = routed.fabric, routed.tables.lft.copy(), np.random.default_rng(3)
+    ends = fabric.ends()
+    zone, lid = fabric.zone[fabric.end_switch[ends]], routed.tables.lid[ends]
+    for joint in np.flatnonzero(fabric.role[: fabric.n_switches] == Role.JOINT):
+        ports = np.arange(fabric.port_offset[joint], fabric.port_offset[joint + 1])
+        ports = ports[fabric.peer[ports] >= 0]
+        for each in np.unique(zone):
+            down = fabric.port_number[ports[fabric.zone[fabric.peer_node[ports]] == each]]
+            lft[joint, lid[zone == each]] = rng.choice(down, np.count_nonzero(zone == each))
+    return Routed(fabric, replace(routed.tables, lft=lft))
 
 
 def make_flows(load: str, network: simulate.Network, n: int) -> simulate.Flows:
@@ -93,7 +113,7 @@ def make_flows(load: str, network: simulate.Network, n: int) -> simulate.Flows:
 
 def row(load: str, n: int) -> str:
     kind, hosts = load.split()
-    network = make_network(int(hosts))
+    network = make_network(kind, int(hosts))
     ends = network.fabric.ends(role="compute")
     few: simulate.Flows | Collective
     flows: simulate.Flows | Collective
