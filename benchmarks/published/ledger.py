@@ -6,8 +6,8 @@ also writes the predictions of a release, from which later ones may not differ w
 
 Points are rows of `configs/published/collectives.csv` and systems of `systems.csv` beside it: what was measured where,
 and what the source does not say; the measured rows of `nccl-tests.csv`, and HFReduce's and NCCL's of `hfreduce.csv`.
-Nothing in the model is fitted to them; still, each *source* is either for fitting or
-held back, by a hash of its name, so that whoever fits a number has points that it has not seen.
+Each *source* is either for fitting or held back, by a hash of its name, so that whoever fits a number has points that
+it has not seen.
 """
 
 from __future__ import annotations

@@ -147,7 +147,8 @@ def plain_us(tuner: Tuner, collective: str, size: int, protocol: int, algorithm:
     ll = most_ll[int(tuner.generation) if m == 1 else int(tuner.amd)][at]
     channels = tuner.channels
     if algorithm == "ring":
-        bus = min(inside if g > 1 else float("inf"), net)
+        fitted = 0.935 if tuner.nvlink and tuner.generation == 3 else 1.0
+        bus = min(inside * fitted if g > 1 else float("inf"), net)
         if protocol == 0:
             bus = min(ll, bus * 0.5)
         if protocol == 1:
