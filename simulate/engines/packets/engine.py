@@ -25,9 +25,9 @@ from simulate.engines.packets import steps as kernel
 from simulate.engines.packets.control import OFF, CongestionControl, Dcqcn
 from simulate.engines.packets.state import (
     AT_REST,
-    BLOCK,
     CHANNEL,
     CLOCK,
+    CREDIT_BYTES,
     EMPTY,
     EVENT,
     FLOW,
@@ -139,7 +139,7 @@ class PacketModel(Brief):
             (
                 "buffer_bytes",
                 f"{plural(least, 'packet')} to 64 GiB",
-                least <= room and (self.buffer_bytes or 0) <= UNLIMITED * BLOCK,
+                least <= room and (self.buffer_bytes or 0) <= UNLIMITED * CREDIT_BYTES,
             ),
             ("credit_s", "seconds, not negative", 0 <= self.credit_s < np.inf),
             ("window_packets", "0 or more", self.window_packets is None or self.window_packets >= 0),
@@ -273,7 +273,7 @@ class Packets(FlowBook):
             if model.pauses:
                 places = np.maximum(places, PAUSE_BUFFER_S * network.capacity_bytes_s[:n_ports])
         links["credits"], links["last"] = UNLIMITED, -1
-        links["credits"][: n_ports * n_lanes] = np.repeat(np.minimum(places // BLOCK, UNLIMITED), n_lanes)
+        links["credits"][: n_ports * n_lanes] = np.repeat(np.minimum(places // CREDIT_BYTES, UNLIMITED), n_lanes)
         self._buffer_blocks = links["credits"].astype(np.int64)
         links["channel"] = np.repeat(np.arange(n), n_lanes)
 
@@ -533,9 +533,9 @@ class Packets(FlowBook):
             returned[link] = returns["next"][returned[link]]
             on = returns[returned[link]]
             there = on["due"] <= tick + self._rules.credit_ticks
-            free[link] += np.where(there, -(-on["size"] // BLOCK), 0)
+            free[link] += np.where(there, -(-on["size"] // CREDIT_BYTES), 0)
             left[link] -= 1
-        taken: NDArray[np.int64] = np.maximum(self._buffer_blocks - free, 0) * BLOCK
+        taken: NDArray[np.int64] = np.maximum(self._buffer_blocks - free, 0) * CREDIT_BYTES
         return taken
 
     def _deadlock(self) -> Deadlock:

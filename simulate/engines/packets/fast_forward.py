@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from simulate.engines.base import Records
 from simulate.engines.compile import inlined, inner
-from simulate.engines.packets.state import ACK, BLOCK, FOREVER, PacketState, Rules
+from simulate.engines.packets.state import ACK, CREDIT_BYTES, FOREVER, PacketState, Rules
 
 GAIN, GRACE = 16, 4096
 """Numbers that are written in the time of a hop, and hops in whose time rows may be written at first: 0.6 ms of 150 ns
@@ -126,7 +126,7 @@ def _write_state(rules: Rules, state: PacketState) -> int:
             returned = links[link].back
             for _ in range(links[link].returning):
                 returned = state.returns[returned].next
-                blocks = (state.returns[returned].size + BLOCK - 1) // BLOCK
+                blocks = (state.returns[returned].size + CREDIT_BYTES - 1) // CREDIT_BYTES
                 if state.returns[returned].due <= tick:  # it is there, and counts when it is wanted
                     credits += blocks
                     continue

@@ -189,7 +189,7 @@ EMPTY |= {"route_link": np.int32, "route_queue": np.int32, "route_use": np.float
 FLOWS = 1 << 40
 ACK = -2
 FOREVER = 1 << 62
-BLOCK = 64
+CREDIT_BYTES = 64
 """Bytes of a credit (InfiniBand Architecture Specification, volume 1, 7.9.4.1)."""
 UNLIMITED = 1 << 30
 """Credits of what is inside servers, and at most of a port."""

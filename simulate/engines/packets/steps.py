@@ -16,7 +16,7 @@ from simulate.engines.base import Records, draw_bits
 from simulate.engines.compile import inlined, inner, kernel
 from simulate.engines.packets import fast_forward
 from simulate.engines.packets.control import may_send, on_ack, on_dequeue, on_send
-from simulate.engines.packets.state import ACK, BLOCK, FLOWS, FOREVER, HISTOGRAM, PacketState, Rules
+from simulate.engines.packets.state import ACK, CREDIT_BYTES, FLOWS, FOREVER, HISTOGRAM, PacketState, Rules
 
 IDLE, MORE, ENDED, ROOM, STUCK = 0, 1, 2, 3, 4
 """Why `run` returned: nothing is left until the time, so many instants were played, flows ended, packets need more
@@ -110,7 +110,7 @@ def _request(state: PacketState, who: int, link: int) -> None:
 @inlined
 def _blocks(size: int) -> int:
     """Return the credits of a packet: one for each begun block of a buffer."""
-    return (size + BLOCK - 1) // BLOCK
+    return (size + CREDIT_BYTES - 1) // CREDIT_BYTES
 
 
 @inlined
