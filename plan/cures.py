@@ -265,9 +265,9 @@ def more_spines(cluster: Cluster, loss: topo.Loss, quote: costmodel.Quote | None
             least = max((one.bandwidth for one in found if one.kind == "spine"), default=0.0)
             if least < loss.bandwidth:
                 also = "".join(f" and `parallel: {number}`" for number in fewer.values())
-                uplinks = len(built.links) - len(fabric.links)
-                more = [f"{plural(built.n_switches - fabric.n_switches, 'switch', 'switches')} more"]
-                more += [f"{plural(uplinks, 'link')} more"] if uplinks else []
+                then, before = changed.counts, cluster.counts  # a key changes each of several planes
+                more = [f"{plural(then.switches - before.switches, 'switch', 'switches')} more"]
+                more += [f"{plural(then.links - before.links, 'link')} more"] if then.links > before.links else []
                 more += _dearer_words(quote, changed)
                 return f"; {percent(least)} with `{key}.spines: {spines}` (now {now}){also}: {', '.join(more)}"
     return ""
