@@ -317,7 +317,21 @@ class _Hands:
         for node in moved.tolist():
             port_guid[plan.ports_of(node)] = guid[node]
         names = tuple(plan.names[node] for node in self.node.tolist())
-        return replace(plan, peer=self.peer, width=self.width, names=names, node_guid=guid, port_guid=port_guid)
+        width, speed = self.rates()
+        return replace(plan, peer=self.peer, width=width, speed=speed, names=names, node_guid=guid, port_guid=port_guid)
+
+    def rates(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return (P,) width and speed of each port: a link that was not planned comes up at the least that both ends do.
+
+        What a port without a cable does is not in a plan: it does what the best port of its node does.
+        """
+        plan, rates = self.plan, (self.width.copy(), self.plan.speed.copy())
+        cabled, fresh = np.flatnonzero(plan.peer >= 0), np.flatnonzero((self.peer >= 0) & (self.peer != plan.peer))
+        for rate, planned in zip(rates, (plan.width, plan.speed), strict=True):
+            best = np.zeros(plan.n_nodes, rate.dtype)
+            np.maximum.at(best, plan.port_node[cabled], planned[cabled])
+            rate[fresh] = np.minimum(*best[plan.port_node[[fresh, self.peer[fresh]]]])
+        return rates
 
     def pick(self, cables: list[tuple[int, int]], near: int | None = None) -> tuple[int, int] | None:
         """Return a cable that nothing has touched, with its ends in either order; one of a switch, if ``near``."""
