@@ -321,16 +321,17 @@ class _Hands:
         return replace(plan, peer=self.peer, width=width, speed=speed, names=names, node_guid=guid, port_guid=port_guid)
 
     def rates(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return (P,) width and speed of each port: a link that was not planned comes up at the least that both ends do.
+        """Return (P,) width and speed of each port: one that was not planned comes up at what both ends can.
 
-        What a port without a cable does is not in a plan: it does what the best port of its node does.
+        A plan does not say what a port without a cable can: as much as the best port of its node.
         """
         plan, rates = self.plan, (self.width.copy(), self.plan.speed.copy())
         cabled, fresh = np.flatnonzero(plan.peer >= 0), np.flatnonzero((self.peer >= 0) & (self.peer != plan.peer))
         for rate, planned in zip(rates, (plan.width, plan.speed), strict=True):
             best = np.zeros(plan.n_nodes, rate.dtype)
             np.maximum.at(best, plan.port_node[cabled], planned[cabled])
-            rate[fresh] = np.minimum(*best[plan.port_node[[fresh, self.peer[fresh]]]])
+            can = best[plan.port_node]
+            rate[fresh] = np.minimum(can[fresh], can[self.peer[fresh]])
         return rates
 
     def pick(self, cables: list[tuple[int, int]], near: int | None = None) -> tuple[int, int] | None:

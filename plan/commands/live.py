@@ -168,7 +168,10 @@ def diff(
             written = {"output": f"{works}, step by step", "adopt": "tables of the larger plan in opensm/"}
         else:
             found = changes.diff(planned, fabric, subnet=subnet, step=step, **folders)
-            written = {"output": "differences.html to print", "adopt": "tables for this fabric in opensm/"}
+            written = {
+                "output": "differences.html to print",
+                "adopt": "tables of the plan with the GUIDs of this fabric in opensm/",
+            }
     if not answered(found, as_json=as_json):
         show_tables(*found.tables)
         for line in found.remarks:

@@ -63,7 +63,7 @@ def test_both_ends_of_a_cable_have_the_rate_of_the_slower_port(seed: int, tmp_pa
     network = {"shape": "fat-tree", "switch": "QM9700", "leaves": 3, "spines": 2, "parallel": 3}
     planned = topo.parse({"name": "mixed", "nodes": nodes, "network": network}).fabric
     kinds = ["swapped", "moved", "extra", "rotated"]
-    made = plan.mock(planned, tmp_path / "mock", faults=6, kinds=kinds, seed=seed)
+    plan.mock(planned, tmp_path / "mock", faults=6, kinds=kinds, seed=seed)
     shown = topo.read_fabric(tmp_path / "mock" / "fabric.ibnetdiscover")
     rate = shown.rate_gbps[shown.links]
     able = [200 if shown.names[node].startswith("slow") else 400 for node in shown.port_node.tolist()]
