@@ -390,6 +390,11 @@ class Price:
         return replace(self, points=points)
 
     @property
+    def is_own(self) -> bool:
+        """Whether all points are the owner's own."""
+        return all(point.source.confidence == "own" for point in self.points)
+
+    @property
     def low(self) -> float:
         """The lowest point."""
         return min(point.low for point in self.points)
