@@ -242,6 +242,7 @@ def explain(
             if (counters.sent_bytes[counters.known] > 0).any() and WITHOUT_TABLES not in routed.fabric.notes:
                 found = simulate.diagnosis.explain_waits(routed, counters, following=following)
         else:
+            simulate.diagnosis.check_measured(measured)  # first: of counters a fabric needs no tables
             paths = read_paths_argument(fabric, given, hashing, step)
             step("reading what was measured")
             pairs = simulate.diagnosis.read_measured(measured, paths)
