@@ -1,3 +1,4 @@
+import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,14 @@ def test_fire_flyer_2() -> None:
     assert spec.budget.typical_power == 4e6
     assert cluster.catalog.node(spec.nodes["gpu"].model).gpus == 8
     assert spec.network.joints.placement == "border"
+
+
+def test_a_switch_that_is_excluded_is_refused_where_it_is_named(catalog: Catalog) -> None:
+    """By its line, and not as unknown; one that no network names may be excluded."""
+    (found,) = findings(PILOT + "exclude: [QM8700, MFS1S00-H003V]\n", catalog)
+    assert re.fullmatch(r'f:\d+:\d+: found the text "QM8700"; expected the name of a switch that .exclude. .*', found)
+    assert validate_spec(parse_yaml(PILOT + "exclude: [QM8790]\n", "f"), catalog).exclude == ("QM8790",)
+    assert findings(PILOT + "exclude: [[QM8700]]\n", catalog)[0].endswith("expected text")
 
 
 def test_defaults(catalog: Catalog) -> None:
