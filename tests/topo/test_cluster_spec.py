@@ -47,6 +47,15 @@ def test_fire_flyer_2() -> None:
     assert spec.network.joints.placement == "border"
 
 
+@pytest.mark.parametrize("value", ["5%", "high", "[1]"])
+def test_a_share_that_is_no_number_is_refused_with_what_a_share_is(value: str, catalog: Catalog) -> None:
+    for text in (f"spares: {{cables: {value}}}", f"terms: {{tax: {value}}}"):
+        (found,) = findings(f"{PILOT}{text}\n", catalog)
+        assert found.endswith("; expected a number from 0 to 1, such as 0.05")
+    (found,) = findings(f"{PILOT}owning: {{years: 3, pue: {value}, price_per_kwh: 1, currency: USD}}\n", catalog)
+    assert found.endswith("; expected a number from 1 to 5")
+
+
 def test_a_switch_that_is_excluded_is_refused_where_it_is_named(catalog: Catalog) -> None:
     """By its line, and not as unknown; one that no network names may be excluded."""
     (found,) = findings(PILOT + "exclude: [QM8700, MFS1S00-H003V]\n", catalog)

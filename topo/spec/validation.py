@@ -24,6 +24,7 @@ EXPECTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "dict_type": "a mapping",
@@ -101,6 +102,9 @@ def _finding(detail: ErrorDetails, document: Document, root: Schema) -> tuple[Ke
     else:
         found = str(context.get("found", "")) or (f"the key `{name}`" if of_key else describe(value))
         expected = _expected(kind, detail, context)
+        low, high = schema.get("minimum"), schema.get("maximum")
+        if kind in ("float_type", "float_parsing") and low is not None and high is not None:
+            expected = f"a number from {low:g} to {high:g}{', such as 0.05' if high == 1 else ''}"
         choices = schema.get("enum")
         if kind in ("literal_error", "enum") and choices:
             expected = _one_of([str(choice) for choice in choices])
