@@ -164,7 +164,9 @@ def _obstacle(folder: Path) -> str:
         return f"no permission to write in {parent}"
     if not there(folder):
         return ""
-    if not folder.is_dir() or folder.is_symlink():
+    if folder.is_symlink():
+        return "found a symbolic link"
+    if not folder.is_dir():
         return "found something that is not a folder"
     if not in_place and Path.cwd().is_relative_to(folder.resolve()):
         return "found the folder that you are in, which would be replaced under your feet"

@@ -367,6 +367,7 @@ def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] |
     """Return what a document says of a cluster with this hardware; a SpecError has every finding."""
     names = known_names(document, catalog) | ({} if engines is None else {"routing engine": ["auto", *engines]})
     excluded = document.value.get("exclude") if isinstance(document.value, dict) else None
+    names["currency"] = sorted({currency for prices in catalog.prices.values() for currency in prices})
     names["excluded switch"] = excluded if isinstance(excluded, list) else []
     return validate(ClusterSpec, document, names)
 

@@ -47,6 +47,14 @@ def test_fire_flyer_2() -> None:
     assert spec.network.joints.placement == "border"
 
 
+@pytest.mark.parametrize("key", ["budget: {price: 5 XXX}", "currency: XXX"])
+def test_a_currency_in_which_nothing_has_a_price_is_refused(key: str, catalog: Catalog) -> None:
+    (found,) = findings(f"{PILOT}{key}\n", catalog)
+    assert found.endswith("expected a currency with prices in the catalog: EUR, USD, units")
+    for name in ("EUR", "USD"):
+        assert validate_spec(parse_yaml(f"{PILOT}{key.replace('XXX', name)}\n", "f"), catalog).priced_in == name
+
+
 @pytest.mark.parametrize("value", ["5%", "high", "[1]"])
 def test_a_share_that_is_no_number_is_refused_with_what_a_share_is(value: str, catalog: Catalog) -> None:
     for text in (f"spares: {{cables: {value}}}", f"terms: {{tax: {value}}}"):
