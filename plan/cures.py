@@ -292,7 +292,7 @@ def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
     only = [name for name in managing if not spec.in_network(name, Role.MANAGEMENT)]
     elsewhere = f" ({' or '.join(f'`adapters.{name}: 2`' for name in only)})" if only else ""
     for (runs, why), names in subnets.items():
-        found[compress(names)] = f"{runs}: {why}; let a group of management servers hang in it"
+        found[compress(names)] = f"{runs}: {why}; attach a group of management servers to it"
         if _network(cluster, names[0])[0] == ["network"]:
             found[compress(names)] += elsewhere
             if why.endswith(NO_PORT) and (ways := cluster.ways_to_free):

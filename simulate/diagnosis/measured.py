@@ -133,12 +133,21 @@ def parse_measured(lines: Iterable[str], routed: Routed | Hashed, path: str = "m
 
 
 def check_measured(path: str | Path) -> None:
-    """Refuse a file that does not begin as `parse_measured` takes it; a pipe, which can be read once, passes.
+    r"""Refuse a file that does not begin as `parse_measured` takes it; a pipe, which can be read once, passes.
 
     Raises
     ------
     HeddleError
         As `parse_measured`, or when the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, simulate
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "measured.csv")
+    ...     _ = file.write_text("source,destination,Gb/s\ngpu00,gpu01,190\n")
+    ...     simulate.diagnosis.check_measured(file)
     """
     if Path(path).is_file() or not Path(path).exists():
         _header(numbered_lines(read_lines(path), str(path)), str(path))
