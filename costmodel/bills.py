@@ -14,7 +14,7 @@ import numpy as np
 
 from costmodel.parts import KINDS, SPARE, UNKNOWN, Line, PartKind
 from costmodel.power import Power, power_lines
-from costmodel.price import UNITS, Cost, price_lines
+from costmodel.price import UNITS, Cost, idle_prices, price_lines
 from topo.catalog.load import Catalog
 from topo.cluster import Cluster
 from topo.cluster_spec import Spares
@@ -124,7 +124,8 @@ class Bill(Shown):
         currency = self.currency if currency is None else currency
         if currency != UNITS and not re.fullmatch("[A-Z]{3}", currency):
             raise HeddleError(f"found the currency {currency!r}; expected {UNITS}, or a code such as USD or EUR")
-        return Cost(currency, price_lines(self._by_place, self.catalog, currency))
+        lines = self._by_place
+        return Cost(currency, price_lines(lines, self.catalog, currency), idle_prices(lines, self.catalog, currency))
 
     @cached_property
     def power(self) -> Power:

@@ -11,7 +11,7 @@ from typing import Any
 from costmodel.parts import KINDS, LINE_COLUMNS, NETWORK, RACKS, SERVERS, SPARE, Line, PartKind, add_up, asked, cite
 from topo.amounts import Range, Sum, sums_to_dict
 from topo.catalog.load import Catalog, series_of
-from topo.catalog.models import CONFIDENCE
+from topo.catalog.models import CONFIDENCE, Price
 from topo.catalog.tables import MODEL_NAME
 from topo.errors import plural
 from topo.table import Shown, Table
@@ -86,6 +86,8 @@ class Cost(Shown):
     unit: str
     """Currency, or ``units``."""
     lines: tuple[PricedLine, ...]
+    idle: tuple[str, ...] = ()
+    """Prices of speeds that price none of the cables and transceivers of that speed, each once in words."""
 
     def _brief(self) -> str:
         return self.table.title.removeprefix("cost: ")
@@ -128,10 +130,10 @@ class Cost(Shown):
 
     @property
     def coverage(self) -> str:
-        """How many pieces of each sum have a price, in words; empty where all have."""
+        """How many pieces of each sum have a price, and which prices count nowhere; empty where all have and all do."""
         found = {name: self.priced(*kinds) for name, kinds in SUMS.items()}
         said = [f"{priced:,} of {pieces:,} ({name})" for name, (priced, pieces) in found.items() if priced < pieces]
-        return f"parts with a price: {', '.join(said)}" if said else ""
+        return "; ".join([*([f"parts with a price: {', '.join(said)}"] if said else []), *self.idle])
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -230,10 +232,7 @@ def _price_line(line: Line, held: int | None, catalog: Catalog, unit: str) -> It
     if held:
         yield PricedLine(replace(line, count=held), None, "node", "")
         line = replace(line, count=line.count - held)
-    model = catalog.cables.get(line.item)
-    by_speed = [str(model.speed)] if model is not None and line.kind == "cable" else []
-    names = [line.item] if model is None else [line.item, series_of(line.item), *by_speed]
-    price = next(filter(None, (catalog.price(name, unit) for name in names)), None)
+    _, price = find_price(line, catalog, unit)
     if price is None:
         if line.count:
             managing = line.item in catalog.hcas and catalog.hcas[line.item].device == "bmc"
@@ -247,6 +246,34 @@ def _price_line(line: Line, held: int | None, catalog: Catalog, unit: str) -> It
     elif line.count:
         low, note = (0.0, "or with the node") if held is None else (price.low, "")
         yield PricedLine(line, Range(low, price.high), "", source, note)
+
+
+def find_price(line: Line, catalog: Catalog, unit: str) -> tuple[str, Price | None]:
+    """Return the price of a part with the name that has it: its own, of its series, or of the speed of a cable.
+
+    The owner's price of a speed goes before one of the model that is not the owner's.
+    """
+    model = catalog.cables.get(line.item)
+    names = [line.item] if model is None else [line.item, series_of(line.item)]
+    found = next(((name, price) for name in names if (price := catalog.price(name, unit))), ("", None))
+    speed = str(model.speed) if model is not None and line.kind == "cable" else ""
+    price = catalog.price(speed, unit)
+    return (speed, price) if price and (found[1] is None or (price.is_own and not found[1].is_own)) else found
+
+
+def idle_prices(lines: Sequence[Line], catalog: Catalog, unit: str) -> tuple[str, ...]:
+    """Return which prices of speeds price none of a bill's cables and transceivers of that speed, in words."""
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        if (model := catalog.cables.get(line.item)) and catalog.price(str(model.speed), unit):
+            found.setdefault(str(model.speed), set()).add(find_price(line, catalog, unit)[0])
+    for line in lines:
+        found.get(line.item, set()).add(line.item)  # a cable of unknown length
+    return tuple(
+        f"the price of {speed} counts nowhere: its cables have prices of their own, or are transceivers with fibres"
+        for speed, names in found.items()
+        if speed not in names
+    )
 
 
 def _held(lines: Sequence[Line], catalog: Catalog, unit: str) -> list[int | None]:

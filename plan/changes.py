@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import costmodel
+import routing
 import topo
 from costmodel import Bill
 from plan import building
@@ -32,6 +34,10 @@ MARKED = ("not as planned", "as planned")
 MOVED = (
     "{} of today stand elsewhere in the larger plan, and cables too short for that are replaced: `plan export TODAY "
     "places` keeps them where they are"
+)
+MISCABLED = (
+    "with the tables of {folder}, {missing:,} of {pairs} do not arrive on the fabric as it is cabled now: until it is "
+    "cabled as planned, load those of `plan repair {folder} --now {fabric} -o NEW`"
 )
 NAMED_ADAPTERS = 8
 """Adapters that are named of many."""
@@ -170,7 +176,10 @@ def diff(
         write_folder(Path(output), files)
     if adopt is not None:
         source = "" if isinstance(planned, Fabric) else planned
-        building.route(found.match.adopted, adopt, source=source, step=step)
+        (routed,) = building.route(found.match.adopted, adopt, source=source, step=step).routed
+        step("proving the tables on the fabric as it is")
+        with suppress(FormatError):  # the two have no switch in common, which is said above
+            changes = _proven_on(there, routed, changes, str(adopt), fabric)
     return changes
 
 
@@ -287,6 +296,19 @@ def grow(
         name = Path(source).stem or after.name
         building.route([pair[1].fabric for pair in routed], adopt, name=name, source=source, step=step)
     return changes
+
+
+def _proven_on(there: Fabric, routed: Routed, changes: Changes, folder: str, fabric: str | Path | Fabric) -> Changes:
+    """Return changes that tell which pairs adopted tables lose on a fabric whose cables are not those of the plan."""
+    text = routing.opensm.format_lfts(routed.fabric, routed.tables)
+    proof = routing.prove(Routed(there, routing.opensm.parse_lfts(text, there).tables))
+    now, pairs = "FABRIC" if isinstance(fabric, Fabric) else fabric, plural(proof.pairs, "pair")
+    remark = MISCABLED.format(folder=folder, missing=proof.missing, pairs=pairs, fabric=now)
+    return replace(
+        changes,
+        remarks=(*changes.remarks, *([remark] if proof.missing else [])),
+        document={**changes.document, "adopted": {"pairs": proof.pairs, "missing": proof.missing}},
+    )
 
 
 def _fabric(given: str | Path | Fabric, subnet: str | None, *, ethernet: bool) -> Fabric:

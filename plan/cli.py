@@ -168,6 +168,7 @@ def refuse(error: Exception, as_json: bool) -> int:
         return BROKEN_PIPE
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         drop(sys.stdout)
+        as_json = False
         error = HeddleError(f"{error.filename or 'output'}: no space left on the device")
     elif out_of_memory(error):
         lift_memory()
@@ -182,6 +183,13 @@ def refuse(error: Exception, as_json: bool) -> int:
     elif isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
         error = HeddleError(f"plan: {error.name} is not installed: pip install 'heddle-fabric[{extra}]'")
     status: int = getattr(error, "exit_code", BUG)  # click's errors and ours have one
+    if as_json:
+        try:
+            click.echo(json.dumps({"ok": False, "errors": describe_error(error)}, indent=2))
+            sys.stdout.flush()
+        except OSError as failed:  # a full device: as a sentence, then; of a reader that has gone the status is enough
+            drop(sys.stdout)
+            as_json = failed.errno == errno.EPIPE
     with printing(sys.stderr):
         if status == BUG:
             traceback.print_exception(error)
@@ -192,9 +200,6 @@ def refuse(error: Exception, as_json: bool) -> int:
             click.echo(printable(shown.getvalue()), err=True, nl=False)
         elif not as_json:
             print_error(str(error))
-    if as_json:
-        with printing(sys.stdout):
-            click.echo(json.dumps({"ok": False, "errors": describe_error(error)}, indent=2))
     return status
 
 

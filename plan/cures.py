@@ -265,9 +265,9 @@ def more_spines(cluster: Cluster, loss: topo.Loss, quote: costmodel.Quote | None
             least = max((one.bandwidth for one in found if one.kind == "spine"), default=0.0)
             if least < loss.bandwidth:
                 also = "".join(f" and `parallel: {number}`" for number in fewer.values())
-                uplinks = len(built.links) - len(fabric.links)
-                more = [f"{plural(built.n_switches - fabric.n_switches, 'switch', 'switches')} more"]
-                more += [f"{plural(uplinks, 'link')} more"] if uplinks else []
+                then, before = changed.counts, cluster.counts  # a key changes each of several planes
+                more = [f"{plural(then.switches - before.switches, 'switch', 'switches')} more"]
+                more += [f"{plural(then.links - before.links, 'link')} more"] if then.links > before.links else []
                 more += _dearer_words(quote, changed)
                 return f"; {percent(least)} with `{key}.spines: {spines}` (now {now}){also}: {', '.join(more)}"
     return ""
@@ -292,7 +292,7 @@ def no_manager(cluster: Cluster, *, unmanaged: bool = False) -> dict[str, str]:
     only = [name for name in managing if not spec.in_network(name, Role.MANAGEMENT)]
     elsewhere = f" ({' or '.join(f'`adapters.{name}: 2`' for name in only)})" if only else ""
     for (runs, why), names in subnets.items():
-        found[compress(names)] = f"{runs}: {why}; let a group of management servers hang in it"
+        found[compress(names)] = f"{runs}: {why}; attach a group of management servers to it"
         if _network(cluster, names[0])[0] == ["network"]:
             found[compress(names)] += elsewhere
             if why.endswith(NO_PORT) and (ways := cluster.ways_to_free):

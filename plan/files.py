@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from plan.checksums import MARK, STAGING, find_strangers, folders_in, locked, of_one_plan
+from plan.signals import UNDIVIDED
 from plan.staging import Content, chunks, make_file, open_staging, put_contents, put_file, put_folder, there, tidy
 from topo import Finding, HeddleError, SpecError
 
@@ -59,7 +60,7 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
     may not be written to, once the whole of the new one is known. HeddleError if nothing can be written, or something
     is there and the file must be ``new``.
     """
-    try:
+    with _told(path):
         if new and there(path):
             raise FileExistsError
         opened = path.is_symlink() and path.absolute().is_relative_to("/dev")  # /dev/stdout: by whom we were started
@@ -75,6 +76,37 @@ def write_file(path: Path, content: Content, *, new: bool = False) -> None:
         with open_staging(target.parent) as staging:
             make_file(staging / "file", content)
             put_file(staging / "file", target, new=new)
+
+
+def write_together(files: Mapping[Path, Content | Mapping[str, Content]]) -> None:
+    """Write new files, and new folders of files by their names in them, beside one another: all of them, or none.
+
+    They are made out of sight and put in their places in order. HeddleError if one cannot be written, or is there.
+    """
+    placed: list[Path] = []
+    first = next(iter(files))
+    with _told(first), open_staging(first.absolute().parent) as staging:
+        for path, content in files.items():
+            with _told(path):
+                for name, text in content.items() if isinstance(content, Mapping) else [("", content)]:
+                    make_file(staging / path.name / name, text)
+        with UNDIVIDED:
+            try:
+                for path in files:
+                    with _told(path):
+                        put_file(staging / path.name, path, new=True)
+                        placed.append(path)
+            except BaseException:
+                for path in placed:
+                    path.rename(staging / f"{path.name} again")  # where it was made may be a link to it
+                raise
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Raise what the block meets as a HeddleError that names a path."""
+    try:
+        yield
     except FileExistsError:
         raise SpecError([Finding(str(path), "a file that exists", "a new name", "Choose one with -o.")]) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
@@ -132,7 +164,9 @@ def _obstacle(folder: Path) -> str:
         return f"no permission to write in {parent}"
     if not there(folder):
         return ""
-    if not folder.is_dir() or folder.is_symlink():
+    if folder.is_symlink():
+        return "found a symbolic link"
+    if not folder.is_dir():
         return "found something that is not a folder"
     if not in_place and Path.cwd().is_relative_to(folder.resolve()):
         return "found the folder that you are in, which would be replaced under your feet"

@@ -317,7 +317,22 @@ class _Hands:
         for node in moved.tolist():
             port_guid[plan.ports_of(node)] = guid[node]
         names = tuple(plan.names[node] for node in self.node.tolist())
-        return replace(plan, peer=self.peer, width=self.width, names=names, node_guid=guid, port_guid=port_guid)
+        width, speed = self.rates()
+        return replace(plan, peer=self.peer, width=width, speed=speed, names=names, node_guid=guid, port_guid=port_guid)
+
+    def rates(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return (P,) width and speed of each port: one that was not planned comes up at what both ends can.
+
+        A plan does not say what a port without a cable can: as much as the best port of its node.
+        """
+        plan, rates = self.plan, (self.width.copy(), self.plan.speed.copy())
+        cabled, fresh = np.flatnonzero(plan.peer >= 0), np.flatnonzero((self.peer >= 0) & (self.peer != plan.peer))
+        for rate, planned in zip(rates, (plan.width, plan.speed), strict=True):
+            best = np.zeros(plan.n_nodes, rate.dtype)
+            np.maximum.at(best, plan.port_node[cabled], planned[cabled])
+            can = best[plan.port_node]
+            rate[fresh] = np.minimum(can[fresh], can[self.peer[fresh]])
+        return rates
 
     def pick(self, cables: list[tuple[int, int]], near: int | None = None) -> tuple[int, int] | None:
         """Return a cable that nothing has touched, with its ends in either order; one of a switch, if ``near``."""

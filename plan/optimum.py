@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import inf
@@ -14,10 +15,11 @@ from typing import Any
 import costmodel
 import topo
 from costmodel import Needs, Networks, Search, read_needs
-from plan.files import write_file
+from plan.files import write_together
 from plan.finalists import Finalist, finalists_table, judge_finalists, judge_tables
 from plan.inputs import tables_of
 from plan.pipeline import Progress, silent
+from plan.staging import Content
 from topo import Cluster, Finding, Shown, SpecError, Table, Verdict, find_losses, load_catalog, percent
 
 
@@ -171,7 +173,8 @@ def optimise(
     step("routing the finalists")
     played = judge_finalists(best, asked)
     beside = costmodel.trade_off(found, search) if trade_offs else None
-    written, unwritten = [], []
+    files: dict[Path, Content | Mapping[str, Content]] = {}
+    specs, unwritten = dict[Path, str](), []
     if networks is not None:
         winner, about = networks.spec, f"For {asked.name}: {networks.certificate}"
     else:
@@ -189,20 +192,16 @@ def optimise(
         ):
             if not isinstance(part, str):
                 spec = part.model_copy(update={"catalog": catalog} if catalog else {})
-                write_file(file, spec.to_yaml(text), new=True)
-                written.append(file)
+                specs[file] = spec.to_yaml(text)
             else:
                 on_its_own = f"the stage of {percent(share)} of the servers has no spec: built as a network of its own"
                 unwritten.append(f"{on_its_own}, {part}")
-        if tables is not None:
-            tables.mkdir()
-            for name, text in own_tables(asked, day).items():
-                write_file(tables / name, text, new=True)
-    if beside is not None:
-        for file in charts:
-            write_file(file, beside.drawing.as_kind(file.suffix), new=True)
-            written.append(file)
-    return Optimum(found, tuple(played), beside, offers, tuple(unwritten), tuple(written), networks)
+        files |= {tables: own_tables(asked, day)} if tables is not None else {}  # first, for specs name it
+    drawn = {file: beside.drawing.as_kind(file.suffix) for file in charts} if beside is not None else {}
+    if files := files | specs | drawn:
+        write_together(files)
+    written = (*specs, *drawn)
+    return Optimum(found, tuple(played), beside, offers, tuple(unwritten), written, networks)
 
 
 def _survives(needs: Needs, spec: topo.ClusterSpec) -> topo.ClusterSpec:
@@ -228,7 +227,7 @@ def _vendors_table(offers: dict[str, Search], best: Search) -> Table:
     return Table.of_rows("offers of vendors", names, rows, units=("", best.needs.currency))
 
 
-def own_tables(needs: Needs, day: str) -> dict[str, str]:
+def own_tables(needs: Needs, day: str) -> Mapping[str, str]:
     """Return the tables of a catalog with the prices that the needs of a file quote, beside those of before."""
     found = tables_of(None if needs.catalog is None else Path(needs.catalog))
     table = io.StringIO()

@@ -120,13 +120,20 @@ def make_file(path: Path, content: Content) -> str:
 
 
 def put_file(made: Path, path: Path, *, new: bool = False) -> None:
-    """Put a file in its place, with the mode of an older one; FileExistsError if there is one and it must be new."""
+    """Put a file in its place, with the mode of an older one; FileExistsError if there is one and it must be new.
+
+    A new folder, too.
+    """
     with UNDIVIDED:
         if not new:
             if path.exists():
                 made.chmod(stat.S_IMODE(path.stat().st_mode))
             made.replace(path)
-        elif not _rename(made, path, NOREPLACE):
+        elif _rename(made, path, NOREPLACE):
+            pass
+        elif made.is_dir():
+            made.rename(path)  # which replaces an empty folder at most
+        else:
             path.hardlink_to(made)  # which replaces nothing either
         sync_folder(path.parent)
 

@@ -365,8 +365,11 @@ def _cluster(document: Document, folder: Path, engines: Sequence[str] | None) ->
 
 def validate_spec(document: Document, catalog: Catalog, engines: Sequence[str] | None = None) -> ClusterSpec:
     """Return what a document says of a cluster with this hardware; a SpecError has every finding."""
-    routing = {} if engines is None else {"routing engine": ["auto", *engines]}
-    return validate(ClusterSpec, document, known_names(document, catalog) | routing)
+    names = known_names(document, catalog) | ({} if engines is None else {"routing engine": ["auto", *engines]})
+    excluded = document.value.get("exclude") if isinstance(document.value, dict) else None
+    names["currency"] = sorted({currency for prices in catalog.prices.values() for currency in prices})
+    names["excluded switch"] = excluded if isinstance(excluded, list) else []
+    return validate(ClusterSpec, document, names)
 
 
 def known_names(document: Document, catalog: Catalog) -> dict[str, list[str]]:

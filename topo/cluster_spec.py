@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from topo.catalog.load import Catalog
 from topo.fabric import MAX_LMC, Role
@@ -76,7 +76,18 @@ class Routing(SpecModel):
     else; or the file of a demand (CSV) or of a workload, relative to this file, for which paths are moved."""
 
 
-Money = Annotated[str, *spelled(r"\d{1,15}(\.\d{1,2})? ([A-Z]{3}|units)", "an amount and its currency: 4200000 USD")]
+def _in_a_priced_currency(text: str, info: ValidationInfo) -> str:
+    """Refuse a currency, the last word, in which the catalog of the context has no price."""
+    names = (info.context or {}).get("currency")
+    if names is not None and text.split()[-1] not in names:
+        raise mismatch(f"a currency with prices in the catalog: {', '.join(names)}")
+    return text
+
+
+PRICED = AfterValidator(_in_a_priced_currency)
+Money = Annotated[
+    str, *spelled(r"\d{1,15}(\.\d{1,2})? ([A-Z]{3}|units)", "an amount and its currency: 4200000 USD"), PRICED
+]
 """An amount with its currency."""
 
 
@@ -210,7 +221,7 @@ class ClusterSpec(SpecModel):
     """Switches, cables and transceivers that must not be used."""
     owning: Owning | None = None
     """Years of use and price of energy, for the cost of ownership."""
-    currency: Annotated[str, *spelled("units|[A-Z]{3}", "units, or a currency like USD")] | None = None
+    currency: Annotated[str, *spelled("units|[A-Z]{3}", "units, or a currency like USD"), PRICED] | None = None
     """Currency of what the plan costs; that of `budget.price`, else of `owning`, when left out. All are the same."""
 
     @field_validator("owning", "currency")

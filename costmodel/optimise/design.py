@@ -71,6 +71,8 @@ class Design(Brief, Capacity):
     local: bool = False
     """Whether the jobs get their bandwidth only because servers side by side share leaves: all of them as one job get
     less than the jobs need."""
+    idle: tuple[str, ...] = ()
+    """Prices of speeds that count nowhere in the bill, as `costmodel.Cost.idle`."""
 
     def _brief(self) -> str:
         return f"{self.name}: {plural(self.switches, 'switch', 'switches')}, cost {self.cost}"
@@ -185,6 +187,7 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
         power_max_w=bill.power.of(*NETWORK, most=True),
         taper=max((row.taper for row in count_ports(cluster.fabrics).classes if row.taper is not None), default=None),
         local=capacity.bisection.share < needs.job.bisection - ROUNDING,
+        idle=bill.of(*NETWORK).price(needs.currency).idle,
     )
     if needs.stages and design.verdict is not Verdict.EXCEEDED:
         stages = split_in_stages(cluster.fabrics, problem, capacity)

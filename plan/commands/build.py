@@ -190,8 +190,8 @@ def sweep(sweep: Path, output: Path, as_json: bool, **options: Any) -> int:
         for error, number in Counter(found.errors).most_common(5):
             print_text(f"{plural(number, 'point')} failed: {error}", wrap=False)
         click.echo(
-            f"{plural(found.points, 'point')}: {figures['computed']:,} computed in {figures['wall_s']:,.1f} s (in "
-            f"themselves {figures['points_s']:,.1f} s), {figures['found']:,} were there, {figures['failed']:,} failed; "
+            f"{plural(found.points, 'point')}: {figures['computed']:,} computed in {figures['wall_s']:,.1f} s "
+            f"({figures['points_s']:,.1f} s of work), {figures['found']:,} already done, {figures['failed']:,} failed; "
             f"written to {output}"
         )
     if not found.whole:

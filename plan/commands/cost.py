@@ -191,6 +191,8 @@ def _explain(found: Search, of: str) -> None:
     for check in found.winner.checks if found.winner else ():
         if check.what.startswith(("bisection", "bandwidth", "tables")):
             click.echo(f"{of}{check.text}")
+    for price in found.winner.idle if found.winner else ():
+        click.echo(f"{of}{price}")
     for part in found.unpriced:
         if part.startswith("typical power of "):
             click.echo(f"no {part}: give it in a catalog of your own; what is known is compared")

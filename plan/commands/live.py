@@ -168,7 +168,10 @@ def diff(
             written = {"output": f"{works}, step by step", "adopt": "tables of the larger plan in opensm/"}
         else:
             found = changes.diff(planned, fabric, subnet=subnet, step=step, **folders)
-            written = {"output": "differences.html to print", "adopt": "tables for this fabric in opensm/"}
+            written = {
+                "output": "differences.html to print",
+                "adopt": "tables of the plan with the GUIDs of this fabric in opensm/",
+            }
     if not answered(found, as_json=as_json):
         show_tables(*found.tables)
         for line in found.remarks:
@@ -239,6 +242,7 @@ def explain(
             if (counters.sent_bytes[counters.known] > 0).any() and WITHOUT_TABLES not in routed.fabric.notes:
                 found = simulate.diagnosis.explain_waits(routed, counters, following=following)
         else:
+            simulate.diagnosis.check_measured(measured)  # first: of counters a fabric needs no tables
             paths = read_paths_argument(fabric, given, hashing, step)
             step("reading what was measured")
             pairs = simulate.diagnosis.read_measured(measured, paths)

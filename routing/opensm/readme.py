@@ -29,8 +29,9 @@ nothing to install here: the files show what a subnet manager would be given.
 """
 
 DISCOVERED = """\
-The tables use the GUIDs of the real fabric. If you replace a switch, the new one has another GUID and gets no routes
-from these files.
+The tables use the GUIDs of the real fabric, and are for the cables that the parent of this folder has: after `plan diff
+--adopt`, those of the plan. Until the fabric is cabled so, load those of `plan repair .. --now real.ibnetdiscover -o
+NEW` instead. If you replace a switch, the new one has another GUID and gets no routes from these files.
 """
 
 NO_HOST = """

@@ -4,6 +4,7 @@
 ``Explanation``  its result: which links are identified, how surely, and what to measure next
 ``Suspect``  a link, or a collision
 ``read_measured``  measured bandwidths of pairs, from a CSV file
+``check_measured``  refuses a file that does not begin as one of them
 ``Measured``  measured bandwidths of pairs
 ``explain_waits``  the links or collisions that made ports wait, from their counters
 ``Waits``  its result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,9 +83,9 @@ def parse_measured(lines: Iterable[str], routed: Routed | Hashed, path: str = "m
     >>> parse_measured("GB/s,gpu00,gpu01\ngpu00,-,24.1\ngpu01,23.9,-\n".splitlines(), routed).gbps.tolist()
     [192.8, 191.2]
     """
-    rows = [(number, _cells(line, path, number)) for number, line in numbered_lines(lines, path)]
-    if not rows:
-        raise FormatError("found no lines of CSV; expected the header source,destination,UNIT or a matrix", path)
+    rows = numbered_lines(lines, path)
+    head, listed, scale = _header(rows, path)
+    body = [(number, _cells(line, path, number)) for number, line in rows]
     names = EndNames.of(routed.fabric if isinstance(routed, Hashed) else routed)
     known: dict[str, int] = {}
 
@@ -107,12 +107,6 @@ def parse_measured(lines: Iterable[str], routed: Routed | Hashed, path: str = "m
             raise FormatError(f"found the bandwidth {text[:40]!r}; {expected}", path, line)
         return found
 
-    (first, head), *body = rows
-    listed = [cell.lower() for cell in head[:2]] == ["source", "destination"]
-    scale = GBPS_OF_UNIT.get(head[2] if listed and len(head) > 2 else head[0])
-    if scale is None or (listed and head[3:] not in ([], ["round"])) or len(head) < 2:
-        expected = "source,destination,UNIT[,round], or UNIT and names of receivers; UNIT is " + ", ".join(GBPS_OF_UNIT)
-        raise FormatError(f"found the header {','.join(head)[:80]!r}; expected {expected}", path, first)
     src, dst, gbps, played = [], [], [], []
     rounds: dict[str, int] = {}
     for line, row in body:
@@ -136,6 +130,40 @@ def parse_measured(lines: Iterable[str], routed: Routed | Hashed, path: str = "m
     if not src:
         raise FormatError("found no measured pair; expected at least one", path)
     return Measured(np.array(src, np.int32), np.array(dst, np.int32), np.array(gbps), np.array(played, np.int32))
+
+
+def check_measured(path: str | Path) -> None:
+    r"""Refuse a file that does not begin as `parse_measured` takes it; a pipe, which can be read once, passes.
+
+    Raises
+    ------
+    HeddleError
+        As `parse_measured`, or when the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, simulate
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "measured.csv")
+    ...     _ = file.write_text("source,destination,Gb/s\ngpu00,gpu01,190\n")
+    ...     simulate.diagnosis.check_measured(file)
+    """
+    if Path(path).is_file() or not Path(path).exists():
+        _header(numbered_lines(read_lines(path), str(path)), str(path))
+
+
+def _header(rows: Iterator[tuple[int, str]], path: str) -> tuple[list[str], bool, float]:
+    """Return the cells of the first of some lines, whether they are of a list of pairs, and Gb/s of one of its unit."""
+    for number, line in rows:
+        head = _cells(line, path, number)
+        listed = [cell.lower() for cell in head[:2]] == ["source", "destination"]
+        scale = GBPS_OF_UNIT.get(head[2] if listed and len(head) > 2 else head[0])
+        if scale is not None and (not listed or head[3:] in ([], ["round"])) and len(head) > 1:
+            return head, listed, scale
+        expected = "source,destination,UNIT[,round], or UNIT and names of receivers; UNIT is " + ", ".join(GBPS_OF_UNIT)
+        raise FormatError(f"found the header {','.join(head)[:80]!r}; expected {expected}", path, number)
+    raise FormatError("found no lines of CSV; expected the header source,destination,UNIT or a matrix", path)
 
 
 def _cells(line: str, path: str, number: int) -> list[str]:

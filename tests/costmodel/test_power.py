@@ -1,4 +1,6 @@
+import re
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -188,3 +190,13 @@ def test_typical_power_has_a_limit_of_its_own() -> None:
         budget = ClusterBudget(typical_power=f"{limit} W")
         (check,) = quote(replace(cluster, spec=cluster.spec.model_copy(update={"budget": budget}))).checks
         assert (check.what, check.verdict) == ("typical_power", verdict)
+
+
+def test_the_page_on_ethernet_has_the_power_of_the_switches_that_it_counts(repository: Path) -> None:
+    page = (repository / "docs" / "ethernet.md").read_text(encoding="utf-8")
+    number = r"[^|\d]*([\d,.]+)[^|]*\|"
+    rows = {name: re.search(rf"^\| {name} \|{number}{number}$", page, re.MULTILINE).groups()
+            for name in ("switches", "network, typical power")}  # fmt: skip
+    watts = topo.load_catalog().switch("SN5600").power_typical_w
+    for switches, power_kw in zip(*rows.values(), strict=True):
+        assert float(power_kw.replace(",", "")) == round(int(switches.replace(",", "")) * watts / 1000, 1)

@@ -286,6 +286,46 @@ def test_the_skeleton_filled_in_prices_everything(priced: set[str], floor: bool,
             assert row.unit_price == (Range(10, 10) if own else Range(20, 20))
 
 
+@examples(30)
+@given(
+    rows=st.dictionaries(st.sampled_from(["4xHDR", "MCP1650", "MFS1S00-H010V", "MCP1650-H001E30"]),
+                         st.tuples(st.integers(1, 9_999), st.sampled_from(["own", "Q-2nd"]))),
+    switch=st.sampled_from(["QM8700", "QM9700"]),
+)  # fmt: skip
+def test_the_owners_price_of_a_speed_goes_before_what_others_say_of_a_cable(
+    rows: dict[str, tuple[int, str]], switch: str, tmp_path_factory: Any
+) -> None:
+    """Line by line; where the row prices nothing, though cables of its speed are there, the bill says so."""
+    table = tmp_path_factory.mktemp("own") / "prices.csv"
+    lines = "".join(f"{name},USD,{price},{price},,q,2026-11-27,{mark}\n" for name, (price, mark) in rows.items())
+    table.write_text("model,currency,low,high,note,source,date,confidence\n" + lines)
+    cluster = topo.parse(
+        {
+            "name": "x",
+            "nodes": {"gpu": {"model": "pcie-a100", "count": 60}},
+            "network": {"shape": "fat-tree", "switch": switch, "leaves": 3, "spines": 2},
+            "floor": {},
+            **({"catalog": str(table)} if rows else {}),
+        },
+    )
+    shipped, cost, by_speed = topo.load_catalog(), costmodel.bill(cluster).price("USD"), 0
+    cables = [
+        row
+        for row in cost.lines
+        if row.line.kind == "cable" and str(cluster.catalog.cable(row.line.item).speed) == "4xHDR"
+    ]
+    for row in cables:
+        item, series = row.line.item, row.line.item.split("-")[0]
+        price, mark = rows.get(item) or rows.get(series) or (shipped.price(item, "USD"), "")
+        speed = rows.get("4xHDR")
+        if speed and not (mark == "own" or (speed[1] != "own" and price)):
+            price, by_speed = speed[0], by_speed + 1
+        expected = price if price is None or not isinstance(price, int) else Range(price, price)
+        assert row.unit_price == (expected and Range(expected.low, expected.high)), item
+    told = bool(cables) and "4xHDR" in rows and not by_speed
+    assert ("the price of 4xHDR counts nowhere" in cost.coverage) == told
+
+
 def test_the_table_says_how_sure_each_price_is(catalog: Catalog) -> None:
     cost = Bill((Line("switch", "QM8700", 3, "leaf"), Line("node", "pcie-a100", 1, "compute")), catalog).price("USD")
     assert [row.trust for row in cost.lines] == ["I, Q-2nd", ""]

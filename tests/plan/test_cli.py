@@ -325,12 +325,15 @@ def test_with_json_every_error_is_one_object(
         assert wrong in result["errors"][0]["message"]
 
 
-@pytest.mark.parametrize("asked", [pytest.param("schema", marks=pytest.mark.slow), "--help"])
+@pytest.mark.parametrize(
+    "asked", [pytest.param("schema", marks=pytest.mark.slow), "--help", "collect --json", "check none.yaml --json"]
+)
 def test_full_disk_is_told(asked: str) -> None:
+    """On the other stream, where `--json` would have told it on the full one."""
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = plan_command(asked, stdout=full, stderr=subprocess.PIPE)
+        done = plan_command(*asked.split(), stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2
-    assert "no space left" in done.stderr
+    assert ("no such file" if "none" in asked else "no space left") in done.stderr
     assert "Traceback" not in done.stderr
 
 

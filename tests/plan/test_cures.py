@@ -43,21 +43,23 @@ def taken_by_a_spine(fabric: topo.Fabric) -> float:
     count=st.integers(66, 230),
     spines=st.sampled_from([None, 1, 2, 3, 4]),
     parallel=st.sampled_from([None, 2, 4, 6]),
-    rail=st.booleans(),
+    shape=st.sampled_from(["fat-tree", "rail", "planes"]),
 )
-def test_more_spines_take_what_the_line_says(count: int, spines: int | None, parallel: int | None, rail: bool) -> None:
-    """Whatever key is named is put in: the new tree has the same leaves, and its spines take less, as was said."""
+def test_more_spines_take_what_the_line_says(count: int, spines: int | None, parallel: int | None, shape: str) -> None:
+    """Whatever key is named is put in: the new tree has the same leaves, and its spines take less, as was said.
+
+    Switches and links are those of all planes.
+    """
     tree: dict[str, object] = {"switch": "QM9700"}
     tree |= {key: value for key, value in (("spines", spines), ("parallel", parallel)) if value}
 
     def spec(tree: dict[str, object]) -> dict[str, object]:
-        own = {"shape": "rail", "unit_nodes": 20, "tree": tree} if rail else {"shape": "fat-tree", **tree}
-        model = (
-            {"model": "dgx-h100", "count": count // 8}
-            if rail
-            else {"model": "storage-ndr", "count": count // 2, "role": "compute"}
-        )
-        return {"name": "x", "nodes": {"gpu": model}, "network": own}
+        own, model = {
+            "fat-tree": (tree, {"model": "storage-ndr", "count": count // 2, "role": "compute"}),
+            "rail": ({"unit_nodes": 20, "tree": tree}, {"model": "dgx-h100", "count": count // 8}),
+            "planes": ({"planes": 4, "tree": tree}, {"model": "hgx-h800", "count": count}),
+        }[shape]
+        return {"name": "x", "nodes": {"gpu": model}, "network": {"shape": shape, **own}}
 
     try:
         found = plan.check(topo.parse(spec(tree)))
@@ -71,13 +73,15 @@ def test_more_spines_take_what_the_line_says(count: int, spines: int | None, par
         assert said == ""
         return
     keys = {key: int(value) for key, value in named.items()}
-    after = topo.parse(spec(tree | keys)).fabric
-    assert said.startswith(f"; {topo.percent(taken_by_a_spine(after))} with `network.{'tree.' * rail}spines: ")
-    assert taken_by_a_spine(after) < before
-    roles = [Counter(fabric.role.tolist())[topo.Role.LEAF] for fabric in (found.fabrics[0], after)]
+    planes = topo.parse(spec(tree | keys)).fabrics
+    under, taken = "" if shape == "fat-tree" else "tree.", taken_by_a_spine(planes[0])
+    assert said.startswith(f"; {topo.percent(taken)} with `network.{under}spines: ")
+    assert taken < before
+    roles = [Counter(fabric.role.tolist())[topo.Role.LEAF] for fabric in (found.fabrics[0], planes[0])]
     assert roles[0] == roles[1]
     assert f"(now {Counter(found.fabrics[0].role.tolist())[topo.Role.SPINE]})" in said
-    switches, links = (after.n_switches - found.fabrics[0].n_switches, len(after.links) - len(found.fabrics[0].links))
+    sizes = [[(one.n_switches, len(one.links)) for one in each] for each in (found.fabrics, planes)]
+    switches, links = np.subtract(*(np.sum(each, axis=0) for each in reversed(sizes))).tolist()
     told = ", ".join([f"{switches} switches more", *([f"{links} links more"] if links else [])])
     assert said.endswith(f": {told.replace('1 switches', '1 switch') if switches == 1 else told}")
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from plan.files import check_writable, write_file
+import plan.staging
+from plan.files import check_writable, write_file, write_together
+from plan.staging import Content
 from topo.errors import HeddleError
 
 
@@ -95,6 +97,33 @@ def test_what_others_put_where_a_new_file_is_to_be_stays(tmp_path: Path) -> None
     with pytest.raises(HeddleError, match="a file that exists"):
         write_file(tmp_path / "new", meanwhile(), new=True)
     assert (tmp_path / "new").read_text() == "mine"
+
+
+@pytest.mark.parametrize("able", [True, False], ids=["renameat2", "without"])
+def test_files_beside_one_another_are_all_written_or_none(
+    able: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of them fills the disk, or comes where somebody else has just put one."""
+    if not able:
+        monkeypatch.setattr(plan.staging, "_rename", lambda *_: False)
+
+    def meanwhile(path: Path) -> Iterator[bytes]:
+        path.write_text("mine")
+        yield b"ours"
+
+    for bad in range(3):
+        for how, said in ((failing(), "No space left"), (meanwhile(tmp_path / f"{bad}"), "exists|Not a dir")):
+            contents: list[Content | dict[str, Content]] = [{"a": "1", "b": "2"}, "3", "4"]
+            contents[bad] = {"a": "1", "b": how} if bad == 0 else how
+            with pytest.raises(HeddleError, match=said):
+                write_together({tmp_path / str(place): content for place, content in enumerate(contents)})
+            kept = [f"{bad}"] if said.startswith("exists") else []
+            assert [path.name for path in tmp_path.iterdir()] == kept
+            if kept:
+                assert (tmp_path / f"{bad}").read_text() == "mine"
+                (tmp_path / f"{bad}").unlink()
+    write_together({tmp_path / "0": {"a": "1", "b": "2"}, tmp_path / "1": "3"})
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["0", "1", "a", "b"]
 
 
 def test_a_link_to_a_file_keeps_the_older_one_until_the_new_one_is_whole(tmp_path: Path) -> None:

@@ -86,6 +86,8 @@ def test_refuses_what_is_not_a_plan_and_leaves_it_alone(tmp_path, kind):
     assert before == contents(tmp_path)
     if kind == "notes in a plan":
         assert "found opensm/notes.txt" in str(error.value)
+    if kind == "link":
+        assert "found a symbolic link; name another place" in str(error.value)
 
 
 def test_refuses_the_folder_that_it_runs_in(tmp_path, monkeypatch):

@@ -45,13 +45,29 @@ def test_the_answer_is_what_the_files_show(preset: str, seed: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_each_kind_is_made_alone(kind: str) -> None:
-    made = plan.mock(LAB, faults=2, kinds=[kind], seed=1)
+def test_each_kind_is_made_alone(kind: str, tmp_path: Path) -> None:
+    made = plan.mock(LAB, tmp_path / "mock", faults=2, kinds=[kind], seed=1)
     assert {one.kind for one in made.faults} == {kind} and len(made.faults) == 2
     changed = np.flatnonzero((made.found.peer != made.planned.peer) | (made.found.width != made.planned.width))
     where = {port for one in made.faults for port in one.ports}
     assert set(changed.tolist()) <= where or kind in ("misplaced", "replaced")
     assert (len(changed) == 0) == (kind in ("misplaced", "replaced", "errors"))
+    shown = topo.read_fabric(tmp_path / "mock" / "fabric.ibnetdiscover")
+    assert sum(int(said.split()[0]) for said in topo.slow_cables(shown)) == (2 if kind == "degraded" else 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_ends_of_a_cable_have_the_rate_of_the_slower_port(seed: int, tmp_path: Path) -> None:
+    """Adapters of 200 and 400 Gb/s on switches with ports of 400: of each end, by its node alone."""
+    nodes = {name: {"model": model, "count": 6} for name, model in (("slow", "pcie-a100"), ("fast", "storage-ndr"))}
+    network = {"shape": "fat-tree", "switch": "QM9700", "leaves": 3, "spines": 2, "parallel": 3}
+    planned = topo.parse({"name": "mixed", "nodes": nodes, "network": network}).fabric
+    kinds = ["swapped", "moved", "extra", "rotated"]
+    plan.mock(planned, tmp_path / "mock", faults=6, kinds=kinds, seed=seed)
+    shown = topo.read_fabric(tmp_path / "mock" / "fabric.ibnetdiscover")
+    rate = shown.rate_gbps[shown.links]
+    able = [200 if shown.names[node].startswith("slow") else 400 for node in shown.port_node.tolist()]
+    assert (rate == np.array(able)[shown.links].min(axis=1, keepdims=True)).all()
 
 
 @pytest.mark.slow

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 import costmodel
+import plan.files
 import topo
 from plan.optimum import judge_tables, optimise
+from plan.staging import Content
 
 NEEDS = {"name": "pod", "nodes": {"gpu": {"model": "pcie-a100", "count": 30}}, "job": {"nodes": 30},
          "switches": ["QM8700"]}  # fmt: skip
@@ -21,6 +23,32 @@ def test_quotes_are_written_with_their_day_or_refused(tmp_path: Path) -> None:
     assert found.written == (tmp_path / "best.yaml",)
     assert "QM8700,USD,9000" in (tmp_path / "best-catalog" / "prices.csv").read_text()
     assert found.verdict is topo.Verdict.CANNOT_TELL, "servers have no price"
+
+
+def test_a_full_disk_leaves_no_spec_without_its_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever file fills it, nothing is there, and the same command works once there is room."""
+    quoted = costmodel.Needs.model_validate(
+        NEEDS | {"currency": "USD", "quotes": {"QM8700": 9000}, "quoted": "2026-11-20", "stages": [0.5]}
+    )
+    make, room = plan.files.make_file, iter(range(9))
+
+    def until_full(path: Path, content: Content) -> str:
+        if next(left, None) is None:
+            raise OSError(28, "No space left on device")
+        return make(path, content)
+
+    monkeypatch.setattr(plan.files, "make_file", until_full)
+    for files in room:
+        left = iter(range(files))
+        try:
+            optimise(quoted, tmp_path / "best.yaml")
+        except topo.HeddleError as error:
+            assert "No space left" in str(error) and list(tmp_path.iterdir()) == []
+        else:
+            break
+    assert files == 3
+    assert {path.name for path in tmp_path.iterdir()} == {"best.yaml", "best-stage1.yaml", "best-catalog"}
+    assert topo.read(tmp_path / "best.yaml").catalog.price("QM8700", "USD").low == 9000
 
 
 def test_needs_that_no_design_is_known_to_meet() -> None:

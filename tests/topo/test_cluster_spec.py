@@ -1,3 +1,4 @@
+import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,31 @@ def test_fire_flyer_2() -> None:
     assert spec.budget.typical_power == 4e6
     assert cluster.catalog.node(spec.nodes["gpu"].model).gpus == 8
     assert spec.network.joints.placement == "border"
+
+
+@pytest.mark.parametrize("key", ["budget: {price: 5 XXX}", "currency: XXX"])
+def test_a_currency_in_which_nothing_has_a_price_is_refused(key: str, catalog: Catalog) -> None:
+    (found,) = findings(f"{PILOT}{key}\n", catalog)
+    assert found.endswith("expected a currency with prices in the catalog: EUR, USD, units")
+    for name in ("EUR", "USD"):
+        assert validate_spec(parse_yaml(f"{PILOT}{key.replace('XXX', name)}\n", "f"), catalog).priced_in == name
+
+
+@pytest.mark.parametrize("value", ["5%", "high", "[1]"])
+def test_a_share_that_is_no_number_is_refused_with_what_a_share_is(value: str, catalog: Catalog) -> None:
+    for text in (f"spares: {{cables: {value}}}", f"terms: {{tax: {value}}}"):
+        (found,) = findings(f"{PILOT}{text}\n", catalog)
+        assert found.endswith("; expected a number from 0 to 1, such as 0.05")
+    (found,) = findings(f"{PILOT}owning: {{years: 3, pue: {value}, price_per_kwh: 1, currency: USD}}\n", catalog)
+    assert found.endswith("; expected a number from 1 to 5")
+
+
+def test_a_switch_that_is_excluded_is_refused_where_it_is_named(catalog: Catalog) -> None:
+    """By its line, and not as unknown; one that no network names may be excluded."""
+    (found,) = findings(PILOT + "exclude: [QM8700, MFS1S00-H003V]\n", catalog)
+    assert re.fullmatch(r'f:\d+:\d+: found the text "QM8700"; expected the name of a switch that .exclude. .*', found)
+    assert validate_spec(parse_yaml(PILOT + "exclude: [QM8790]\n", "f"), catalog).exclude == ("QM8790",)
+    assert findings(PILOT + "exclude: [[QM8700]]\n", catalog)[0].endswith("expected text")
 
 
 def test_defaults(catalog: Catalog) -> None:

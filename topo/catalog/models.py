@@ -63,6 +63,12 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+def _positive(text: str) -> int:
+    if not (value := _whole(text)):
+        raise ValueError
+    return value
+
+
 MOST = 1e12
 """Of anything in a table: what is larger has a slip in it."""
 A_NUMBER = f"a number such as 31000.5, from 0 to {MOST:g}"
@@ -80,6 +86,7 @@ def number(text: str) -> float:
 
 
 Whole = Annotated[int, _cell(_whole, "a whole number, not negative")]
+Positive = Annotated[int, _cell(_positive, "a whole number, at least 1")]
 Number = Annotated[float, _cell(number, A_NUMBER)]
 YesNo = Annotated[bool, _cell({"yes": True, "no": False}.__getitem__, "yes or no")]
 Speed = Annotated[LinkSpeed, _cell(parse_link_speed, "a link speed like 4xHDR, NDR or HDR100")]
@@ -210,8 +217,8 @@ class NodeModel(PoweredModel):
     """Processors."""
     memory_gbyte: Number | None = None
     """Memory of the host."""
-    adapters: Whole
-    """Adapters on the network that the spec plans."""
+    adapters: Positive
+    """Adapters on the network that the spec plans, at least one."""
     adapter_model: str
     """An adapter of the catalog."""
     cages: Whole | None = None
@@ -381,6 +388,11 @@ class Price:
         points = tuple(replace(point, low=round(point.low * factor, 2), high=round(point.high * factor, 2),
                                note=", ".join(filter(None, (point.note, note)))) for point in self.points)  # fmt: skip
         return replace(self, points=points)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether all points are the owner's own."""
+        return all(point.source.confidence == "own" for point in self.points)
 
     @property
     def low(self) -> float:

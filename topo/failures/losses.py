@@ -118,7 +118,7 @@ class Loss(Record):
     def __str__(self) -> str:
         also = f"each of {self.alike:,}" if self.alike > 1 else ""
         if self.alike_compute > self.alike:
-            also = f"{self.alike_compute:,} take as much from compute servers"
+            also = f"one of {self.alike_compute:,} that cost compute servers as much"
         if self.kind == "rack":  # racks differ: this one says nothing of the others
             also = f"{f'{self.alike:,} such' if self.alike > 1 else 'one'} of {self.of:,}"
         also = also and f" ({also})"

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from topo.amounts import Range, Sum, Verdict, listed
 from topo.catalog.devices import list_frames
@@ -27,7 +27,7 @@ from topo.catalog.load import Catalog
 from topo.checks import Check
 from topo.errors import DesignError, Finding, did_you_mean, plural
 from topo.fabric import Fabric, Kind, Role, frozen
-from topo.spec.base import SpecModel, spelled
+from topo.spec.base import SpecModel, mismatch, spelled
 from topo.spec.units import Metres, Watts
 from topo.table import Shown, Table
 
@@ -55,8 +55,17 @@ class Feeds(SpecModel):
     """Feeds of each rack, each with a power distribution unit."""
     power: Annotated[Watts, Field(gt=0)]
     """Power of one feed, such as ``17 kW``."""
-    spare: Annotated[int, Field(ge=0, le=7)] = 1
+    spare: Annotated[int, Field(ge=0, le=7, validate_default=True)] = 1
     """Feeds that may fail while all devices keep their power."""
+
+    @field_validator("spare")
+    @classmethod
+    def _some_give_power(cls, spare: int, info: ValidationInfo) -> int:
+        count = info.data.get("count", spare + 1)
+        if spare >= count:
+            fewer = f"fewer than the {plural(count, 'feed')} of a rack, such as `spare: {count - 1}`"
+            raise mismatch(fewer, f"{plural(spare, 'spare feed')} (`spare` is 1 where it is left out)")
+        return spare
 
 
 class FloorPlan(SpecModel):
@@ -256,8 +265,6 @@ def place_devices(fabrics: Sequence[Fabric], catalog: Catalog, floor: FloorPlan)
 
     DesignError for a device without a known height or that fits in no rack, and for a floor with too few racks.
     """
-    if floor.feeds and floor.feeds.spare >= floor.feeds.count:
-        raise DesignError(f"{floor.feeds.spare} of {floor.feeds.count} feeds are spare; expected one that gives power")
     devices, node_device = _devices(fabrics, catalog, floor)
     order = _order(fabrics, devices, node_device)
     stand_ins = _stand_ins(fabrics, node_device) if floor.stand_ins == "apart" else []

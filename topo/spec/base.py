@@ -91,10 +91,13 @@ MOST_LISTED = 40
 
 
 def known(kind: str) -> AfterValidator:
-    """Refuse a name that the context does not have among its names of this kind."""
+    """Refuse a name that the context does not have among its names of this kind, or has among those excluded."""
 
     def check(name: str, info: ValidationInfo) -> str:
-        names = (info.context or {}).get(kind)
+        context = info.context or {}
+        names = context.get(kind)
+        if name in context.get(f"excluded {kind}", ()):
+            raise mismatch(f"the name of a {kind} that `exclude` does not list")
         if names is not None and name not in names:
             listed = f"There is {', '.join(names) or 'none'}." if len(names) <= MOST_LISTED else ""
             raise mismatch(f"the name of a {kind}", hint=did_you_mean(name, names) or listed)

@@ -6,6 +6,7 @@ path through the model's JSON Schema gives the names and the meaning of what cou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ EXPECTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "dict_type": "a mapping",
@@ -101,6 +103,9 @@ def _finding(detail: ErrorDetails, document: Document, root: Schema) -> tuple[Ke
     else:
         found = str(context.get("found", "")) or (f"the key `{name}`" if of_key else describe(value))
         expected = _expected(kind, detail, context)
+        low, high = schema.get("minimum"), schema.get("maximum")
+        if kind in ("float_type", "float_parsing") and low is not None and high is not None:
+            expected = f"a number from {low:g} to {high:g}{', such as 0.05' if high == 1 else ''}"
         choices = schema.get("enum")
         if kind in ("literal_error", "enum") and choices:
             expected = _one_of([str(choice) for choice in choices])
@@ -162,8 +167,10 @@ def _describe_property(schema: Schema, name: str, root: Schema) -> str:
     """Say what a key is for: ``the key `count`: number of servers``."""
     written = schema.get("properties", {}).get(name, {})
     text = written.get("description") or _resolve(written, root).get("description") or ""
-    first = text.partition("\n")[0].rstrip(".")
-    return f"the key `{name}`: {first[:1].lower()}{first[1:]}" if first else f"the key `{name}`"
+    paragraph = " ".join(text.partition("\n\n")[0].replace("``", "`").split())
+    first = re.split(r"\.(?: |$)", paragraph)[0]
+    word = first if first[1:2].isupper() else f"{first[:1].lower()}{first[1:]}"  # an acronym stays as it is
+    return f"the key `{name}`: {word}" if first else f"the key `{name}`"
 
 
 def _one_of(names: Sequence[str]) -> str:

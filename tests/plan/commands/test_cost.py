@@ -159,6 +159,20 @@ def test_with_a_floor_the_winner_is_priced_by_the_lengths_of_its_cables_too(
     assert "with each cable at its length" in found["certificate"]
 
 
+def test_a_quote_by_speed_that_counts_nowhere_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a floor all links of NDR from an OSFP adapter are transceivers and fibres, which have no price by speed."""
+    needs, winner = tmp_path / "needs.yaml", tmp_path / "winner.yaml"
+    needs.write_text(
+        "name: pod\nnodes: {gpu: {model: dgx-h100, count: 8}}\njob: {nodes: 8}\nswitches: [QM9700]\n"
+        "currency: USD\nquotes: {QM9700: 30000, 4xNDR: 500}\nfloor: {rack_units: 48}\n",
+        encoding="utf-8",
+    )
+    assert run(["optimise", str(needs), "-o", str(winner)]) == 0
+    assert "the price of 4xNDR counts nowhere" in capsys.readouterr().out
+    assert run(["cost", str(winner)]) == 0
+    assert "the price of 4xNDR counts nowhere" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.slow
 def test_finalists_are_routed_and_what_bandwidth_costs_is_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -346,7 +360,7 @@ def test_only_a_search_that_found_and_refused_nothing_says_that_there_is_no_room
         | said
     )
     if found.winner:
-        found.winner = SimpleNamespace(stages=(), checks=())
+        found.winner = SimpleNamespace(stages=(), checks=(), idle=())
     _explain(found, "")  # type: ignore[arg-type]
     assert ("no design of torus on QM8700 has room" in capsys.readouterr().out) == (not said)
 

@@ -1,6 +1,7 @@
 """``plan diff``: what it prints and writes, and what becomes of a plan that adopts a fabric."""
 
 import csv
+import itertools
 import json
 import re
 import shlex
@@ -22,8 +23,10 @@ from plan.changes import walk_of
 from plan.cli import plan
 from plan.commands.spec import schema_of
 from plan.export.cables import HEADER, cable_rows
+from plan.mocking import mock
 from topo.changes.differences import DIFFERENCE_KINDS
 
+SPEC = topo.config_root() / "lab-20.yaml"
 LAB = topo.preset("lab-20").fabric
 
 
@@ -62,8 +65,8 @@ def test_the_list(dump: Path, tmp_path: Path) -> None:
     assert case.attrib["name"] == "leaf0:21 - spine0:1"
 
 
-def test_the_plan_of_another_fabric(dump: Path) -> None:
-    status, said = run("diff", topo.config_root() / "torus.yaml", dump)
+def test_the_plan_of_another_fabric(dump: Path, tmp_path: Path) -> None:
+    status, said = run("diff", topo.config_root() / "torus.yaml", dump, "--adopt", tmp_path / "live")
     assert status == 1
     assert "is this the plan of this fabric?" in said
     assert "is this the plan" not in run("diff", topo.config_root() / "lab-20.yaml", dump)[1]
@@ -108,6 +111,31 @@ def test_a_walk_through_the_racks(tmp_path: Path) -> None:
     (tmp_path / "out" / "cables.csv").write_text("a,b\n1,2\n")
     with pytest.raises(topo.FormatError, match="expected the list of cables"):
         walk_of(tmp_path / "out", fabric)
+
+
+@pytest.mark.parametrize("kind", ["missing", "swapped", "moved"])
+@pytest.mark.parametrize("faults", [0, 3])
+def test_pairs_that_adopted_tables_lose_on_the_fabric_as_it_is_are_told(kind: str, faults: int, tmp_path: Path) -> None:
+    """Counted by walking each pair from switch to switch."""
+    made = mock(LAB, tmp_path / "mock", faults=faults, kinds=[kind], seed=2)
+    now, live = tmp_path / "mock" / "fabric.ibnetdiscover", tmp_path / "live"
+    status, said = run("diff", SPEC, now, "--adopt", live, "--json")
+    document = json.loads(said)
+    jsonschema.Draft202012Validator(schema_of("diff")).validate(document)
+    there = topo.read_fabric(now)
+    tables = routing.opensm.read_lfts(live / "opensm" / "lfts", there).tables
+    ends, lost = there.ends().tolist(), 0
+    for source, to in itertools.permutations(ends, 2):
+        at, steps = int(there.end_switch[source]), 0
+        while at < there.n_switches and steps < 9:
+            out = int(tables.lft[at, tables.lid[to]])
+            at = int(there.peer_node[there.port_offset[at] + out - 1]) if 0 < out < 255 else -1
+            steps = 9 if at < 0 else steps + 1
+        lost += at != there.end_node[to]
+    assert (status, len(made.faults)) == (int(faults > 0), faults)
+    assert document["adopted"] == {"pairs": len(ends) * (len(ends) - 1), "missing": lost}
+    remark = f"with the tables of {live}2, {lost} of 462 pairs do not arrive"
+    assert (remark in " ".join(run("diff", SPEC, now, "--adopt", f"{live}2")[1].split())) == (lost > 0) == (faults > 0)
 
 
 @pytest.mark.slow

@@ -52,6 +52,24 @@ def test_of_ethernet_pairs_are_explained_and_counters_refused(tmp_path: Path, ca
     assert run(["explain", str(spec), str(file)]) == 2
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "no such file"), (b"", "no lines of CSV"), (b"\x00\xff,\n", "the header"), (b"GB/s,gpu00\n", "--tables")],
+)
+def test_of_a_dump_without_tables_it_is_the_measured_file_that_is_refused_first(
+    content: bytes | None, said: str, tmp_path: Path, capsys: Captured
+) -> None:
+    """Counters need no tables, so that a file which is neither counters nor pairs is not the fabric's fault."""
+    dump, file = tmp_path / "lab.ibnetdiscover", tmp_path / "errors.txt"
+    dump.write_text(topo.format_ibnetdiscover(topo.preset("lab-20").fabric))
+    if content is not None:
+        file.write_bytes(content)
+    assert run(["explain", str(dump), str(file)]) == 2
+    assert capsys.readouterr().err.startswith(f"{dump if said == '--tables' else file}:")
+    assert run(["explain", str(dump), str(file)]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_no_fault_is_found_where_there_is_none(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "measured.csv"
     file.write_text(matrix())

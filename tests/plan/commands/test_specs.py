@@ -18,7 +18,7 @@ WORDS = {
     "simulate": "SPEC --workload allreduce -o OUT",
     "operate": "SPEC --queue QUEUE",
     "ranks": "SPEC --nodes gpu[00-03]",
-    "explain": "SPEC LAB",
+    "explain": "SPEC PAIRS",
     "cost": "SPEC",
     "compare": "SPEC SPEC",
     "draw": "SPEC -o OUT.svg",
@@ -48,6 +48,8 @@ def test_a_bad_spec_is_refused_alike(
     spec.write_text(f"{text}\n{BAD[fault]}", encoding="utf-8")
     queue = next((config_root() / "queues").glob("*.yaml"))
     places = {"SPEC": spec, "LAB": LAB, "QUEUE": queue, "OUT": tmp_path / "out", "OUT.svg": tmp_path / "out.svg"}
+    places["PAIRS"] = tmp_path / "pairs.csv"
+    places["PAIRS"].write_text("GB/s,gpu00,gpu01\ngpu00,,24\n", encoding="utf-8")
     assert run(["check", str(spec)]) == 2
     expected = capsys.readouterr().err
     assert "bad.yaml:" in expected

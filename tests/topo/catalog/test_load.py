@@ -218,6 +218,12 @@ def test_an_own_price_of_a_series_replaces_those_of_its_lengths_that_ship(tmp_pa
         ),
         ("nodes", f"model,gpus,source,date,confidence\nQM8700,1,{CITED}\n", "nodes.csv:2", "not in switches.csv"),
         (
+            "figures",
+            f"model,figure,value,source,date,confidence\npcie-a100,adapters,0,{CITED}\n",
+            "figures.csv:2, column adapters",
+            '"0" for pcie-a100; expected a whole number, at least 1',
+        ),
+        (
             "nodes",
             f"model,adapter_model,source,date,confidence\npcie-a100,MCX653105A,{CITED}\n",
             "nodes.csv:2",

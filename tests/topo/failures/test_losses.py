@@ -155,7 +155,7 @@ def test_a_leaf_is_told_by_what_compute_servers_lose_and_the_worst_other_by_name
     loss = find_losses(cluster.fabrics, cluster.catalog).largest
     assert (loss.share, loss.share_other, loss.alike_compute) == (0.125, 0.5, len(with_gpus))
     assert loss.other in {"ufm0", "ufm1"} and loss.alike < loss.alike_compute
-    assert f"({len(with_gpus)} take as much from compute servers)" in str(loss)
+    assert f"(one of {len(with_gpus)} that cost compute servers as much)" in str(loss)
     assert f"12.5% of a compute server's bandwidth in x, 50.0% of {loss.other}'s" in str(loss)
 
 

@@ -231,7 +231,6 @@ def test_fixed_positions_stay_and_the_rest_fits_around_them(data: st.DataObject)
             {"fixed": {"gpu00": "R01-01", "gpu01": "R01-01"}, "racks_per_row": 2, "rack_power": "4 kW"},
             "the devices fixed in rack R01-01 draw more than the 4,000 W of a rack",
         ),
-        ({"feeds": {"power": "1 kW", "count": 2, "spare": 2}}, "2 of 2 feeds are spare"),
     ],
 )
 def test_positions_that_cannot_be_are_refused(keys: dict[str, object], said: str) -> None:
@@ -250,6 +249,17 @@ def test_a_fixed_unit_comes_before_a_fixed_rack() -> None:
 def test_positions_are_spelled_as_rack_names_are(text: str) -> None:
     with pytest.raises(ValidationError):
         floor(fixed={"leaf0": text}, racks_per_row=2)
+
+
+@pytest.mark.parametrize("count", range(1, 5))
+@pytest.mark.parametrize("spare", [None, *range(5)])
+def test_a_rack_without_a_feed_that_gives_power_is_refused(count: int, spare: int | None) -> None:
+    feeds = {"power": "1 kW", "count": count} | ({} if spare is None else {"spare": spare})
+    if (1 if spare is None else spare) < count:
+        assert floor(feeds=feeds).most_power == 1_000 * (count - (1 if spare is None else spare))
+    else:
+        with pytest.raises(ValidationError, match=f"spare feeds? .*; expected fewer than the {count} feed"):
+            floor(feeds=feeds)
 
 
 def test_a_rack_draws_what_its_feeds_give_when_one_fails() -> None:
