@@ -190,7 +190,7 @@ FLOWS = 1 << 40
 ACK = -2
 FOREVER = 1 << 62
 CREDIT_BYTES = 64
-"""Bytes of a credit (InfiniBand Architecture Specification, volume 1, 7.9.4.1)."""
+"""Bytes of a credit (InfiniBand Architecture Specification, volume 1, 7.9.4)."""
 UNLIMITED = 1 << 30
 """Credits of what is inside servers, and at most of a port."""
 
