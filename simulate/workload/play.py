@@ -91,6 +91,8 @@ class JobResult(Record):
     collective: str | None
     """None for other kinds of jobs, as what follows."""
     algorithm: str | None
+    chunks: int | None
+    """Pieces in which blocks travel; None where NCCL's tuner or ``hfreduce`` divides them."""
     protocol: str | None
     """Of NCCL, where its tuner chose; as what follows."""
     channels: int | None
@@ -115,6 +117,7 @@ class JobResult(Record):
     def what(self) -> str:
         """What it does, for a person."""
         said = f"{self.collective} by {self.algorithm}" if self.collective else self.kind
+        said += f" in {self.chunks} chunks" if self.chunks and self.chunks > 1 else ""
         said += f" ({self.protocol})" if self.protocol else ""
         return f"{said}, {plural(self.failed_rails, 'rail')} down" if self.failed_rails else said
 
@@ -513,6 +516,7 @@ def job_results(
                 alone_s=None if alone_finish_s is None else max(0.0, alone_finish_s[number] - start),
                 collective=spec.collective if spec else None,
                 algorithm=job.choice.algorithm if job.choice else spec.algorithm if spec else None,
+                chunks=spec.played_chunks if isinstance(spec, CollectiveJob) else None,
                 protocol=job.choice.protocol.label if job.choice else None,
                 channels=job.choice.channels if job.choice else None,
                 closed_form_s=job.choice.time_s if job.choice else None,

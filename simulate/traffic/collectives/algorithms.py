@@ -20,7 +20,7 @@ from simulate.traffic.goal.text import read_goal
 from simulate.traffic.graph import repeated
 from simulate.traffic.placement import GROUPS
 from topo.budget import FLOWS
-from topo.errors import HeddleError, did_you_mean, plural
+from topo.errors import HeddleError, did_you_mean, plural, whole
 from topo.fabric import Fabric, frozen
 from topo.graphs import double_binary_tree
 from topo.spec.units import BYTES, parse_quantity
@@ -72,8 +72,8 @@ GROUPED = ("zone-tree", "hierarchical")
 ROUNDS = ("ring", "shift")
 """Algorithms whose rounds send one message of each rank, all of one size."""
 
-TREE_CHUNKS = 64
-"""Chunks of a tree in `collective`, where a rank passes on what it has received while the rest is on its way."""
+PIPELINE_CHUNKS = 64
+"""Chunks of `default_chunks` where a rank passes on what it has received while the rest is on its way."""
 
 Group = Literal["leaf", "zone"]
 
@@ -142,8 +142,19 @@ for _point in entry_points(group=GROUP):
     register(_kind, _name, _outside(_point))
 
 
+def default_chunks(collective: str, algorithm: str) -> int:
+    """Return the chunks of an algorithm where none are given: `PIPELINE_CHUNKS` of trees, broadcast and reduce; else 1.
+
+    >>> from simulate.traffic.collectives.algorithms import default_chunks
+    >>> default_chunks("allreduce", "ring"), default_chunks("broadcast", "ring")
+    (1, 64)
+    """
+    pipelined = algorithm.endswith("tree") or algorithm == SHARP or collective in ("broadcast", "reduce")
+    return PIPELINE_CHUNKS if pipelined else 1
+
+
 def schedule(
-    collective: str, algorithm: str, n_ranks: int, *, chunks: int = 1, groups: ArrayLike | None = None
+    collective: str, algorithm: str, n_ranks: int, *, chunks: int | None = None, groups: ArrayLike | None = None
 ) -> Schedule:
     """Return the schedule of a collective by an algorithm of `ALGORITHMS`.
 
@@ -151,7 +162,8 @@ def schedule(
     ----------
     chunks
         Pieces in which a block travels, so that a rank passes on the first while it receives the second; micro-batches
-        of a pipeline. Algorithms of halving and doubling, and all-to-all, send whole blocks.
+        of a pipeline. Algorithms of halving and doubling, and all-to-all, send whole blocks. `default_chunks` when
+        left out.
     groups : (n_ranks,)
         Zone, leaf or host of each rank, for ``zone-tree`` and ``hierarchical``; None is one group.
     """
@@ -161,6 +173,7 @@ def schedule(
         hint = did_you_mean(collective, ALGORITHMS) if known is None else did_you_mean(algorithm, known)
         expected = ", ".join(ALGORITHMS if known is None else known)
         raise HeddleError(f"found {found}; expected one of {expected}. {hint}".strip())
+    chunks = default_chunks(collective, algorithm) if chunks is None else chunks
     if n_ranks < 1 or chunks < 1:
         raise HeddleError(f"found {n_ranks} ranks and {chunks} chunks; expected at least one of each")
     most = _most_messages(collective, algorithm, n_ranks, chunks)
@@ -217,7 +230,9 @@ class Collective(Brief):
         object.__setattr__(self, "hosts", frozen(np.asarray(self.hosts, np.int32).ravel()))
 
     def _brief(self) -> str:
-        return f"{self.kind} of {self.size_bytes:.4g} bytes among {plural(len(self.hosts), 'host')} by {self.algorithm}"
+        chunks = f" in {self.chunks} chunks" if self.chunks > 1 else ""
+        who = f"among {plural(len(self.hosts), 'host')} by {self.algorithm}"
+        return f"{self.kind} of {self.size_bytes:.4g} bytes {who}{chunks}"
 
     @property
     def messages(self) -> int:
@@ -308,7 +323,7 @@ def collective(
         path of a GOAL schedule that was written for a buffer of this size, text or (``.bin``) binary. By default the
         first registered one, which is the ring where there is one.
     chunks
-        Pieces in which a block travels; by default 64 for trees, and 1 for others.
+        Pieces in which a block travels; by default 64 for trees, broadcast and reduce, and 1 for others.
     group
         Groups of ``zone-tree`` and ``hierarchical``: ``"zone"`` or ``"leaf"``. By default zones for the one, leaves
         for the other.
@@ -349,7 +364,7 @@ def collective(
             raise HeddleError(f"found the size {size!r}; expected {error}") from None
     if isinstance(size, bool) or not (np.isfinite(size) and size > 0 and repeat >= 1):
         raise HeddleError(f"found {size} bytes, {repeat} times; expected more than 0 bytes, at least once")
-    chunks = chunks or (TREE_CHUNKS if not source and (name.endswith("tree") or name == SHARP) else 1)
+    chunks = (1 if source else default_chunks(kind, name)) if chunks is None else whole("chunks", chunks, 1)
     try:
         ranks = np.asarray(hosts)
         if ranks.ndim != 1 or (len(ranks) and ranks.dtype.kind not in "iu"):
