@@ -66,6 +66,9 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
 }
 """Algorithms by collective and name, the default first: Heddle's own, and those that `register` adds."""
 
+OWN = frozenset((kind, name) for kind, by_name in ALGORITHMS.items() for name in by_name)
+"""Heddle's own algorithms, by collective; all others are checked whenever they are called."""
+
 GROUPED = ("zone-tree", "hierarchical")
 """Algorithms that need to know the zone, leaf or host of each rank."""
 
@@ -74,6 +77,9 @@ ROUNDS = ("ring", "shift")
 
 PIPELINE_CHUNKS = 64
 """Chunks of `default_chunks` where a rank passes on what it has received while the rest is on its way."""
+
+MOST_CHECKED = 1 << 24
+"""Blocks of all ranks up to which an algorithm from outside is played on numbers: 128 MB."""
 
 Group = Literal["leaf", "zone"]
 
@@ -89,7 +95,9 @@ def register(kind: str, name: str, algorithm: Algorithm) -> None:
     kind, name
         Name of the collective, one of `ALGORITHMS`, and of the algorithm.
     algorithm
-        Called as ``algorithm(n_ranks, chunks, groups)``; returns a `Schedule`.
+        Called as ``algorithm(n_ranks, chunks, groups)``; returns a `Schedule`. Whenever it is called, its messages are
+        played on numbers, so that what does not make the collective is refused. In the end rank r has block r of equal
+        parts of the buffer in a reduce-scatter, and brought it in an all-gather; rank 0 is the root.
 
     Raises
     ------
@@ -117,6 +125,8 @@ def register(kind: str, name: str, algorithm: Algorithm) -> None:
     '234.0 ms'
     >>> del simulate.traffic.ALGORITHMS["allreduce"]["star"]
     """
+    if not callable(algorithm):
+        raise HeddleError(f"found the algorithm {algorithm!r:.60}; expected a function of n_ranks, chunks and groups")
     if kind not in ALGORITHMS:
         raise HeddleError(f"found the collective {kind!r}; expected one of {', '.join(ALGORITHMS)}")
     if name in ALGORITHMS[kind] or (kind, name) == ("allreduce", SHARP):
@@ -182,8 +192,56 @@ def schedule(
             f"{collective} by {algorithm} of {n_ranks:,} ranks in {chunks:,} chunks has some {most:,} messages; "
             f"expected {FLOWS}"
         )
-    made = known[algorithm](n_ranks, chunks, [0] * n_ranks if groups is None else groups)
-    return Schedule.checked(made, n_ranks, algorithm)
+    groups = [0] * n_ranks if groups is None else groups
+    if (collective, algorithm) in OWN:
+        return known[algorithm](n_ranks, chunks, groups)
+    return _checked(collective, algorithm, known[algorithm], n_ranks, chunks, groups)
+
+
+def _checked(
+    collective: str, name: str, algorithm: Algorithm, n_ranks: int, chunks: int, groups: ArrayLike
+) -> Schedule:
+    """Return what an algorithm from outside makes, played on numbers: two orders that its waits allow must be right.
+
+    HeddleError when it fails, or its messages do not make the collective. More than `MOST_CHECKED` blocks of all ranks
+    are not played.
+    """
+    try:
+        made = algorithm(n_ranks, chunks, groups)
+    except HeddleError:
+        raise
+    except Exception as error:
+        raise HeddleError(f"the algorithm {name} of {collective} fails: {type(error).__name__}: {error}") from error
+    made, n = Schedule.checked(made, n_ranks, name), n_ranks
+    each, odd = divmod(made.n_blocks, max(n, 1))
+    if odd and collective in ("reduce-scatter", "all-gather", "all-to-all"):
+        raise HeddleError(f"{name} has {made.n_blocks} blocks; {collective} needs as many for each of {n} ranks")
+    for seed in range(2 if made.n_blocks * n <= MOST_CHECKED else 0):
+        rng = np.random.default_rng(seed)
+        start = rng.integers(-1000, 1000, (n, made.n_blocks)).astype(np.float64)
+        end, rank, block = made.played(start, rng), np.arange(n)[:, None], np.arange(made.n_blocks)
+        total, owner = start.sum(axis=0), block // max(each, 1)
+        match collective:
+            case "allreduce":
+                wrong = end != total
+            case "reduce-scatter":
+                wrong = (owner == rank) & (end != total)
+            case "all-gather":
+                wrong = end != start[owner, block]
+            case "broadcast":
+                wrong = end != start[0]
+            case "reduce":
+                wrong = (end != total) & (rank == 0)
+            case "all-to-all":
+                wrong = end != start.reshape(n, n, each).transpose(1, 0, 2).reshape(n, -1)
+            case _:  # a pipeline: what goes forward
+                wrong = (rank == n - 1) & (block < chunks) & (end != start[0])
+        for at, where in np.argwhere(wrong)[:1].tolist():
+            raise HeddleError(
+                f"{name} is no {collective}: block {where} of rank {at} is wrong in the end, as the messages, their "
+                "`reduce` and what they wait for say; add what is missing"
+            )
+    return made
 
 
 def _most_messages(collective: str, algorithm: str, n_ranks: int, chunks: int) -> int:
@@ -262,8 +320,7 @@ class Collective(Brief):
             return trees.tree_allreduce([tree], self.chunks)
         groups = groups_of(fabric, self.hosts, self.algorithm, self.group)
         if callable(self.source):
-            made = self.source(len(self.hosts), self.chunks, groups)
-            return Schedule.checked(made, len(self.hosts), self.algorithm)
+            return _checked(self.kind, self.algorithm, self.source, len(self.hosts), self.chunks, groups)
         return schedule(self.kind, self.algorithm, len(self.hosts), chunks=self.chunks, groups=groups)
 
     def _check_hosts(self, fabric: Fabric) -> None:
