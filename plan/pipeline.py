@@ -40,6 +40,7 @@ from topo import (
     load_catalog,
     plural,
 )
+from topo.errors import whole
 
 Progress = Callable[..., None]
 """Called with a message when something begins that takes time, and with how much of it is done (0 to 1) if known."""
@@ -80,6 +81,10 @@ class Options:
     """Finds the demand for which paths are moved; None in networks that have none."""
     adaptive: bool = False
     """Whether the figures of adaptive routing stand beside those of engines."""
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "failures"):
+            object.__setattr__(self, name, whole(name, getattr(self, name), 0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from simulate.workload.spec import CollectiveJob, FlowsJob, GpuCollectiveJob, St
 from simulate.workload.storage import Client, File, Storage
 from topo.budget import FLOWS
 from topo.catalog.models import NodeModel
-from topo.errors import FlowError, HeddleError, plural
+from topo.errors import FlowError, HeddleError, plural, whole
 from topo.fabric import frozen
 from topo.table import Record, Table, format_seconds
 
@@ -331,6 +331,7 @@ def play(
         made = "`simulate.allreduce(hosts, size)` or `simulate.preset(name, fabric)`"
         found = f"a value of type {type(traffic).__name__}"
         raise HeddleError(f"found {found} as traffic; expected Flows, a Collective or a Workload, as {made} returns")
+    n_bins = None if n_bins is None else whole("n_bins", n_bins, 0)
     make = ENGINES[engine] if isinstance(engine, str) else engine
     network = on if isinstance(on, Network) else Network.of(on)
 

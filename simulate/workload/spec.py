@@ -271,7 +271,7 @@ class TrainingSteps(SpecModel):
     forward: Seconds
     """Computation of a step, forward; of a micro-batch on a stage, in a pipeline."""
     backward: Seconds
-    """Backward. VGG16 takes the sum of both."""
+    """Time of the backward pass. VGG16 takes the sum of both."""
     parameters: Bytes = 0
     """Gradients of a rank, or parameters that are sharded or served; VGG16 has its own."""
     activations: Bytes = 0
@@ -342,15 +342,15 @@ class InferenceJob(RankedJob, MessageJob):
     rounds: Annotated[int, Field(ge=1, le=100_000)] = 1
     """Number of rounds; the next one is prefilled while one is decoded."""
     layers: Annotated[int, Field(ge=1, le=10_000)]
-    """Of the model: a request's cache is sent, and experts are asked, layer by layer."""
+    """Layers of the model: a request's cache is sent, and experts are asked, layer by layer."""
     prompt: Seconds
-    """To prefill one request on one rank."""
+    """Time to prefill one request on one rank."""
     cache: Bytes
     """Keys and values of a request, sent from the rank that prefills to the one that decodes."""
     tokens: Annotated[int, Field(ge=0, le=1_000_000)]
-    """Decoded for each request."""
+    """Tokens decoded for each request."""
     token: Seconds
-    """To compute one token of all requests of a rank."""
+    """Time to compute one token of all requests of a rank."""
     experts: Bytes = 0
     """Sent by a rank to experts in each layer for one token of its requests, and as many back."""
 

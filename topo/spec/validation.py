@@ -6,6 +6,7 @@ path through the model's JSON Schema gives the names and the meaning of what cou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
@@ -162,8 +163,9 @@ def _describe_property(schema: Schema, name: str, root: Schema) -> str:
     """Say what a key is for: ``the key `count`: number of servers``."""
     written = schema.get("properties", {}).get(name, {})
     text = written.get("description") or _resolve(written, root).get("description") or ""
-    first = text.partition("\n")[0].rstrip(".")
-    return f"the key `{name}`: {first[:1].lower()}{first[1:]}" if first else f"the key `{name}`"
+    first = re.split(r"[.:;] ", " ".join(text.split()))[0].rstrip(".")
+    first = first if first[1:2].isupper() else first[:1].lower() + first[1:]  # CSV stays
+    return f"the key `{name}`: {first}" if first else f"the key `{name}`"
 
 
 def _one_of(names: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from simulate.traffic.collectives import steps, trees
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.collectives.trees import SHARP
-from simulate.traffic.flows import EAGER_BYTES, Flows
+from simulate.traffic.flows import EAGER_BYTES, Flows, bytes_of
 from simulate.traffic.goal.schedule import Goal, flows_of_goal
 from simulate.traffic.goal.text import read_goal
 from simulate.traffic.graph import repeated
@@ -23,7 +23,6 @@ from topo.budget import FLOWS
 from topo.errors import HeddleError, did_you_mean, plural, whole
 from topo.fabric import Fabric, frozen
 from topo.graphs import double_binary_tree
-from topo.spec.units import BYTES, parse_quantity
 from topo.table import Brief
 
 GROUP = "heddle.collectives"
@@ -414,13 +413,11 @@ def collective(
     name = str(name or next(iter(algorithms), ""))
     if not algorithms or (source is None and name not in algorithms and (kind, name) != ("allreduce", SHARP)):
         schedule(kind, name, 1)  # raises, with the names that there are
-    if isinstance(size, str):
-        try:
-            size = parse_quantity(size, BYTES)
-        except ValueError as error:
-            raise HeddleError(f"found the size {size!r}; expected {error}") from None
-    if isinstance(size, bool) or not (np.isfinite(size) and size > 0 and repeat >= 1):
-        raise HeddleError(f"found {size} bytes, {repeat} times; expected more than 0 bytes, at least once")
+    size = bytes_of(size) if isinstance(size, str) else size
+    number = np.asarray(size)
+    if number.shape or number.dtype.kind not in "iuf" or not 0 < size < np.inf:
+        raise HeddleError(f"found the size {size!r:.60}; expected bytes, more than 0, or text such as '186 MiB'")
+    repeat = whole("repeat", repeat, 1)
     chunks = (1 if source else default_chunks(kind, name)) if chunks is None else whole("chunks", chunks, 1)
     try:
         ranks = np.asarray(hosts)
