@@ -21,8 +21,7 @@ from plan.inputs import (
     traffic_of,
 )
 from plan.pipeline import BUILD, CHECK, ROUTE, Options, Plan, Progress, run_passes, silent
-from topo import Cluster, Fabric, HeddleError, Purpose
-from topo.errors import whole
+from topo import Cluster, Fabric, HeddleError, Purpose, whole
 
 
 def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed: int = 0, currency: str | None = None,

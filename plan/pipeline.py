@@ -39,8 +39,8 @@ from topo import (
     find_losses,
     load_catalog,
     plural,
+    whole,
 )
-from topo.errors import whole
 
 Progress = Callable[..., None]
 """Called with a message when something begins that takes time, and with how much of it is done (0 to 1) if known."""

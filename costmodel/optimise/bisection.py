@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.optimise.cuts import CutSearch, Subnet, numbers_in_servers
+from costmodel.optimise.cuts import CutSearch, Subnet
 from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, Ints, Sides
 from costmodel.optimise.problem import jobs_at_once
 from topo.amounts import Verdict, listed, percent
@@ -18,6 +18,7 @@ from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.graphs import minimum_cut, turns_in_groups
 from topo.hostlist import compress, natural_order
+from topo.ports import rail_numbers
 from topo.speeds import SPEEDS
 from topo.table import Brief, Record
 
@@ -77,7 +78,7 @@ class WorstCut(Brief, Record):
         the (E,) end ports of the job on the subnet of the cut as many are in each half; the first pairs have one end on
         the set and the other elsewhere.
         """
-        switch, number = fabric.end_switch[ends], numbers_in_servers(fabric)[ends]
+        switch, number = fabric.end_switch[ends], rail_numbers(fabric)[ends]
         on_set = self._inside(fabric)[switch]
         order = np.lexsort((~on_set, number))
         before, rails = turns_in_groups(number[order]), np.bincount(number)

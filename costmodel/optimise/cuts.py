@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, BisectedJobs, Floats, Ints, Sides
 from costmodel.optimise.spread import spread_share
 from topo.fabric import Fabric, Kind, Role
-from topo.graphs import components, minimum_cut, turns_in_groups
+from topo.graphs import components, minimum_cut
+from topo.ports import rail_numbers
 
 if TYPE_CHECKING:  # to load it takes half the time of `plan check`, and few networks take anything from jobs
     from scipy.sparse import csr_array
@@ -47,8 +48,7 @@ class Subnet:
     """A subnet as its switches, the capacities between them, and the adapters linked to them.
 
     ``a``, ``b`` and ``gbps`` are the linked pairs of switches with their capacity; ``leaf``, ``rate``, ``zone``,
-    ``role``, ``host``, ``number`` and ``rank`` the switch, Gb/s, zone, role, server, number in its server and compute
-    rank (else -1) of each adapter.
+    ``role``, ``host`` and ``rank`` the switch, Gb/s, zone, role, server and compute rank (else -1) of each adapter.
     """
 
     def __init__(self, fabric: Fabric, rank: dict[str, int]) -> None:
@@ -64,7 +64,7 @@ class Subnet:
         hung = (ends[:, 0] < n) & (fabric.kind[ends[:, 1]] == Kind.HCA) & (fabric.host[ends[:, 1]] >= 0)
         order = np.argsort(ends[hung, 0], kind="stable")
         nodes = ends[hung, 1][order]
-        self.number = numbers_in_servers(fabric)[n + ports[hung, 1][order] - fabric.first_adapter_port]
+        self._end = n + ports[hung, 1][order] - fabric.first_adapter_port
         self.leaf, self.rate = ends[hung, 0][order], rate[hung][order]
         self.zone, self.role, self.host = fabric.zone[nodes], fabric.role[nodes], fabric.host[nodes]
         if not fabric.arrangement.startswith("levels"):
@@ -84,6 +84,11 @@ class Subnet:
     def has_rails(self) -> bool:
         """Whether a server has adapters on several switches, so that it matters to which others they send."""
         return len(np.unique(self.host * self.n + self.leaf)) > len(np.unique(self.host))
+
+    @cached_property
+    def rail(self) -> NDArray[np.int32]:
+        """Number of each adapter in its server; 0 where no server has several that are apart."""
+        return rail_numbers(self.fabric)[self._end] if self.has_rails else np.zeros(len(self.leaf), np.int32)
 
     @cached_property
     def placed(self) -> NDArray[np.intp]:
@@ -168,8 +173,8 @@ class CutSearch:
         self.members = np.flatnonzero(job >= 0)
         """Adapters of the jobs."""
         at = self.members
-        self.rails = 1 if between_rails else int(subnet.number.max(initial=0)) + 1
-        self.part = job[at] * self.rails + (0 if between_rails else subnet.number[at])
+        self.rails = 1 if between_rails else int(subnet.rail.max(initial=0)) + 1
+        self.part = job[at] * self.rails + (0 if between_rails else subnet.rail[at])
         """Number of what is bisected, for each member: a job, or a rail of it."""
         self.jobs = BisectedJobs.of(self.part, subnet.leaf[at], subnet.rate[at], subnet.n)
         self.gbps = float(subnet.rate[at].sum()) / 2
@@ -377,8 +382,3 @@ def _fewer(side: Sides) -> int:
     """Switches on the side that has fewer."""
     inside = int(np.count_nonzero(side))
     return min(inside, len(side) - inside)
-
-
-def numbers_in_servers(fabric: Fabric) -> Ints:
-    """Return (E,) the number of each end port of an adapter among those of its server."""
-    return turns_in_groups(fabric.host[fabric.end_node])
