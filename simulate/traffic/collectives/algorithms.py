@@ -65,7 +65,7 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
 }
 """Algorithms by collective and name, the default first: Heddle's own, and those that `register` adds."""
 
-OWN = frozenset((kind, name) for kind, by_name in ALGORITHMS.items() for name in by_name)
+BUILT_IN = frozenset((kind, name) for kind, by_name in ALGORITHMS.items() for name in by_name)
 """Heddle's own algorithms, by collective; all others are checked whenever they are called."""
 
 GROUPED = ("zone-tree", "hierarchical")
@@ -192,7 +192,7 @@ def schedule(
             f"expected {FLOWS}"
         )
     groups = [0] * n_ranks if groups is None else groups
-    if (collective, algorithm) in OWN:
+    if (collective, algorithm) in BUILT_IN:
         return known[algorithm](n_ranks, chunks, groups)
     return _checked(collective, algorithm, known[algorithm], n_ranks, chunks, groups)
 
