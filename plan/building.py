@@ -21,7 +21,7 @@ from plan.inputs import (
     traffic_of,
 )
 from plan.pipeline import BUILD, CHECK, ROUTE, Options, Plan, Progress, run_passes, silent
-from topo import Cluster, Fabric, HeddleError, Purpose
+from topo import Cluster, Fabric, HeddleError, Purpose, whole
 
 
 def build(spec: str | Path | Cluster, output: str | Path | None = None, *, seed: int = 0, currency: str | None = None,
@@ -105,6 +105,7 @@ def check(
     100.0%
     """
     plan = _plan_of(spec)
+    job = None if job is None else whole("job", job, 2)
     if job is not None and not 2 <= job <= plan.planned.counts.gpu_nodes:
         have = plan.planned.counts.gpu_nodes
         raise HeddleError(f"{plan.source}: found a job of {job:,} servers; expected 2 to {have:,}, which compute")

@@ -98,7 +98,7 @@ def check_currency(currency: str | None, clusters: Iterable[Cluster]) -> None:
     known = sorted({name for cluster in clusters for prices in cluster.catalog.prices.values() for name in prices})
     if currency is not None and currency not in known:
         raise HeddleError(
-            f"--currency: found {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
+            f"found the currency {currency!r}; expected one with prices in the catalog: {', '.join(known)}"
         )
 
 

@@ -39,6 +39,7 @@ from topo import (
     find_losses,
     load_catalog,
     plural,
+    whole,
 )
 
 Progress = Callable[..., None]
@@ -80,6 +81,10 @@ class Options:
     """Finds the demand for which paths are moved; None in networks that have none."""
     adaptive: bool = False
     """Whether the figures of adaptive routing stand beside those of engines."""
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "failures"):
+            object.__setattr__(self, name, whole(name, getattr(self, name), 0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,7 +113,7 @@ class Hashed(Shown):
     policy: QosPolicy = field(default_factory=QosPolicy)
 
     def __post_init__(self) -> None:
-        if not SPRAY <= self.queue_pairs <= MAX_QUEUE_PAIRS:
+        if not isinstance(self.queue_pairs, int | np.integer) or not SPRAY <= self.queue_pairs <= MAX_QUEUE_PAIRS:
             expected = f"{SPRAY} for spraying, or 1 to {MAX_QUEUE_PAIRS}"
             raise HeddleError(f"found {self.queue_pairs} queue pairs; expected {expected}")
         if self.bond < 1 or (self.bond > 1 and self.is_grouped):

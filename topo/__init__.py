@@ -110,6 +110,7 @@ Names and files
     ``Budget``  one of them
     ``format_seconds``  a time in the unit that suits it
     ``plural``  a number with its noun: ``1 zone``, ``2 zones``
+    ``whole``  a whole number within bounds, or a `HeddleError` that says which
 
 Errors
     ``HeddleError``  every error that Heddle raises on purpose

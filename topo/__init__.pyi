@@ -34,6 +34,7 @@ from .errors import (
     ToolError as ToolError,
     did_you_mean as did_you_mean,
     plural as plural,
+    whole as whole,
 )
 from .fabric import Fabric as Fabric, Kind as Kind, Purpose as Purpose, Role as Role
 from .checks import Check as Check, Cure as Cure

@@ -8,10 +8,12 @@ of ours: the command prints a traceback and leaves with 70.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import takewhile
+from operator import index
+from typing import SupportsIndex, cast
 
 MOST_FINDINGS = 20
 """Findings that are spelled out; the rest are counted."""
@@ -197,6 +199,24 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     """
     near = nearest(word, names)
     return f"Did you mean `{near}`?" if near else ""
+
+
+def whole(what: str, value: object, low: int, high: int | None = None) -> int:
+    """Return a whole number within bounds, of Python or NumPy; HeddleError for anything else.
+
+    Examples
+    --------
+    >>> from topo.errors import whole
+    >>> whole("LMC", 9, 0, 7)
+    Traceback (most recent call last):
+    topo.errors.HeddleError: LMC: found 9; expected a whole number from 0 to 7
+    """
+    with suppress(TypeError):
+        number = index(cast(SupportsIndex, value))
+        if not isinstance(value, bool) and low <= number and (high is None or number <= high):
+            return number
+    expected = f"a whole number from {low}{'' if high is None else f' to {high:,}'}"
+    raise HeddleError([Finding(what, f"{value!r:.60}", expected)])
 
 
 def plural(number: int, noun: str, nouns: str = "") -> str:

@@ -379,6 +379,8 @@ class Fabric(Frozen, Shown):
         1
         """
         ports = np.asarray(ports)
+        if ports.size and ports.dtype.kind not in "iu":
+            raise HeddleError("found ports that are no numbers; `routing.find_ports` returns those of names")
         wrong = ports[(ports < 0) | (ports >= self.n_ports)]
         if len(wrong):
             raise HeddleError(f"found the port {wrong[0]}; {self.name} has ports 0 to {self.n_ports - 1:,}")

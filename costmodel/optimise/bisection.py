@@ -18,6 +18,7 @@ from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.graphs import minimum_cut, turns_in_groups
 from topo.hostlist import compress, natural_order
+from topo.ports import rail_numbers
 from topo.speeds import SPEEDS
 from topo.table import Brief, Record
 
@@ -72,21 +73,20 @@ class WorstCut(Brief, Record):
     def halves(self, fabric: Fabric, ends: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer], int]:
         """Return the halves of a job that this cut divides worst, as partners, and how many pairs it parts.
 
-        The servers with the most on the set are one half. Their partners are on the same switch as far as there are
-        any, then on the same side. Of the (E,) end ports of the job on the subnet of the cut as many are in each half;
-        the first pairs have one end on the set and the other elsewhere.
+        Each rail of the job is divided by itself: the adapters on the set are in one half first. Their partners, which
+        have the same number in their servers, are on the same switch as far as there are any, then on the same side. Of
+        the (E,) end ports of the job on the subnet of the cut as many are in each half; the first pairs have one end on
+        the set and the other elsewhere.
         """
-        switch = fabric.end_switch[ends]
+        switch, number = fabric.end_switch[ends], rail_numbers(fabric)[ends]
         on_set = self._inside(fabric)[switch]
-        _, server, adapters = np.unique(fabric.host[fabric.end_node[ends]], return_inverse=True, return_counts=True)
-        order = np.lexsort((np.arange(len(adapters)), -np.bincount(server, on_set) / adapters))
-        far = np.empty(len(adapters), np.int64)
-        far[order] = np.cumsum(adapters[order])
-        half = len(ends) / 2  # the server in the middle is in no half
-        one, other = np.flatnonzero(far[server] <= half), np.flatnonzero((far - adapters)[server] >= half)
+        order = np.lexsort((~on_set, number))
+        before, rails = turns_in_groups(number[order]), np.bincount(number)
+        after = rails[number[order]] - 1 - before
+        one, other = order[before < after], order[after < before]  # an adapter in the middle is in no half
         first, second = [], []
         for place in (switch, on_set, np.zeros_like(switch)):  # pairs on one switch, then on one side, then the rest
-            mine, theirs = _pair(place[one], place[other])
+            mine, theirs = _pair(*(place[half] * len(rails) + number[half] for half in (one, other)))
             first.append(one[mine])
             second.append(other[theirs])
             one, other = np.delete(one, mine), np.delete(other, theirs)
@@ -141,8 +141,8 @@ class Bisection(Brief):
     subnets: Mapping[str, float] = field(default_factory=dict, compare=False)
     """Share in each subnet with adapters of the jobs. A job that sends the same over each gets the least of them."""
     between_rails: Bisection | None = field(default=None, compare=False)
-    """The same for halves of adapters, which never get more: traffic that does not keep to leaves which its servers
-    share, as between rails. None where each server has one adapter in each network, or all on one switch."""
+    """The same where any adapter sends to any other, which never get more; else each sends to adapters with its number
+    in other servers. None where each server has one adapter in each network, or all on one switch."""
 
     @property
     def exact(self) -> bool:
@@ -282,17 +282,18 @@ def bisection(
     Compute nodes are divided into jobs of ``job`` nodes zone by zone, in the order of their names, which is also their
     order on the leaves. In each subnet the servers of each job, and those of the storage, are divided into two halves.
     Every server of one half sends, and every server of the other half receives, the same share of its rate over all its
-    adapters, with partners that suit the network best. The worst halves are decided by the worst cut, which
-    `costmodel.optimise.cuts` finds:
+    adapters, each of which sends to adapters with its number in other servers, as NCCL's rings do; which, is what suits
+    the network best. Each rail has its own worst halves, so both directions of links may be full. The worst halves are
+    decided by the worst cut, which `costmodel.optimise.cuts` finds:
 
         share = min over sets of switches of  Gb/s of the links that leave the set / what the jobs ask of them
 
-    For one job this is exactly what the best routing can reach; for several at once it is an upper bound. A job of one
-    node has share 1. If the servers of a job have several rates, a half is half of their sum. Of several subnets the
-    least counts.
+    For one job on one rail this is exactly what the best routing can reach; for several at once it is an upper bound. A
+    job of one node has share 1. If the adapters of a rail have several rates, a half is half of their sum. Of several
+    subnets the least counts.
 
-    A server with several adapters in a subnet can reach most others over leaves that they share, such as those of its
-    rails. `Bisection.between_rails` is the share for halves of adapters, whose servers do not matter.
+    Servers with several adapters in a subnet can reach most others over leaves that they share, such as those of their
+    rails. `Bisection.between_rails` is the share where any adapter sends to any other.
 
     Parameters
     ----------
@@ -309,8 +310,8 @@ def bisection(
     descents : int
         Descents from random halves, in addition to those from halves that are often bad.
     need, need_between_rails : float
-        The share that is needed of servers, and of adapters. The first cut below it is returned, without a search for a
-        worse one, and a lower bound that reaches it is looked for.
+        The share that is needed over the rails, and between them. The first cut below it is returned, without a search
+        for a worse one, and a lower bound that reaches it is looked for.
     prove : bool
         Whether to compute lower bounds that take long.
 
@@ -337,7 +338,10 @@ def bisection(
         return search(CutSearch, need, prove)
     between = search(partial(CutSearch, between_rails=True), need_between_rails, prove)
     decides = need_between_rails >= need > 0  # then nobody asks what servers get beyond that
-    return search(CutSearch, need, prove and not decides).at_least(between, between)
+    over = search(CutSearch, need, prove and not decides)
+    if over.share < between.share:  # a cut that was not found for adapters that ask for more
+        between = replace(over, least=min(between.least, over.share))
+    return over.at_least(between, between)
 
 
 def _bisect(

@@ -22,6 +22,7 @@ from costmodel.optimise.demand import ROUNDING, SOLVER_TOLERANCE, BisectedJobs, 
 from costmodel.optimise.spread import spread_share
 from topo.fabric import Fabric, Kind, Role
 from topo.graphs import components, minimum_cut
+from topo.ports import rail_numbers
 
 if TYPE_CHECKING:  # to load it takes half the time of `plan check`, and few networks take anything from jobs
     from scipy.sparse import csr_array
@@ -31,7 +32,7 @@ MOST_ENUMERATED = 1 << 16
 GBPS_TOLERANCE = 1e-6
 """Rates that differ by less are equal: they are multiples of 0.02 Gb/s (`STEPS_PER_GBPS`), so the rest is rounding."""
 MOST_MOVED = 400
-"""Switches, and kinds of servers, up to which the local search moves single switches."""
+"""Switches up to which the local search moves single switches."""
 MOST_SPECTRAL = 3_000
 """Switches up to which eigenvectors are computed."""
 WIDTH = 1 / 16
@@ -54,7 +55,8 @@ class Subnet:
         self.fabric = fabric
         self.n = n = fabric.n_switches
         rate = fabric.rate_gbps[fabric.links].min(axis=1)
-        ends = np.sort(fabric.port_node[fabric.links], axis=1)
+        ports = np.sort(fabric.links, axis=1)  # the order of ports is that of their nodes
+        ends = fabric.port_node[ports]
         inner = (ends[:, 1] < n) & (ends[:, 0] != ends[:, 1])
         pairs, where = np.unique(ends[inner, 0].astype(np.int64) * n + ends[inner, 1], return_inverse=True)
         self.a, self.b = pairs // n, pairs % n
@@ -62,6 +64,7 @@ class Subnet:
         hung = (ends[:, 0] < n) & (fabric.kind[ends[:, 1]] == Kind.HCA) & (fabric.host[ends[:, 1]] >= 0)
         order = np.argsort(ends[hung, 0], kind="stable")
         nodes = ends[hung, 1][order]
+        self._end = n + ports[hung, 1][order] - fabric.first_adapter_port
         self.leaf, self.rate = ends[hung, 0][order], rate[hung][order]
         self.zone, self.role, self.host = fabric.zone[nodes], fabric.role[nodes], fabric.host[nodes]
         if not fabric.arrangement.startswith("levels"):
@@ -79,8 +82,13 @@ class Subnet:
 
     @property
     def has_rails(self) -> bool:
-        """Whether a server has adapters on several switches, so that its halves are not those of its adapters."""
+        """Whether a server has adapters on several switches, so that it matters to which others they send."""
         return len(np.unique(self.host * self.n + self.leaf)) > len(np.unique(self.host))
+
+    @cached_property
+    def rail(self) -> NDArray[np.int32]:
+        """Number of each adapter in its server; 0 where no server has several that are apart."""
+        return rail_numbers(self.fabric)[self._end] if self.has_rails else np.zeros(len(self.leaf), np.int32)
 
     @cached_property
     def placed(self) -> NDArray[np.intp]:
@@ -156,8 +164,8 @@ class Subnet:
 class CutSearch:
     """Search for the worst cut of jobs on a subnet; holds the worst so far, and a lower bound of all cuts.
 
-    ``job`` is (A,) int, the job of each adapter, -1 for none; ``between_rails`` says whether halves are of adapters,
-    each a server of its own, instead of servers.
+    ``job`` is (A,) int, the job of each adapter, -1 for none; ``between_rails`` says whether adapters send to all
+    others of their job, instead of those with their number in other servers.
     """
 
     def __init__(self, subnet: Subnet, job: Ints, *, between_rails: bool = False) -> None:
@@ -165,8 +173,10 @@ class CutSearch:
         self.members = np.flatnonzero(job >= 0)
         """Adapters of the jobs."""
         at = self.members
-        server = None if between_rails else subnet.host[at]
-        self.jobs = BisectedJobs.of(job[at], subnet.leaf[at], subnet.rate[at], subnet.n, server)
+        self.rails = 1 if between_rails else int(subnet.rail.max(initial=0)) + 1
+        self.part = job[at] * self.rails + (0 if between_rails else subnet.rail[at])
+        """Number of what is bisected, for each member: a job, or a rail of it."""
+        self.jobs = BisectedJobs.of(self.part, subnet.leaf[at], subnet.rate[at], subnet.n)
         self.gbps = float(subnet.rate[at].sum()) / 2
         """Full rate of one half of all jobs."""
         self.share, self.least = 1.0, 0.0
@@ -188,7 +198,7 @@ class CutSearch:
         if bound == 1:  # no cut takes anything from the jobs
             self.least = 1.0
             return
-        self._descend(self.members, np.arange(net.n, dtype=np.float64))
+        self._descend(np.arange(net.n, dtype=np.float64))
         for side in net.containers:
             self.evaluate(side)
         self._raise(bound)
@@ -204,7 +214,7 @@ class CutSearch:
         """Numbers of the jobs that ask something of the worst cut, in order."""
         asked = self.jobs.crossing(self.jobs.inside(self.side))
         asks = asked > GBPS_TOLERANCE
-        return sorted(job for at in np.flatnonzero(asks).tolist() for job in self.jobs.numbers[at])
+        return sorted({part // self.rails for at in np.flatnonzero(asks).tolist() for part in self.jobs.numbers[at]})
 
     def evaluate(self, side: Sides) -> bool:
         """Keep a cut if it is the worst so far, or as bad with fewer switches. Return whether it is worse."""
@@ -278,54 +288,48 @@ class CutSearch:
 
     def _descend_all(self, descents: int, need: float) -> None:
         """Descend from halves that are often bad and from random halves, then from neighbours of the worst cut."""
-        net, members = self.subnet, self.members
-        for key in net.starts(net.leaf[members], descents):
-            self._descend(members, key)
+        net = self.subnet
+        for key in net.starts(net.leaf[self.members], descents):
+            self._descend(key)
             if self.share < need:
                 return
-        draw, moved = np.random.default_rng(1), net.n + len(self.jobs.job) <= MOST_MOVED
+        draw, moved = np.random.default_rng(1), net.n <= MOST_MOVED
         for turn in range(4 * descents if moved else descents):
             near = self.side ^ (draw.random(net.n) < draw.choice([0.0, 0.1, 0.3]) * (turn > 0))
             if moved:
                 near = self._improve(near)
                 self.evaluate(near)
-            self._descend(members, ~near * 1.0)
+            self._descend(~near * 1.0)
             if self.share < need:
                 return
 
-    def _descend(self, members: NDArray[np.intp], key: Floats) -> None:
+    def _descend(self, key: Floats) -> None:
         """Alternate between the minimum cut of two halves and the halves that fit this cut best, while it gets smaller.
 
-        ``members`` are the adapters of the jobs. Initially the first half of each job is the servers whose switches
-        have the lowest ``key``. The halves send at the share over the worst cut so far: a minimum cut below what they
-        send has a smaller quotient (Dinkelbach 1967).
+        Initially the first half of each job, or of each rail of it, is the adapters whose switches have the lowest
+        ``key``. The halves send at the share over the worst cut so far: a minimum cut below what they send has a
+        smaller quotient (Dinkelbach 1967).
         """
         net, share = self.subnet, self.share
-        leaf, rate = net.leaf[members], net.rate[members]
-        _, first_of, server = np.unique(
-            np.stack([self.job[members], net.host[members]]), axis=1, return_index=True, return_inverse=True
-        )
-        server = server.ravel()
-        gbps = np.bincount(server, rate)
-        _, job = np.unique(self.job[members][first_of], return_inverse=True)
-        order = np.lexsort((np.bincount(server, rate * key[leaf]) / gbps, job))
-        total = np.bincount(job, gbps)
-        before = (np.cumsum(total) - total)[job[order]]
-        total = total[job[order]]
+        leaf, gbps = net.leaf[self.members], net.rate[self.members]
+        _, part = np.unique(self.part, return_inverse=True)
+        total = np.bincount(part, gbps)
+        order = np.lexsort((key[leaf], part))
+        before = (np.cumsum(total) - total)[part[order]]
+        total = total[part[order]]
         best = inf
         while True:
             far = np.cumsum(gbps[order]) - before
             halves = far <= total / 2 + GBPS_TOLERANCE, far - gbps[order] >= total / 2 - GBPS_TOLERANCE
             sends, receives = (
-                np.bincount(leaf, rate * np.isin(server, order[half]), net.n).astype(float) for half in halves
+                np.bincount(leaf[order[half]], gbps[order[half]], net.n).astype(float) for half in halves
             )
             flow, side = net.cut(share * sends, share * receives)
             self.evaluate(side)
             if not flow or flow >= best:
                 return
             best = flow
-            off_side = np.bincount(server, rate * ~side[leaf]) / gbps
-            order = order[np.lexsort((off_side[order], job[order]))]
+            order = order[np.lexsort((~side[leaf[order]], part[order]))]
 
     def _improve(self, side: Sides) -> Sides:
         """Make one pass of Fiduccia and Mattheyses (1982), and return the best sides on the way.

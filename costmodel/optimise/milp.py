@@ -52,10 +52,7 @@ class CutProgram:
     It puts each switch on one side, and minimises gbps of the cut - share * what the jobs ask of it. If the minimum is
     not negative, no cut has a smaller quotient than the share. Equivalent switches are merged first: switches without
     adapters and with equal links, which take the same side; equal networks of such switches, likewise; and leaves with
-    equal adapters and links, of which the number on a side is one variable, where all servers have one leaf.
-
-    What a job with servers on several switches asks is the largest sum of part * sends over its servers: ``part`` of
-    the adapters are on a side, ``sends`` is between -rate for one half and rate for the other, and sums to 0.
+    equal adapters and links, of which the number on a side is one variable.
 
     ``gbps`` is (n, n) float64 between switches, symmetric.
 
@@ -81,8 +78,7 @@ class CutProgram:
     @property
     def solvable(self) -> bool:
         """Whether the program is small enough to be solved."""
-        products = int(np.count_nonzero(self.jobs.on_switch[len(self.jobs.half) :]))
-        edges = len(self.links[0]) + len(self.jobs.half) + products
+        edges = len(self.links[0]) + len(self.jobs.half)
         return len(self.alike) <= MOST_VARIABLES and edges <= MOST_EDGES
 
     def solve(self, share: float) -> tuple[Sides | None, bool]:
@@ -104,27 +100,9 @@ class CutProgram:
         for number, half in enumerate(jobs.half.tolist()):
             row, total = jobs.on_switch[number], float(jobs.total[number])
             mine = pulp.lpSum(float(row[v]) * count for v, count in inside.items() if row[v])
-            kinds = len(jobs.half) + np.flatnonzero(jobs.job == number)
             asked.append(program.add_variable(f"asked{number}", 0, half))
-            if not len(kinds):
-                program += asked[-1] <= mine
-                program += asked[-1] <= total - mine
-                continue
-            sends, beyond = (program.add_variable(f"{name}{number}", -total, total) for name in ("sends", "beyond"))
-            for each, most in ((sends, mine), (beyond, total - mine)):
-                program += each <= most
-                program += -each <= most
-            balance, products = [sends, beyond], [sends]
-            for kind in kinds.tolist():
-                rate = float(jobs.total[kind])
-                balance.append(program.add_variable(f"sends{number}_{kind}", -rate, rate))
-                for v in np.flatnonzero(jobs.on_switch[kind]).tolist():
-                    product = program.add_variable(f"sends{number}_{kind}_{v}", -rate, rate)
-                    program += product <= rate * inside[v]
-                    program += product <= balance[-1] + rate - rate * inside[v]
-                    products.append(float(jobs.on_switch[kind, v]) / rate * product)
-            program += pulp.lpSum(balance) == 0
-            program += asked[-1] <= pulp.lpSum(products)
+            program += asked[-1] <= mine
+            program += asked[-1] <= total - mine
         program += pulp.lpSum(apart) - share * pulp.lpSum(asked)
         single = [v for v, of in self.alike.items() if len(of) == 1]
         if single:  # exchanging the sides gives the same cut
@@ -146,7 +124,7 @@ def _merge_equivalent(gbps: Floats, jobs: BisectedJobs) -> tuple[Floats, dict[in
     Return (n, n) Gb/s between the switches that are left, and of each of them the leaves that it stands for, or itself.
     """
     on_switch, gbps = jobs.on_switch, gbps.copy()
-    used, shared = np.asarray(on_switch.any(axis=0)), np.asarray(on_switch[len(jobs.half) :].any(axis=0))
+    used = np.asarray(on_switch.any(axis=0))
     left = used | (gbps.sum(axis=1) > 0)
 
     def drop(switches: NDArray[np.intp]) -> None:
@@ -174,7 +152,7 @@ def _merge_equivalent(gbps: Floats, jobs: BisectedJobs) -> tuple[Floats, dict[in
         gbps[np.ix_(one, one)] = among
         for each in more:
             drop(each)
-    alone = np.flatnonzero(left & used & ~shared & ~gbps[:, used].any(axis=1))
+    alone = np.flatnonzero(left & used & ~gbps[:, used].any(axis=1))
     alike = _equal_rows(np.concatenate([gbps, on_switch.T], axis=1), alone)
     for same in alike:
         drop(same[1:])
@@ -206,15 +184,11 @@ def _colours(gbps: Floats, others: NDArray[np.intp], used: NDArray[np.bool_]) ->
 def spectral_share(gbps: Floats, jobs: BisectedJobs) -> float:
     """Lower bound of the quotient of all cuts, by an eigenvalue (Fiedler 1973; Donath and Hoffman 1973).
 
-    With the part p of all Gb/s of a job on a side, and the part p_i of those of server i, whose rate is r_i of the sum
-    r of the job, a job asks of a cut at most
+    With the part p of all Gb/s r of a job on a side, the job asks of a cut at most
 
-        r (2 p (1 - p) - sum of r_i / r p_i (1 - p_i)),
+        r p (1 - p) r / (r - half),
 
-    Proof: this is r (p - 2 p^2 + v) with the mean v of p_i^2, and p <= 1/2 without loss of generality. With x = 0 for
-    the median the job asks at most r p, which is no more if v >= 2 p^2; with x = p at most r t, t^2 = v - p^2
-    (Cauchy-Schwarz), which is no more if t <= p, since (t - p) (t - (1 - p)) >= 0. Where each server is on one switch,
-    the 2 is r / (r - half), which is less for odd numbers.
+    which is r min(p, 1 - p) at the halves, and no less elsewhere.
 
     The bound of all jobs is a quadratic form B of the sides, and the links of the cut are the Laplacian L, so that the
     quotient is at least 1 / the largest eigenvalue of B relative to L. Switches without adapters are eliminated by the
@@ -234,14 +208,9 @@ def spectral_share(gbps: Floats, jobs: BisectedJobs) -> float:
     laplacian = np.diag(gbps.sum(axis=1)) - gbps
     to = laplacian[np.ix_(used, others)]
     reduced = laplacian[np.ix_(used, used)] - to @ pinvh(laplacian[np.ix_(others, others)]) @ to.T
-    n_jobs = len(jobs.half)
-    whole, kinds = jobs.on_switch[:n_jobs, used], jobs.on_switch[n_jobs:, used]
-    of_job = whole.copy()
-    np.add.at(of_job, jobs.job, kinds)
-    total = of_job.sum(axis=1)
-    factor = np.where(np.isin(np.arange(n_jobs), jobs.job), 2.0, total / (total - jobs.half))
-    asked = np.diag(factor @ of_job - kinds.sum(axis=0))
-    asked -= (of_job.T * (factor / total)) @ of_job - (kinds.T / kinds.sum(axis=1)) @ kinds
+    of_job, total = jobs.on_switch[:, used], jobs.total
+    factor = total / (total - jobs.half)
+    asked = np.diag(factor @ of_job) - (of_job.T * (factor / total)) @ of_job
     # both forms are 0 where all switches are on one side: there L gets a value of its own
     links = reduced + max(float(np.trace(reduced)), 1.0) / len(used) ** 2
     return min(1 / float(eigh(asked, links, eigvals_only=True, driver="gvd")[-1]), 1.0)

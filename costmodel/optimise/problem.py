@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, lcm
+from math import inf
 
 import numpy as np
 
@@ -285,41 +285,36 @@ class Problem:
         for rail, on in placement:
             if rail.count:
                 servers.setdefault((rail.name, rail.first, int(zones[on[0]])), []).append((rail, on))
-        steps = lcm(*map(len, servers.values()))
-        compute = [adapters for adapters in servers.values() if adapters[0][0].role == Role.COMPUTE]
-        storage = [(zone, each) for (_, _, zone), each in servers.items() if each[0][0].role == Role.STORAGE]
+        rails = [(number, *each) for adapters in servers.values() for number, each in enumerate(adapters)]
+        several, part = max((number for number, *_ in rails), default=0) + 1, needs.between_rails
 
-        alone: list[list[tuple[HostGroup, Ints]]] = [[one] for adapters in compute for one in adapters]
-
-        def placed(jobs: Ints, parts: Sequence[Placement] = compute) -> list[_Rows]:
-            return [_rows(part, self._first_node[part[0][0].name], jobs, speed) for part in parts]
+        def demanded(share: float, jobs: Ints, *, with_storage: bool = False) -> Iterator[JobDemand]:
+            """Yield what jobs demand over their rails and between them; where all is needed between, that is more."""
+            found: list[tuple[int, Ints, Ints, Floats]] = [
+                (number, *_entries(rail, on, self._first_node[rail.name], jobs, speed))
+                for number, rail, on in rails
+                if rail.role == Role.COMPUTE
+            ]
+            if with_storage:
+                used = np.unique(zones[np.concatenate([np.zeros(0, int), *(leaf for _, _, leaf, _ in found)])])
+                for number, rail, on in rails:
+                    if rail.role == Role.STORAGE and zones[on[0]] in used:
+                        every = np.array([[0, rail.first + rail.count]])
+                        job, leaf, gbps = _entries(rail, on, 0, every, speed)
+                        found.append((number, job + len(jobs) + zones[on[0]], leaf, gbps))
+            if several == 1 or part < 1:
+                yield _job_demand(
+                    share, [(job * several + number, leaf, gbps) for number, job, leaf, gbps in found], leaves
+                )
+            if several > 1 and part:
+                yield _job_demand(share * part, [(job, leaf, gbps) for _, job, leaf, gbps in found], leaves)
 
         whole = needs.bandwidth.compute.share_of(self.full_gbps(Role.COMPUTE) / 2)
-        found: list[JobDemand] = []
+        asked: list[JobDemand] = []
         for jobs in jobs_at_once(total, needs.job.sizes, alone=needs.job.alone):
-            rows, between = placed(jobs), placed(jobs, alone)
-            if needs.job.with_storage:
-                used = np.unique(zones[np.concatenate([leaf for *_, leaf, _ in rows] or [np.zeros(0, int)])])
-                for zone_of, adapters in storage:
-                    if zone_of in used:
-                        every = np.array([[0, adapters[0][0].first + adapters[0][0].count]])
-                        number = len(jobs) + int(np.searchsorted(used, zone_of))
-                        rows.append(_rows(adapters, 0, every, speed, number))
-                        between += [_rows([one], 0, every, speed, number) for one in adapters]
-            found += self._within_and_between(needs.job.bisection, rows, between, leaves, steps)
-        every = np.array([[0, total]])
-        found += self._within_and_between(whole, placed(every), placed(every, alone), leaves, steps)
-        return [jobs for jobs in found if jobs.share] + list(self._serving(placement, speed, leaves))
-
-    def _within_and_between(
-        self, share: float, rows: Sequence[_Rows], between: Sequence[_Rows], leaves: int, steps: int
-    ) -> Iterator[JobDemand]:
-        """Yield what jobs demand over their rails and between them; where all is needed between, that is more."""
-        part = self.needs.between_rails
-        if steps == 1 or part < 1:
-            yield _job_demand(share, rows, leaves, steps)
-        if steps > 1 and part:
-            yield _job_demand(share * part, between, leaves, 1)
+            asked += demanded(needs.job.bisection, jobs, with_storage=needs.job.with_storage)
+        asked += demanded(whole, np.array([[0, total]]))
+        return [jobs for jobs in asked if jobs.share] + list(self._serving(placement, speed, leaves))
 
     def _serving(self, placement: Placement, speed: LinkSpeed, leaves: int) -> Iterator[Demand]:
         """Yield the demand of each serving role; a rate in proportion to its adapters in this subnet."""
@@ -420,46 +415,31 @@ def jobs_at_once(nodes: int, job: int | Mapping[int, float], *, alone: bool = Fa
     return list(windows[np.unique(np.linspace(0, len(windows) - 1, min(len(windows), MOST_JOBS)).astype(int))][:, None])
 
 
-_Rows = tuple[Ints, Ints, Ints, Floats]
-"""Entries of servers on leaves: job, number of the row within these servers, leaf, and Gb/s."""
+_Entries = tuple[Ints, Ints, Floats]
+"""Job, leaf, and Gb/s of adapters; some may be of the same job and leaf."""
 
 
-def _rows(
-    adapters: Sequence[tuple[HostGroup, Ints]], first: int, jobs: Ints, speed: LinkSpeed, number_from: int = 0
-) -> _Rows:
-    """Return what consecutive servers of a job with the same leaves have on each of them; ``first`` is their rank."""
-    rail, on = adapters[0][0], np.stack([on for _, on in adapters])
+def _entries(rail: HostGroup, on: Ints, first: int, jobs: Ints, speed: LinkSpeed) -> _Entries:
+    """Return what consecutive servers of a job with one leaf have on it; ``first`` is the rank of the group's first."""
     first += rail.first
-    moves = first + 1 + np.flatnonzero((np.diff(on) != 0).any(axis=0))
+    moves = first + 1 + np.flatnonzero(np.diff(on))
     edges = np.unique(np.concatenate([[first, first + rail.count], moves, jobs.ravel()]))
     edges = edges[(edges >= first) & (edges <= first + rail.count)]
     low, number = edges[:-1], np.diff(edges)
     job = np.searchsorted(jobs[:, 0], low, side="right") - 1
     mine = job >= 0
     mine[mine] = low[mine] < jobs[job[mine], 1]
-    low, number, job = low[mine], number[mine], job[mine]
-    row = np.tile(np.arange(len(low)), len(on))
-    leaf = on[:, low - first].ravel()
-    return job[row] + number_from, row, leaf, slower(rail.speed, speed).gbps * number[row]
+    return job[mine], on[low[mine] - first], slower(rail.speed, speed).gbps * number[mine]
 
 
-def _job_demand(share: float, parts: Sequence[_Rows], leaves: int, adapters: int) -> JobDemand:
-    """Return the demand of jobs, given the rows of their servers, and the least common multiple of their adapters."""
+def _job_demand(share: float, parts: Sequence[_Entries], leaves: int) -> JobDemand:
+    """Return the demand of jobs, given what their adapters have on leaves."""
     from scipy.sparse import coo_array  # which takes long to load, and `plan check` needs none
 
     none = np.zeros(0, np.int64)
-    before = np.cumsum([0, *(row.max(initial=-1) + 1 for _, row, _, _ in parts)])
-    job, row, leaf = (
-        np.concatenate([none, *(part[at] + (before[number] if at == 1 else 0) for number, part in enumerate(parts))])
-        for at in range(3)
-    )
-    gbps = np.concatenate([none, *(part[3] for part in parts)]).astype(np.float64)
-    _, job = np.unique(job, return_inverse=True)
-    _, row = np.unique(job * (before[-1] + 1) + row, return_inverse=True)  # the rows of a job follow one another
-    on_leaves = coo_array((gbps, (row, leaf)), (row.max(initial=-1) + 1, leaves)).tocsr()
-    job_of = np.zeros(on_leaves.shape[0], np.intp)
-    job_of[row] = job
-    return JobDemand(on_leaves, job_of, share, adapters)
+    job, leaf, gbps = (np.concatenate([none, *each]) for each in zip(*parts, strict=True)) if parts else (none,) * 3
+    numbers, row = np.unique(job, return_inverse=True)
+    return JobDemand(coo_array((gbps.astype(np.float64), (row, leaf)), (len(numbers), leaves)).tocsr(), share)
 
 
 class EvenSpread:

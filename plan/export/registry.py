@@ -85,7 +85,7 @@ def export_files(
     """
     if format not in EXPORTS:
         hint = did_you_mean(format, EXPORTS)
-        raise HeddleError(f"FORMAT: found {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
+        raise HeddleError(f"found the format {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
     step("reading")
     files = EXPORTS[format].files_of(Path(fabric), step, hosts, subnet, note)
     if output is not None and len(files) > 1:

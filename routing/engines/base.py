@@ -15,8 +15,8 @@ from routing.candidates import Candidate
 from routing.lanes.classes import DATA_LANES
 from routing.routed import Routed
 from routing.tables import RoutingTables, assign_lids
-from topo.errors import HeddleError, RoutingError, did_you_mean, plural
-from topo.fabric import Fabric
+from topo.errors import HeddleError, RoutingError, did_you_mean, plural, whole
+from topo.fabric import MAX_LMC, Fabric
 
 GROUP = "heddle.engines"
 """Entry points of distributions that bring engines of their own: name of the engine, and the object."""
@@ -232,9 +232,9 @@ def route(
         (`routing.engines.auto`).
     lanes : int, optional
         Most data lanes that the tables may need to be free of credit loops; by default as many as the engine takes,
-        which is one for all but ``shortest`` and ``dfsssp``.
+        which is one for all but ``shortest`` and ``dfsssp``. 1 to 8.
     lmc : int, optional
-        LID mask control: so that each port of an adapter has 2^lmc LIDs, each on paths of its own
+        LID mask control, 0 to 7: so that each port of an adapter has 2^lmc LIDs, each on paths of its own
         (`routing.engines.multipath`). That of the fabric, or of its spec, when left out.
     entrants : sequence of Engine, optional
         Engine objects that ``auto`` tries too, beside its own and those that other distributions register.
@@ -250,7 +250,8 @@ def route(
     Raises
     ------
     HeddleError
-        When there is no such engine, or there are entrants and the engine is not ``auto``.
+        When there is no such engine, a number is out of its bounds, or there are entrants and the engine is not
+        ``auto``.
     RoutingError
         When the fabric has no switch, or the engine cannot route it, or not on so few lanes; when the engine is not
         Heddle's, and its tables do not connect every pair of adapters that cables connect, or have credit loops.
@@ -267,7 +268,8 @@ def route(
     """
     why = "as asked" if engine is not None else "as the spec says"
     engine = Fabric.given(fabric).engine if engine is None else engine
-    lmc = fabric.lmc if lmc is None else lmc
+    lmc = fabric.lmc if lmc is None else whole("LMC", lmc, 0, MAX_LMC)
+    lanes = None if lanes is None else whole("lanes", lanes, 1, DATA_LANES)
     if not fabric.n_switches:
         raise RoutingError(f"{fabric.name}: found no switch, so there are no tables to compute")
     if entrants and engine != "auto":

@@ -21,7 +21,7 @@ from routing.proof import ChannelClass, Proof, load_table, prove, role_name
 from routing.quality.phases import NOWHERE, fair_shares, output_ports, phase_congestion
 from routing.routed import Routed
 from routing.tables import NO_PATH, EndpointSet, RoutingTables, delivery_channels, tree_order
-from topo.errors import HeddleError, plural
+from topo.errors import HeddleError, plural, whole
 from topo.fabric import Fabric, Role, frozen
 from topo.table import Column, Shown, Table
 
@@ -195,7 +195,7 @@ def measure(
     fabric, tables = Routed.given(routed).fabric, routed.tables
     if min(samples, max_shifts) < 1:
         raise HeddleError(f"found samples={samples} and max_shifts={max_shifts}; expected 1 or more of each")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed if isinstance(seed, np.random.Generator) else whole("seed", seed, 0))
     if tables.lmc:
         routed, proof = replace(routed, tables=tables.only(0)), None
     ranks = find_ends(routed, endpoints)

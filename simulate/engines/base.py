@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.lanes.policy import ASK
+from routing.routed import Routed
 from simulate.engines.compile import inlined, kernel
 from simulate.engines.congestion import Congestion
 from simulate.engines.outcome import Outcome, Timeline
@@ -168,8 +169,8 @@ class FlowBook(Engine):
     """Arrays of the kernels, among them ``waits`` (`WAIT`), ``next_flow``, and ``connections``, whose field ``left``
     counts the flows of each connection that have not ended."""
 
-    def __init__(self, network: Network, places: int = 0) -> None:
-        self.network = network
+    def __init__(self, on: Network | Routed, places: int = 0) -> None:
+        self.network = network = on if isinstance(on, Network) else Network.of(on)
         self._routes: dict[int, int] = {}
         """By `_key`: the route of a pair and level, once `_unlisted` has been emptied."""
         self._unlisted: list[tuple[Int64s, Int32s]] = []

@@ -16,6 +16,7 @@ from simulate.traffic.walks import number_keys
 from topo.errors import HeddleError, plural
 from topo.fabric import frozen, owned
 from topo.graphs import rows_of
+from topo.spec.units import BYTES, parse_quantity
 from topo.table import Brief
 
 Order = Literal["peer", "adapter", "none"]
@@ -127,7 +128,13 @@ class Flows(Brief):
         HeddleError
             When a size or time is negative, a dependency names no flow, or flows wait for each other in a circle.
         """
-        n = np.broadcast_shapes((1,), *map(np.shape, (src, dst, size_bytes, start_s, delay_s)))[0]
+        size_bytes = bytes_of(size_bytes) if isinstance(size_bytes, str) else size_bytes
+        columns = {"src": src, "dst": dst, "size_bytes": size_bytes, "start_s": start_s, "delay_s": delay_s}
+        try:
+            (n,) = np.broadcast_shapes((1,), *map(np.shape, columns.values()))
+        except ValueError:
+            shapes = ", ".join(f"{name} {np.shape(values)}" for name, values in columns.items())
+            raise HeddleError(f"found {shapes}; expected one value, or as many in each") from None
         dep_offset, dep = _dependencies(n, after)
         level = np.asarray(sl)
         if n and (level.min() < ASK or level.max() > 15):
@@ -303,6 +310,14 @@ def _column(values: ArrayLike, n: int, kind: DTypeLike) -> NDArray[Any]:
     if array.shape == (n,) and array.dtype == kind and array.flags.c_contiguous and not array.flags.writeable:
         return array
     return owned(np.broadcast_to(array, (n,)).astype(kind))
+
+
+def bytes_of(size: str) -> float:
+    """Return the bytes of a text such as ``186 MiB``; HeddleError when it is none."""
+    try:
+        return parse_quantity(size, BYTES)
+    except ValueError as error:
+        raise HeddleError(f"found the size {size!r:.60}; expected {error}") from None
 
 
 def _dependencies(n: int, after: tuple[ArrayLike, ArrayLike] | None) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

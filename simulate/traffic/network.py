@@ -181,7 +181,11 @@ class Network(Brief):
         if latency_s is None:
             latency_s = PUBLISHED
         latencies = latency_s if isinstance(latency_s, Latencies) else Latencies(*[latency_s] * 4)
-        hop_latency = np.broadcast_to(np.asarray(hop_latency_s, np.float64), (fabric.n_ports,))
+        hop_latency = np.asarray(hop_latency_s, np.float64)
+        if hop_latency.shape not in ((), (fabric.n_ports,)):
+            expected = f"one for all, or one for each of {fabric.n_ports:,} channels"
+            raise HeddleError(f"found hop_latency_s of shape {hop_latency.shape}; expected {expected}")
+        hop_latency = np.broadcast_to(hop_latency, (fabric.n_ports,))
         for name, values in (("latency_s", np.array(latencies)), ("hop_latency_s", hop_latency)):
             good = np.isfinite(values) & (values >= 0)
             if not good.all():

@@ -274,13 +274,15 @@ class _Builder:
         messages = plan.flows(size, self.eager_bytes)
         taken = np.bincount(plan.dst, added + messages.size_bytes / self.port_bytes_s, minlength=1)
         self.joined.append(_Joined(group, gates, ends, float(taken.max())))
-        # The first messages that a rank sends wait for its gate. Large ones that wait for no other also wait for that
-        # of their receiver. The node ends when the last messages to the rank have arrived and its last large ones
-        # have been sent; a small one is in a buffer as soon as the messages that it waits for have arrived.
+        # The first messages that a rank sends wait for its gate, with all that are queued behind them. Large ones that
+        # wait for no other also wait for that of their receiver. The node ends when the last messages to the rank have
+        # arrived and its last large ones have been sent; a small one is in a buffer as soon as the messages that it
+        # waits for have arrived.
         large = messages.size_bytes > self.eager_bytes
-        repeated = plan.waiter[plan.src[plan.waiter] == plan.src[plan.awaited]]
+        waiter = messages.waiter
+        repeated = waiter[plan.src[waiter] == plan.src[messages.dep]]
         first = np.setdiff1d(np.arange(len(plan)), repeated)
-        opening = np.setdiff1d(np.flatnonzero(large), plan.waiter)
+        opening = np.setdiff1d(np.flatnonzero(large), waiter)
         self.waits += zip(number[first].tolist(), gates[plan.src[first]].tolist(), strict=True)
         self.waits += zip(number[opening].tolist(), gates[plan.dst[opening]].tolist(), strict=True)
         message, rank = last_of_each_rank(plan)

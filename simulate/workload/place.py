@@ -520,7 +520,7 @@ def _look_up(entry: _Entry, names: EndPortNames) -> NDArray[np.int32] | None:
 
 def _collective(job: CollectiveJob, ends: NDArray[np.int32]) -> Collective:
     return Collective(
-        *(job.collective, ends, job.size, job.algorithm, job.chunks, job.group, job.repeat),
+        *(job.collective, ends, job.size, job.algorithm, job.played_chunks, job.group, job.repeat),
         compute_s=job.compute,
         eager_bytes=job.eager,
         every_switch=job.every_switch,

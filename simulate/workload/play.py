@@ -32,7 +32,7 @@ from simulate.workload.spec import CollectiveJob, FlowsJob, GpuCollectiveJob, St
 from simulate.workload.storage import Client, File, Storage
 from topo.budget import FLOWS
 from topo.catalog.models import NodeModel
-from topo.errors import FlowError, HeddleError, plural
+from topo.errors import FlowError, HeddleError, plural, whole
 from topo.fabric import frozen
 from topo.table import Record, Table, format_seconds
 
@@ -91,6 +91,8 @@ class JobResult(Record):
     collective: str | None
     """None for other kinds of jobs, as what follows."""
     algorithm: str | None
+    chunks: int | None
+    """Pieces in which blocks travel; None where NCCL's tuner or ``hfreduce`` divides them."""
     protocol: str | None
     """Of NCCL, where its tuner chose; as what follows."""
     channels: int | None
@@ -115,6 +117,7 @@ class JobResult(Record):
     def what(self) -> str:
         """What it does, for a person."""
         said = f"{self.collective} by {self.algorithm}" if self.collective else self.kind
+        said += f" in {self.chunks} chunks" if self.chunks and self.chunks > 1 else ""
         said += f" ({self.protocol})" if self.protocol else ""
         return f"{said}, {plural(self.failed_rails, 'rail')} down" if self.failed_rails else said
 
@@ -328,6 +331,7 @@ def play(
         made = "`simulate.allreduce(hosts, size)` or `simulate.preset(name, fabric)`"
         found = f"a value of type {type(traffic).__name__}"
         raise HeddleError(f"found {found} as traffic; expected Flows, a Collective or a Workload, as {made} returns")
+    n_bins = None if n_bins is None else whole("n_bins", n_bins, 0)
     make = ENGINES[engine] if isinstance(engine, str) else engine
     network = on if isinstance(on, Network) else Network.of(on)
 
@@ -513,6 +517,7 @@ def job_results(
                 alone_s=None if alone_finish_s is None else max(0.0, alone_finish_s[number] - start),
                 collective=spec.collective if spec else None,
                 algorithm=job.choice.algorithm if job.choice else spec.algorithm if spec else None,
+                chunks=spec.played_chunks if isinstance(spec, CollectiveJob) else None,
                 protocol=job.choice.protocol.label if job.choice else None,
                 channels=job.choice.channels if job.choice else None,
                 closed_form_s=job.choice.time_s if job.choice else None,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group
+from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group, default_chunks
 from simulate.traffic.collectives.trees import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Order
 from simulate.traffic.tuner import TUNED_ALGORITHMS, Tuned, TunedAlgorithm
@@ -157,8 +157,9 @@ class CollectiveJob(RankedJob, MessageJob):
     """Algorithm; by default the ring, if the collective has one."""
     size: Bytes
     """Largest buffer that a rank holds, such as ``186 MiB``; of a pipeline, all micro-batches together."""
-    chunks: Annotated[int, Field(ge=1, le=65_536)] = 1
-    """Pieces in which a block travels; micro-batches of a pipeline."""
+    chunks: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Pieces in which a block travels; micro-batches of a pipeline. By default 64 for trees, ``sharp``, broadcast and
+    reduce, where a rank passes on what it has received while the rest is on its way; 1 for others."""
     group: Group | None = None
     """Groups of two-level algorithms: zones for ``zone-tree``, leaves for ``hierarchical``, when left out."""
     every_switch: bool = False
@@ -178,6 +179,11 @@ class CollectiveJob(RankedJob, MessageJob):
         if algorithm == SHARP and info.data.get("rank") == "gpu":
             raise mismatch("`rank: adapter` with it, or `kind: gpu-collective` with `sharp: true`", SHARP)
         return algorithm or next(iter(names), "")
+
+    @property
+    def played_chunks(self) -> int:
+        """`chunks`, or their default."""
+        return self.chunks or default_chunks(self.collective, self.algorithm)
 
 
 class GpuCollectiveJob(RankedJob, GpuJob):

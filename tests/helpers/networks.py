@@ -96,6 +96,30 @@ class Plain:
         cost[0] = -1
         return float(-linprog(cost, A_eq=balance, b_eq=np.zeros(self.n), bounds=most).fun)
 
+    def worst_share_over_rails(self) -> float:
+        """Return the least share over all halves of each rail of the wide servers, with the best routing for each.
+
+        Adapters send to those with their number in other servers, so each rail is a commodity of its own.
+        """
+        arcs = [(a, b) for a, b in product(range(self.n), repeat=2) if self.gbps[a, b]]
+        ends = np.array([[(a == at) - (b == at) for a, b in arcs] for at in range(self.n)]).reshape(self.n, -1)
+        cost = np.append(-1.0, np.zeros(len(arcs) * len(self.wide[0])))
+        capacity = np.hstack([np.zeros((len(arcs), 1)), *[np.eye(len(arcs))] * len(self.wide[0])])
+        worst, rails = 1.0, [np.eye(self.n)[list(on)] * 200 for on in zip(*self.wide, strict=True)]
+        ways = [[one - other for one, other in halves_of(rail)] for rail in rails]
+        both = [[*each, *(-net for net in each)] or [np.zeros(self.n)] for each in ways]
+        for nets in product(*both):
+            balance = np.zeros((self.n * len(nets), len(cost)))
+            for rail, net in enumerate(nets):
+                rows = slice(rail * self.n, (rail + 1) * self.n)
+                balance[rows, 0] = -net
+                balance[rows, 1 + rail * len(arcs) : 1 + (rail + 1) * len(arcs)] = ends
+            most = [self.gbps[arc] for arc in arcs]
+            bounds = [(0, 1)] + [(0, None)] * (len(cost) - 1)
+            found = linprog(cost, A_ub=capacity, b_ub=most, A_eq=balance, b_eq=np.zeros(len(balance)), bounds=bounds)
+            worst = min(worst, float(-found.fun))
+        return worst
+
     def worst_share(self) -> float:
         """Return the least share over all halves of the servers, with the best routing for each: one program each."""
         return min((self.carried(*halves) for halves in halves_of(self.servers)), default=1.0)

@@ -46,12 +46,13 @@ def test_servers_with_several_adapters_get_no_more_over_the_halves_that_are_name
     if not 0 < found.share < 1:
         return
     one, other, apart = found.cut.halves(fabric, fabric.ends())
-    first, second = (set(fabric.host[fabric.end_node[half]].tolist()) for half in (one, other))
-    assert not first & second
-    if len({len(switches) for switches in network.wide}) == 1 and not any(network.hosts):
-        assert 200 * apart == pytest.approx(found.cut.asked_gbps)
-        share, _ = play_worst_halves(routing.route(fabric, "minhop"), [fabric.ends()], found)
-        assert 0 < share <= found.share * (1 + 1e-6)
+    names = [[fabric.label(node) for node in fabric.end_node[half].tolist()] for half in (one, other)]
+    pairs = [[name.split() for name in pair] for pair in zip(*names, strict=True)]
+    assert all(first != second and device == to for (first, device), (second, to) in pairs)
+    assert len({*one.tolist(), *other.tolist()}) == 2 * len(one)
+    assert 200 * apart == pytest.approx(found.cut.asked_gbps)
+    share, _ = play_worst_halves(routing.route(fabric, "minhop"), [fabric.ends()], found)
+    assert 0 < share <= found.share * (1 + 1e-6)
 
 
 def two_leaves() -> tuple[topo.Fabric, costmodel.Bisection]:

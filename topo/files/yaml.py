@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent, DocumentStartEvent, Event, MappingStartEvent, NodeEvent, ScalarEvent
@@ -132,6 +133,8 @@ def given_document(spec: str | Mapping[str, Any], kind: str, reader: str) -> Doc
 def mapping_document(value: Mapping[str, Any]) -> Document:
     """Return a mapping of plain values as a document; messages name the path of keys in place of line and column.
 
+    Numbers of NumPy and paths are plain, too.
+
     SpecError for a key that is not text, text that cannot be printed, or more depth or values than a spec may have.
     """
     count = 0
@@ -144,6 +147,10 @@ def mapping_document(value: Mapping[str, Any]) -> Document:
             raise refusal(document.where(*path), "one more level of nesting", str(YAML_DEPTH))
         if count > YAML_VALUES.limit:
             raise refusal(document.where(*path), f"more than {YAML_VALUES.limit:,} values", str(YAML_VALUES))
+        if isinstance(value, np.generic):
+            value = value.item()
+        elif isinstance(value, PurePath):
+            value = str(value)
         if isinstance(value, Mapping):
             if strange := [key for key in value if not isinstance(key, str)]:
                 raise refusal(document.where(*path), f"the key {strange[0]!r:.60}", "a name as the key")

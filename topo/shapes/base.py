@@ -329,15 +329,21 @@ def place_adapters(
 
     Each group is spread evenly over the leaves in order, so that consecutive servers share a leaf, or as ``placed``
     says: for each group (leaves,) servers. The adapters of a server that are not on rails are spread over the leaves as
-    evenly as the ports allow, so that the failure of one leaf takes as few of them as can be. DesignError if the
-    (leaves,) ``free`` ports do not suffice.
+    evenly as the ports allow, so that the failure of one leaf takes as few of them as can be. Where the number of
+    leaves divides that of a compute server's adapters, those with one number share a leaf, as NCCL's rings send.
+    DesignError if the (leaves,) ``free`` ports do not suffice.
     """
     leaves, places = np.arange(len(free)), dict[int, NDArray[np.int64]]()
     together = defaultdict[int | str, list[int]](list)
     for index, group in enumerate(groups):
         together[index if group.on_rail else group.name].append(index)
     for adapters in together.values():
-        count, left, turned = groups[adapters[0]].count, free, list[NDArray[np.int64]]()
+        servers, left, turned = groups[adapters[0]], free, list[NDArray[np.int64]]()
+        count, (each, more) = servers.count, divmod(len(adapters), number := max(len(free), 1))
+        if placed is None and servers.role is Role.COMPUTE and each and not more and (free >= count * each).all():
+            places |= {index: np.full(count, turn % number) for turn, index in enumerate(adapters)}
+            free = free - count * each
+            continue
         for index in adapters:
             counts = apportion(count, left) if placed is None else placed[index]
             turned.append(_apart(np.repeat(leaves, counts), turned, left if placed is None else counts))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routing.routed import Routed
 from simulate.engines.base import Finished, FlowBook, Pairs, Progress
 from simulate.engines.fluid import events
 from simulate.engines.fluid.state import Room, State, aligned_copy, allocate, moved
@@ -67,7 +68,7 @@ class Fluid(FlowBook):
     [(0, 1.5)]
     """
 
-    def __init__(self, network: Network, *, n_bins: int = 0, aggregate_from: int = AGGREGATE_FROM) -> None:
+    def __init__(self, network: Network | Routed, *, n_bins: int = 0, aggregate_from: int = AGGREGATE_FROM) -> None:
         super().__init__(network, FIRST_ROOM.flows)
         self._room, self._n_bins, self._aggregate_from = FIRST_ROOM, n_bins, aggregate_from
         self._n_links = 0

@@ -214,8 +214,9 @@ class Packets(FlowBook):
     ['527.7 ns']
     """
 
-    def __init__(self, network: Network, model: PacketModel | None = None, *, n_bins: int = 0) -> None:
+    def __init__(self, network: Network | Routed, model: PacketModel | None = None, *, n_bins: int = 0) -> None:
         super().__init__(network)
+        network = self.network
         self.model = (model or PacketModel()).on(network)
         self._now_s = 0.0
         self._route_rows = np.zeros(0, PACKET_ROUTE)

@@ -14,16 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from simulate.traffic.collectives import steps, trees
 from simulate.traffic.collectives.schedule import Schedule
 from simulate.traffic.collectives.trees import SHARP
-from simulate.traffic.flows import EAGER_BYTES, Flows
+from simulate.traffic.flows import EAGER_BYTES, Flows, bytes_of
 from simulate.traffic.goal.schedule import Goal, flows_of_goal
 from simulate.traffic.goal.text import read_goal
 from simulate.traffic.graph import repeated
 from simulate.traffic.placement import GROUPS
 from topo.budget import FLOWS
-from topo.errors import HeddleError, did_you_mean, plural
+from topo.errors import HeddleError, did_you_mean, plural, whole
 from topo.fabric import Fabric, frozen
 from topo.graphs import double_binary_tree
-from topo.spec.units import BYTES, parse_quantity
 from topo.table import Brief
 
 GROUP = "heddle.collectives"
@@ -66,14 +65,20 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
 }
 """Algorithms by collective and name, the default first: Heddle's own, and those that `register` adds."""
 
+BUILT_IN = frozenset((kind, name) for kind, by_name in ALGORITHMS.items() for name in by_name)
+"""Heddle's own algorithms, by collective; all others are checked whenever they are called."""
+
 GROUPED = ("zone-tree", "hierarchical")
 """Algorithms that need to know the zone, leaf or host of each rank."""
 
 ROUNDS = ("ring", "shift")
 """Algorithms whose rounds send one message of each rank, all of one size."""
 
-TREE_CHUNKS = 64
-"""Chunks of a tree in `collective`, where a rank passes on what it has received while the rest is on its way."""
+PIPELINE_CHUNKS = 64
+"""Chunks of `default_chunks` where a rank passes on what it has received while the rest is on its way."""
+
+MOST_CHECKED = 1 << 24
+"""Blocks of all ranks up to which an algorithm from outside is played on numbers: 128 MB."""
 
 Group = Literal["leaf", "zone"]
 
@@ -89,7 +94,9 @@ def register(kind: str, name: str, algorithm: Algorithm) -> None:
     kind, name
         Name of the collective, one of `ALGORITHMS`, and of the algorithm.
     algorithm
-        Called as ``algorithm(n_ranks, chunks, groups)``; returns a `Schedule`.
+        Called as ``algorithm(n_ranks, chunks, groups)``; returns a `Schedule`. Whenever it is called, its messages are
+        played on numbers, so that what does not make the collective is refused. In the end rank r has block r of equal
+        parts of the buffer in a reduce-scatter, and brought it in an all-gather; rank 0 is the root.
 
     Raises
     ------
@@ -117,6 +124,8 @@ def register(kind: str, name: str, algorithm: Algorithm) -> None:
     '234.0 ms'
     >>> del simulate.traffic.ALGORITHMS["allreduce"]["star"]
     """
+    if not callable(algorithm):
+        raise HeddleError(f"found the algorithm {algorithm!r:.60}; expected a function of n_ranks, chunks and groups")
     if kind not in ALGORITHMS:
         raise HeddleError(f"found the collective {kind!r}; expected one of {', '.join(ALGORITHMS)}")
     if name in ALGORITHMS[kind] or (kind, name) == ("allreduce", SHARP):
@@ -142,8 +151,19 @@ for _point in entry_points(group=GROUP):
     register(_kind, _name, _outside(_point))
 
 
+def default_chunks(collective: str, algorithm: str) -> int:
+    """Return the chunks of an algorithm where none are given: `PIPELINE_CHUNKS` of trees, broadcast and reduce; else 1.
+
+    >>> from simulate.traffic.collectives.algorithms import default_chunks
+    >>> default_chunks("allreduce", "ring"), default_chunks("broadcast", "ring")
+    (1, 64)
+    """
+    pipelined = algorithm.endswith("tree") or algorithm == SHARP or collective in ("broadcast", "reduce")
+    return PIPELINE_CHUNKS if pipelined else 1
+
+
 def schedule(
-    collective: str, algorithm: str, n_ranks: int, *, chunks: int = 1, groups: ArrayLike | None = None
+    collective: str, algorithm: str, n_ranks: int, *, chunks: int | None = None, groups: ArrayLike | None = None
 ) -> Schedule:
     """Return the schedule of a collective by an algorithm of `ALGORITHMS`.
 
@@ -151,7 +171,8 @@ def schedule(
     ----------
     chunks
         Pieces in which a block travels, so that a rank passes on the first while it receives the second; micro-batches
-        of a pipeline. Algorithms of halving and doubling, and all-to-all, send whole blocks.
+        of a pipeline. Algorithms of halving and doubling, and all-to-all, send whole blocks. `default_chunks` when
+        left out.
     groups : (n_ranks,)
         Zone, leaf or host of each rank, for ``zone-tree`` and ``hierarchical``; None is one group.
     """
@@ -161,6 +182,7 @@ def schedule(
         hint = did_you_mean(collective, ALGORITHMS) if known is None else did_you_mean(algorithm, known)
         expected = ", ".join(ALGORITHMS if known is None else known)
         raise HeddleError(f"found {found}; expected one of {expected}. {hint}".strip())
+    chunks = default_chunks(collective, algorithm) if chunks is None else chunks
     if n_ranks < 1 or chunks < 1:
         raise HeddleError(f"found {n_ranks} ranks and {chunks} chunks; expected at least one of each")
     most = _most_messages(collective, algorithm, n_ranks, chunks)
@@ -169,8 +191,56 @@ def schedule(
             f"{collective} by {algorithm} of {n_ranks:,} ranks in {chunks:,} chunks has some {most:,} messages; "
             f"expected {FLOWS}"
         )
-    made = known[algorithm](n_ranks, chunks, [0] * n_ranks if groups is None else groups)
-    return Schedule.checked(made, n_ranks, algorithm)
+    groups = [0] * n_ranks if groups is None else groups
+    if (collective, algorithm) in BUILT_IN:
+        return known[algorithm](n_ranks, chunks, groups)
+    return _checked(collective, algorithm, known[algorithm], n_ranks, chunks, groups)
+
+
+def _checked(
+    collective: str, name: str, algorithm: Algorithm, n_ranks: int, chunks: int, groups: ArrayLike
+) -> Schedule:
+    """Return what an algorithm from outside makes, played on numbers: two orders that its waits allow must be right.
+
+    HeddleError when it fails, or its messages do not make the collective. More than `MOST_CHECKED` blocks of all ranks
+    are not played.
+    """
+    try:
+        made = algorithm(n_ranks, chunks, groups)
+    except HeddleError:
+        raise
+    except Exception as error:
+        raise HeddleError(f"the algorithm {name} of {collective} fails: {type(error).__name__}: {error}") from error
+    made, n = Schedule.checked(made, n_ranks, name), n_ranks
+    each, odd = divmod(made.n_blocks, max(n, 1))
+    if odd and collective in ("reduce-scatter", "all-gather", "all-to-all"):
+        raise HeddleError(f"{name} has {made.n_blocks} blocks; {collective} needs as many for each of {n} ranks")
+    for seed in range(2 if made.n_blocks * n <= MOST_CHECKED else 0):
+        rng = np.random.default_rng(seed)
+        start = rng.integers(-1000, 1000, (n, made.n_blocks)).astype(np.float64)
+        end, rank, block = made.played(start, rng), np.arange(n)[:, None], np.arange(made.n_blocks)
+        total, owner = start.sum(axis=0), block // max(each, 1)
+        match collective:
+            case "allreduce":
+                wrong = end != total
+            case "reduce-scatter":
+                wrong = (owner == rank) & (end != total)
+            case "all-gather":
+                wrong = end != start[owner, block]
+            case "broadcast":
+                wrong = end != start[0]
+            case "reduce":
+                wrong = (end != total) & (rank == 0)
+            case "all-to-all":
+                wrong = end != start.reshape(n, n, each).transpose(1, 0, 2).reshape(n, -1)
+            case _:  # a pipeline: what goes forward
+                wrong = (rank == n - 1) & (block < chunks) & (end != start[0])
+        for at, where in np.argwhere(wrong)[:1].tolist():
+            raise HeddleError(
+                f"{name} is no {collective}: block {where} of rank {at} is wrong in the end, as the messages, their "
+                "`reduce` and what they wait for say; add what is missing"
+            )
+    return made
 
 
 def _most_messages(collective: str, algorithm: str, n_ranks: int, chunks: int) -> int:
@@ -217,7 +287,9 @@ class Collective(Brief):
         object.__setattr__(self, "hosts", frozen(np.asarray(self.hosts, np.int32).ravel()))
 
     def _brief(self) -> str:
-        return f"{self.kind} of {self.size_bytes:.4g} bytes among {plural(len(self.hosts), 'host')} by {self.algorithm}"
+        chunks = f" in {self.chunks} chunks" if self.chunks > 1 else ""
+        who = f"among {plural(len(self.hosts), 'host')} by {self.algorithm}"
+        return f"{self.kind} of {self.size_bytes:.4g} bytes {who}{chunks}"
 
     @property
     def messages(self) -> int:
@@ -247,8 +319,7 @@ class Collective(Brief):
             return trees.tree_allreduce([tree], self.chunks)
         groups = groups_of(fabric, self.hosts, self.algorithm, self.group)
         if callable(self.source):
-            made = self.source(len(self.hosts), self.chunks, groups)
-            return Schedule.checked(made, len(self.hosts), self.algorithm)
+            return _checked(self.kind, self.algorithm, self.source, len(self.hosts), self.chunks, groups)
         return schedule(self.kind, self.algorithm, len(self.hosts), chunks=self.chunks, groups=groups)
 
     def _check_hosts(self, fabric: Fabric) -> None:
@@ -308,7 +379,7 @@ def collective(
         path of a GOAL schedule that was written for a buffer of this size, text or (``.bin``) binary. By default the
         first registered one, which is the ring where there is one.
     chunks
-        Pieces in which a block travels; by default 64 for trees, and 1 for others.
+        Pieces in which a block travels; by default 64 for trees, broadcast and reduce, and 1 for others.
     group
         Groups of ``zone-tree`` and ``hierarchical``: ``"zone"`` or ``"leaf"``. By default zones for the one, leaves
         for the other.
@@ -342,14 +413,12 @@ def collective(
     name = str(name or next(iter(algorithms), ""))
     if not algorithms or (source is None and name not in algorithms and (kind, name) != ("allreduce", SHARP)):
         schedule(kind, name, 1)  # raises, with the names that there are
-    if isinstance(size, str):
-        try:
-            size = parse_quantity(size, BYTES)
-        except ValueError as error:
-            raise HeddleError(f"found the size {size!r}; expected {error}") from None
-    if isinstance(size, bool) or not (np.isfinite(size) and size > 0 and repeat >= 1):
-        raise HeddleError(f"found {size} bytes, {repeat} times; expected more than 0 bytes, at least once")
-    chunks = chunks or (TREE_CHUNKS if not source and (name.endswith("tree") or name == SHARP) else 1)
+    size = bytes_of(size) if isinstance(size, str) else size
+    number = np.asarray(size)
+    if number.shape or number.dtype.kind not in "iuf" or not 0 < size < np.inf:
+        raise HeddleError(f"found the size {size!r:.60}; expected bytes, more than 0, or text such as '186 MiB'")
+    repeat = whole("repeat", repeat, 1)
+    chunks = (1 if source else default_chunks(kind, name)) if chunks is None else whole("chunks", chunks, 1)
     try:
         ranks = np.asarray(hosts)
         if ranks.ndim != 1 or (len(ranks) and ranks.dtype.kind not in "iu"):

@@ -130,6 +130,63 @@ class Schedule(Frozen):
             )
         return made
 
+    def played(self, buffers: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return what every rank holds in the end, when messages take any time at all.
+
+        At every turn, of the messages that could begin (all they wait for has ended) and those under way, a random one
+        begins or ends. A message carries what its sender held when it began. A schedule is right when no order that its
+        dependencies allow changes the outcome.
+
+        Parameters
+        ----------
+        buffers : (n_ranks, n_blocks)
+            What every rank holds at first, one number a block. Out of place, the receive buffers begin with the same
+            numbers, so that a block which a rank keeps for itself is already there.
+
+        Returns
+        -------
+        (n_ranks, n_blocks) float64
+
+        Raises
+        ------
+        HeddleError
+            When messages wait for each other in a circle.
+        """
+        held = np.array(buffers, np.float64)
+        if held.shape != (self.n_ranks, self.n_blocks):
+            raise HeddleError(f"buffers have shape {held.shape}; expected {(self.n_ranks, self.n_blocks)}")
+        sent = held if self.in_place else held.copy()
+        waiters: list[list[int]] = [[] for _ in range(len(self))]
+        waits_for = [0] * len(self)
+        for waiter, awaited in zip(self.waiter.tolist(), self.awaited.tolist(), strict=True):
+            waiters[awaited].append(waiter)
+            waits_for[waiter] += 1
+        ready = [message for message, count in enumerate(waits_for) if count == 0]
+        flying: list[tuple[int, NDArray[np.float64]]] = []
+        ended = 0
+        while ready or flying:
+            turn = int(rng.integers(len(ready) + len(flying)))
+            if turn < len(ready):
+                ready[turn], ready[-1] = ready[-1], ready[turn]
+                message = ready.pop()
+                first = int(self.block[message])
+                flying.append((message, sent[self.src[message], first : first + int(self.count[message])].copy()))
+                continue
+            turn -= len(ready)
+            flying[turn], flying[-1] = flying[-1], flying[turn]
+            message, payload = flying.pop()
+            first = int(self.to_block[message])
+            place = held[self.dst[message], first : first + int(self.count[message])]
+            place[:] = place + payload if self.reduce[message] else payload
+            ended += 1
+            for waiter in waiters[message]:
+                waits_for[waiter] -= 1
+                if waits_for[waiter] == 0:
+                    ready.append(waiter)
+        if ended < len(self):
+            raise HeddleError(f"{len(self) - ended} messages wait for each other in a circle")
+        return held
+
     def __len__(self) -> int:
         return len(self.src)
 

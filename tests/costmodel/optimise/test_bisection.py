@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import permutations
 
 import networkx as nx
 import numpy as np
@@ -6,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import routing
+import simulate
 import topo
 from costmodel.optimise import cuts
 from costmodel.optimise.bisection import Bisection, bisection, flow_gbps, serving_gbps
 from helpers.clusters import tree, zoned
 from helpers.networks import HDR, Plain, plain
 from helpers.strategies import examples, fabrics
+from routing.hashed import SPRAY
 from topo.fabric import Fabric, Kind
 from topo.speeds import SPEEDS
 
@@ -148,6 +152,36 @@ def test_traffic_between_rails_gets_what_uplinks_carry(parallel: int) -> None:
     assert (found.share, found.narrower.share, found.narrower.exact) == (1.0, parallel / 12, True)
     assert str(found) == f"100.0% over the rails; between rails {topo.percent(parallel / 12)}"
     assert found.to_dict()["between_rails"]["bisection"] == parallel / 12
+
+
+@pytest.mark.parametrize("leaves", [2, 3, 5])
+@pytest.mark.parametrize("servers", [4, 5, 8])
+def test_over_the_rails_adapters_send_to_those_of_the_same_number_wherever_they_hang(servers: int, leaves: int) -> None:
+    """A tapered tree: all ways in which servers send to one another, leaf by leaf and rail by rail, get no less.
+
+    Of a rail, as many adapters of a leaf send elsewhere as have a partner there. What plays one such way agrees.
+    """
+    tree = {"shape": "fat-tree", "switch": "QM9700", "leaves": leaves, "spines": 2, "parallel": 1}
+    fabric = topo.parse(
+        {"name": "t", "nodes": {"gpu": {"model": "dgx-h100", "count": servers}}, "network": tree}
+    ).fabric
+    ends = fabric.ends()[np.argsort(fabric.host[fabric.end_node[fabric.ends()]], kind="stable")].reshape(servers, 8)
+    on = fabric.end_switch[ends]
+    worst, order = 1.0, [np.array(each) for each in permutations(range(servers))] if servers < 8 else []
+    for leaf in np.unique(on).tolist():
+        leaving = [max((on[way, rail][on[:, rail] == leaf] != leaf).sum() for way in order) if order
+                   else min((on[:, rail] == leaf).sum(), (on[:, rail] != leaf).sum()) for rail in range(8)]  # fmt: skip
+        worst = min(worst, 2 / max(sum(leaving), 1))
+    found = bisection([fabric])
+    assert found.share == pytest.approx(worst)
+    if found.cut is not None:
+        one, other, _ = found.cut.halves(fabric, ends.ravel())
+        number = np.zeros(fabric.n_end_ports, int)
+        number[ends] = np.arange(8)
+        assert (number[one] == number[other]).all() and len({*one, *other}) == 2 * len(one) == servers // 2 * 16
+        network = simulate.Network.of(routing.Hashed(fabric, SPRAY), latency_s=0)
+        flows = simulate.Flows.of(np.append(one, other), np.append(other, one), 50e9)  # a second at full rate
+        assert simulate.play(network, flows).makespan_s == pytest.approx(1 / found.share)
 
 
 @given(st.data(), st.integers(2, 4))

@@ -4,12 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from costmodel.optimise.demand import BisectedJobs
 from costmodel.optimise.milp import CutProgram, spectral_share
-from helpers.strategies import examples
 
 
 def network(draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -85,36 +82,3 @@ def test_a_job_that_others_leave_less_shares_their_cut() -> None:
     assert program.solve(0.1) == (None, True)
     inside, _ = program.solve(0.2)
     assert inside[0] != inside[1]
-
-
-@pytest.mark.slow
-@given(st.integers(0, 1_000_000), st.sampled_from([1, 2]))
-@examples(150)
-def test_the_spectral_bound_is_below_all_sets_where_servers_have_several_adapters(seed: int, number: int) -> None:
-    """The links of each set beside what the jobs ask of it: the sum of what their servers are off the median."""
-    draw = np.random.default_rng(seed)
-    n = int(draw.integers(2, 8))
-    gbps = np.triu(100.0 * draw.integers(0, 3, (n, n)), 1)
-    gbps[np.arange(n - 1), np.arange(1, n)] += 100.0
-    gbps += gbps.T
-    jobs = [
-        draw.multinomial(int(draw.integers(1, 5)), np.full(n, 1 / n), int(draw.integers(2, 7))) for _ in range(number)
-    ]
-    adapters = [
-        (job, switch, server)
-        for job, servers in enumerate(jobs)
-        for server, counts in enumerate(servers)
-        for switch, count in enumerate(counts.tolist())
-        for _ in range(count)
-    ]
-    job, switch, server = np.array(adapters).T
-    bisected = BisectedJobs.of(job, switch, np.full(len(job), 100.0), n, server)
-    least = 1.0
-    for inside in product([0.0, 1.0], repeat=n):
-        cut = float(((inside @ gbps) * (1 - np.array(inside))).sum())
-        on = [100.0 * servers @ np.array(inside) for servers in jobs]
-        asked = sum(np.abs(each - np.median(each)).sum() for each in on)
-        least = min(least, cut / asked) if asked else least
-        assert bisected.asked(bisected.inside(np.array(inside) > 0)) == pytest.approx(asked)
-    if len(bisected.half):
-        assert spectral_share(gbps, bisected) <= least + 1e-6

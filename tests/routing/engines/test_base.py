@@ -152,3 +152,15 @@ def test_a_registered_engine_is_known_by_name_and_enters_auto(tmp_path, monkeypa
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["theirs", "['balanced', 'fat-tree', 'minhop', 'dfsssp', 'theirs']"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"lmc": odd}, "LMC: found .* from 0 to 7") for odd in (-1, 8, 2.5, True, "1", [1, 2])]
+    + [({"lanes": odd}, "lanes: found .* from 1 to 8") for odd in (0, 9, 1.5, True)],
+)
+def test_numbers_out_of_the_bounds_of_infiniband_are_refused(given: dict[str, object], message: str) -> None:
+    """LMC is a field of three bits; from Python as from the command."""
+    with pytest.raises(HeddleError, match=message):
+        routing.route(LAB, **given)
+    assert routing.route(LAB, lmc=np.int64(1)).tables.lmc == 1

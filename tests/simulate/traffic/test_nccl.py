@@ -7,7 +7,6 @@ import pytest
 
 import routing
 from helpers.clusters import CATALOG
-from helpers.collectives import play as play_numbers
 from simulate import play
 from simulate.engines.outcome import Outcome
 from simulate.traffic.collectives.trees import depths, tree_allreduce
@@ -187,7 +186,7 @@ def test_trees_are_chains_below_a_tree_of_servers(n_servers: int) -> None:
 def test_the_tree_sums_every_gpu() -> None:
     rng = np.random.default_rng(0)
     buffers = rng.integers(0, 100, (24, 6))
-    ended = play_numbers(tree_allreduce(nccl_trees(3, 8), 3), buffers, rng)
+    ended = tree_allreduce(nccl_trees(3, 8), 3).played(buffers, rng)
 
     assert np.array_equal(ended, np.tile(buffers.sum(axis=0), (24, 1)))
 

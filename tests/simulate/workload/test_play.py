@@ -11,8 +11,9 @@ from helpers.clusters import CATALOG, tree, zoned
 from helpers.fluids import routed
 from routing.lanes.policy import ASK
 from routing.routed import Routed
-from simulate import allreduce, parse_workload, play
+from simulate import allreduce, collective, parse_workload, play
 from simulate.engines.outcome import Outcome
+from simulate.traffic.collectives.algorithms import default_chunks, schedule
 from simulate.traffic.network import Network
 from simulate.workload.place import Workload, place_workload
 from simulate.workload.play import job_results, play_with_storage
@@ -140,6 +141,34 @@ def test_plays_flows_collectives_and_workloads_alike() -> None:
     assert simulation.jobs[0].slowdown == 1.0
     assert simulation.outcome.timeline is not None
     assert flows.timeline is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "algorithm", "shares", "chunks"),
+    [
+        ("broadcast", "ring", (64 + 6) / 64, 64),
+        ("reduce", "ring", (64 + 6) / 64, 64),
+        ("allreduce", "sharp", None, 64),
+        ("allreduce", "double-binary-tree", None, 64),
+        ("allreduce", "ring", 2 * 7 / 8, 1),
+        ("all-gather", "recursive-doubling", None, 1),
+    ],
+)
+def test_chunks_are_the_same_by_every_door(kind: str, algorithm: str, shares: float | None, chunks: int) -> None:
+    """Along a chain of n ranks in c chunks a buffer takes (c + n - 2) / c of its time on one link."""
+    ends, size = FABRIC.ends(role="compute")[:8], 80e6
+    job = {"name": "a", "kind": "collective", "rank": "adapter", "collective": kind, "algorithm": algorithm}
+    job |= {"size": "80 MB", "ranks": 8, "order": "none", "every_switch": True}
+    found = play(NETWORK, parse_workload({"jobs": [job]}, FABRIC))
+    task = collective(kind, ends, "80 MB", algorithm, every_switch=True)
+    assert (found.jobs[0].chunks, task.chunks) == (chunks, chunks)
+    assert (f"in {chunks} chunks" in found.jobs[0].what) == (chunks > 1) == (f"in {chunks} chunks" in repr(task))
+    assert play(NETWORK, task).makespan_s == pytest.approx(found.makespan_s)
+    if algorithm != "sharp":
+        assert default_chunks(kind, algorithm) == chunks
+        assert len(schedule(kind, algorithm, 8)) == len(schedule(kind, algorithm, 8, chunks=chunks))
+    if shares is not None:
+        assert found.makespan_s == pytest.approx(shares * size / 25e9)
 
 
 def test_a_simulation_shows_itself() -> None:

@@ -54,7 +54,7 @@ def played_s(*layers: str, head: str = HEAD) -> float:
         ("ALLGATHER", 3 / 4),
         ("REDUCESCATTER", 3 / 4),
         ("ALLTOALL", 3 / 4),
-        ("BROADCAST", 3.0),  # from rank to rank, without chunks
+        ("BROADCAST", (64 + 2) / 64),  # from rank to rank, in 64 chunks
         ("ALLTOALL_EP", 1 / 2),
         ("ALLGATHER_DP_EP", 1 / 2),
         ("ALLREDUCE_DP", 2 * 3 / 4),

@@ -393,3 +393,13 @@ def test_a_splitter_has_the_legs_that_its_data_sheet_says(shipped: Catalog) -> N
     """NVIDIA's MCP7Y00 and MCP7Y10 lead to two ends, MCP7Y40 and MCP7Y50 to four."""
     for model, legs in {"MCP7Y00-N001": 2, "MCP7Y10-N001": 2, "MCP7Y40-N001": 4, "MCP7Y50-N001": 4}.items():
         assert shipped.cables[model].legs == legs
+
+
+def test_servers_of_the_same_gpus_have_the_same_inside() -> None:
+    """So that a job of GPUs that plays on one plays on all; what their adapters carry together is one figure."""
+    inside: dict[tuple[str | None, int], set[tuple[float | None, ...]]] = {}
+    for node in load_catalog().nodes.values():
+        rates = node.nvlink_gbyte_per_s, node.nvlink_used_gbyte_per_s, node.nvlink_gpus, node.nvswitches
+        cards = node.gpu_adapter_gbyte_per_s and node.gpu_adapter_gbyte_per_s * node.adapters
+        inside.setdefault((node.gpu, node.gpus), set()).add((*rates, node.gpu_host_gbyte_per_s, cards))
+    assert {key for key, found in inside.items() if len(found) > 1} == set()

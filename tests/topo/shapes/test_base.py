@@ -69,6 +69,8 @@ def test_a_leaf_has_an_even_share_of_a_server(servers: int, adapters: int, leave
     rails = each_adapter([replace(gpus(servers), adapters=adapters)])
     on = np.array(place_adapters(rails, np.full(leaves, -(-servers * adapters // leaves) + more)))
     assert max((server[:, None] == server).sum(axis=0).max() for server in on.T) == -(-adapters // leaves)
+    assert np.ptp(np.bincount(on.ravel(), minlength=leaves)) <= 1
+    assert adapters % leaves or (on == on[:, :1]).all(), "those with one number share a leaf"
 
 
 @given(count=st.integers(0, 500), parts=st.integers(1, 20))

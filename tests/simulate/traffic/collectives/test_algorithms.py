@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from helpers.clusters import zoned
-from helpers.collectives import crossings, play
+from helpers.collectives import crossings
 from helpers.strategies import examples
 from simulate.traffic.collectives import algorithms
 from simulate.traffic.collectives.algorithms import (
@@ -45,7 +46,7 @@ POWERS_ONLY = ("recursive-halving", "recursive-doubling")
 def played(plan: Schedule, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     start = rng.integers(-1000, 1000, (plan.n_ranks, plan.n_blocks)).astype(float)
-    return start, play(plan, start, rng)
+    return start, plan.played(start, rng)
 
 
 def longest_chain(plan: Schedule) -> np.ndarray:
@@ -280,12 +281,54 @@ def test_the_bound_on_messages_holds(collective: str, algorithm: str, n: int, ch
     assert len(plan) <= _most_messages(collective, algorithm, n, chunks)
 
 
+@pytest.mark.parametrize(("kind", "algorithm"), PAIRS)
+@given(data=st.data(), n=st.sampled_from([2, 4, 8]), chunks=st.integers(1, 3))
+@examples(10)
+def test_a_wrong_message_of_an_algorithm_from_outside_is_refused(
+    data: st.DataObject, kind: str, algorithm: str, n: int, chunks: int
+) -> None:
+    """Heddle's own, handed over as a stranger's, are taken; with one message that adds or overwrites they are not."""
+
+    def stranger(n_ranks: int, chunks: int, groups: ArrayLike) -> Schedule:
+        return ALGORITHMS[kind][algorithm](n_ranks, chunks, groups)
+
+    def spoilt(n_ranks: int, chunks: int, groups: ArrayLike) -> Schedule:
+        plan = stranger(n_ranks, chunks, groups)
+        at = data.draw(st.integers(0, len(plan) - 1))
+        return replace(plan, reduce=plan.reduce ^ (np.arange(len(plan)) == at))
+
+    fabric = zoned(leaves=2, spines=2, n_gpus=8, n_storage=0, joints=1, ports=1)
+    hosts = fabric.ends(role="compute")[:n]
+    task = collective(kind, hosts, 1e6, stranger, chunks=chunks, group="zone")
+    own = collective(kind, hosts, 1e6, algorithm, chunks=chunks, group="zone")
+    assert len(task.flows(fabric)) == len(own.flows(fabric))
+    if kind != "pipeline":
+        with pytest.raises(HeddleError, match=f"spoilt is no {kind}: block .* is wrong in the end"):
+            collective(kind, hosts, 1e6, spoilt, chunks=chunks).flows(fabric)
+
+
+def test_an_algorithm_from_outside_that_fails_or_does_too_little_is_refused() -> None:
+    fabric = zoned(leaves=2, spines=2, n_gpus=8, n_storage=0, joints=1, ports=1)
+
+    def lazy(n_ranks: int, chunks: int, groups: ArrayLike) -> Schedule:
+        return Schedule.of(n_ranks, 1, src=[0], dst=[1], block=0, reduce=[True], step=[0])
+
+    def broken(n_ranks: int, chunks: int, groups: ArrayLike) -> Schedule:
+        raise KeyError(n_ranks)
+
+    for algorithm, message in ((lazy, "lazy is no allreduce"), (broken, "broken of allreduce fails: KeyError: 4")):
+        with pytest.raises(HeddleError, match=message):
+            allreduce(fabric.ends(role="compute")[:4], "1 MB", algorithm).flows(fabric)
+    with pytest.raises(HeddleError, match="found the algorithm None; expected a function"):
+        register("allreduce", "x", None)
+
+
 def test_a_circle_is_found_when_played() -> None:
     plan = Schedule.of(2, 1, [0, 1], [1, 0], 0, after=[([0, 1], [1, 0])])
-    with pytest.raises(ValueError, match="2 messages wait for each other"):
-        play(plan, np.zeros((2, 1)), np.random.default_rng(0))
-    with pytest.raises(ValueError, match="buffers have shape"):
-        play(plan, np.zeros((3, 1)), np.random.default_rng(0))
+    with pytest.raises(HeddleError, match="2 messages wait for each other"):
+        plan.played(np.zeros((2, 1)), np.random.default_rng(0))
+    with pytest.raises(HeddleError, match="buffers have shape"):
+        plan.played(np.zeros((3, 1)), np.random.default_rng(0))
 
 
 def test_a_collective_among_hosts_is_its_schedule_on_their_end_ports() -> None:
