@@ -359,9 +359,9 @@ def test_verbs_choose_what_is_not_said() -> None:
         ),
         (lambda: allreduce([1, 2], 1, "tree"), "found the algorithm 'tree'"),
         (lambda: allreduce([1, 2], "1 parsec"), "found the size '1 parsec'; expected a size in B"),
-        (lambda: allreduce([1, 2], -1.0), "found -1.0 bytes, 1 times"),
-        (lambda: collective("reduce", [1], float("nan")), "found nan bytes"),
-        (lambda: collective("reduce", [1], 1, repeat=0), "1 bytes, 0 times"),
+        (lambda: allreduce([1, 2], -1.0), "found the size -1.0; expected bytes, more than 0"),
+        (lambda: collective("reduce", [1], float("nan")), "found the size nan; expected bytes"),
+        (lambda: collective("reduce", [1], 1, repeat=0), "repeat: found 0; expected a whole number from 1"),
     ],
 )
 def test_verbs_refuse(call: Callable[[], object], says: str) -> None:
