@@ -30,7 +30,7 @@ ADAPTER_GBYTE_S = 50.0
 """400 Gb/s; SimAI takes nothing off but the heads of its packets."""
 HEAD = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 1 pp: 1 vpp: 8 ga: 1"
 RAIL = {"shape": "rail", "unit_nodes": 32, "tree": {"switch": "QM9700"}}
-TREE = {"shape": "fat-tree", "switch": "QM9700"}
+TREE = {"shape": "rail", "rails": 1, "unit_nodes": 4, "tree": {"switch": "QM9700"}}
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from topo.catalog.load import config_root
 Captured = pytest.CaptureFixture[str]
 LAB = config_root() / "lab-20.yaml"
 
-SPEC = {
+SPEC = {  # six leaves do not divide the adapters of a server, so rings cross spines
     "name": "small", "nodes": {"gpu": {"model": "hgx-h800", "count": 48}},
     "network": {"shape": "planes", "planes": 4,
-                "tree": {"switch": "SN5600", "split": True, "levels": 2, "leaves": 2, "spines": 4}},
+                "tree": {"switch": "SN5600", "split": True, "levels": 2, "leaves": 6, "spines": 4}},
 }  # fmt: skip
 RING = {"jobs": [{"name": "ring", "kind": "gpu-collective", "collective": "allreduce", "algorithm": "ring",
                   "ranks": 48, "mapping": "random", "size": "1 GiB"}]}  # fmt: skip
