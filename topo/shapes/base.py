@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
@@ -231,10 +231,13 @@ def add_switches(
     return [add(f"{name}/U1", zone=zone) for name in _descriptions(stem, count, ports.name)]
 
 
-def _descriptions(stem: str, count: int, model: str) -> list[str]:
-    """Return NodeDescriptions as NVIDIA's tools expect them, but for the chip: ``MF0;leaf01:MQM8700``."""
-    digits = len(str(max(count - 1, 0)))
-    return [f"MF0;{stem}{number:0{digits}d}:{vendor_name(model)}" for number in range(count)]
+def _descriptions(stem: str, count: int, model: str) -> Iterator[str]:
+    """Yield NodeDescriptions as NVIDIA's tools expect them, but for the chip: ``MF0;leaf01:MQM8700``.
+
+    One by one, since the builder refuses what is too large on the way.
+    """
+    digits, name = len(str(max(count - 1, 0))), vendor_name(model)
+    return (f"MF0;{stem}{number:0{digits}d}:{name}" for number in range(count))
 
 
 Box = Sequence[tuple[int, int]]
