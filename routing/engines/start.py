@@ -99,19 +99,19 @@ def with_forms(start: Start) -> Start:
     straight = in_a_row(dests, width, closed=False)
     slipped, back = turned_in_zones(dests, width, zones.zone)
     ways = [(staggered(dests),), (staggered(slipped),), (back,), (staggered(straight), straight)]
-    one_zone = frozen(zones.zone[:, None] == np.where(zones.zone >= 0, zones.zone, -2))
+    may_keep, one_zone = start.may_keep, frozen(zones.zone[:, None] == np.where(zones.zone >= 0, zones.zone, -2))
 
     def form(each: Destinations) -> Begin:
         plain, next_hop = empty.copy(), empty.copy()
         closed(order, each, next_hop=plain)
         joined = order_joined_zones(order, level, hosts, zones, _descents(order, each, plain))
         closed(joined, each, next_hop=next_hop, turns=zones.turns)
-        kept = start.may_keep and _alone(joined, each, zones.zone, next_hop)
+        kept = may_keep and _alone(joined, each, zones.zone, next_hop)
         return Begin(joined, next_hop, one_zone if kept else None)
 
     # What else hosts in a row are worth, other orders give as well.
     first, *others = (map(form, way) for way in ways)
-    in_turn = [next((one for one in way if one.kept is not None), None) for way in others if start.may_keep]
+    in_turn = [next((one for one in way if one.kept is not None), None) for way in others if may_keep]
     forms = (next(first), *filter(None, in_turn))
     return start._replace(dests=ways[0][0], forms=forms)
 

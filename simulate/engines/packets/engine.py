@@ -534,7 +534,7 @@ class Packets(FlowBook):
             returned[link] = returns["next"][returned[link]]
             on = returns[returned[link]]
             there = on["due"] <= tick + self._rules.credit_ticks
-            free[link] += np.where(there, -(-on["size"] // CREDIT_BYTES), 0)
+            free[link] += np.where(there, on["blocks"], 0)
             left[link] -= 1
         taken: NDArray[np.int64] = np.maximum(self._buffer_blocks - free, 0) * CREDIT_BYTES
         return taken

@@ -126,11 +126,11 @@ def _write_state(rules: Rules, state: PacketState) -> int:
             returned = links[link].back
             for _ in range(links[link].returning):
                 returned = state.returns[returned].next
-                blocks = (state.returns[returned].size + CREDIT_BYTES - 1) // CREDIT_BYTES
+                blocks = state.returns[returned].blocks
                 if state.returns[returned].due <= tick:  # it is there, and counts when it is wanted
                     credits += blocks
                     continue
-                is_part = state.returns[returned].size < rules.packet_bytes
+                is_part = blocks * CREDIT_BYTES < rules.packet_bytes
                 row[n] = 2 * (state.returns[returned].due - tick) + is_part
                 n += 1
                 if is_part:

@@ -120,9 +120,9 @@ PACKET = np.dtype(
     ],
     align=True,
 )
-RETURN = np.dtype([("due", "i8"), ("size", "i4"), ("next", "i4")])
-"""A packet that has left a buffer: the tick at which its sender has the credits back, and the next in its ring, or not
-in use. Small records, since every hop takes one."""
+RETURN = np.dtype([("due", "i8"), ("blocks", "i4"), ("next", "i4")])
+"""A packet that has left a buffer: the tick at which its sender has the credits back, how many these are, and the next
+in its ring, or not in use. Small records, since every hop takes one."""
 
 FLOW = np.dtype(
     [

@@ -123,7 +123,7 @@ def _collect(state: PacketState, link: int) -> None:
         if returns[first].due > now[0].tick:
             break
         links[link].returning -= 1
-        links[link].credits += _blocks(returns[first].size)
+        links[link].credits += returns[first].blocks
         returns[last].next = returns[first].next
         returns[first].next = now[0].spare
         now[0].spare = first
@@ -143,7 +143,7 @@ def _leave_buffer(rules: Rules, state: PacketState, link: int, size: int) -> Non
     now[0].spare = returns[returned].next
     now[0].n_spare -= 1
     returns[returned].due = now[0].tick + state.channels[channel].latency + rules.credit_ticks
-    returns[returned].size = size
+    returns[returned].blocks = _blocks(size)
     if links[link].returning == 0:
         returns[returned].next = returned
     else:
