@@ -15,6 +15,7 @@ Bools = NDArray[np.bool_]
 
 
 UNKNOWN, ALLOWED, CLOSED = 0, 1, 2
+NEITHER, AFTER, BEFORE = 0, 1, 2
 
 
 class Turns(NamedTuple):
@@ -25,7 +26,7 @@ class Turns(NamedTuple):
     state: NDArray[np.uint8]
     """(C, W) of the turn from a channel to channel w of its receiver: `UNKNOWN`, `ALLOWED` (it must rise), or `CLOSED`
     since it would close a loop, now and ever after. Changed in place."""
-    seen: Bools  # (C,) scratch, all False
+    seen: NDArray[np.uint8]  # (C,) scratch, all `NEITHER`
     queue: Int32s  # (2 * C + 1,) scratch
 
 
@@ -33,7 +34,7 @@ def no_turns(order: ChannelOrder, rank: Int32s) -> Turns:
     """Return ranks of the channels, which are changed in place, and no turns yet."""
     size, widest = len(rank), int(np.diff(order.indptr).max(initial=0))
     state = np.zeros((size, widest), np.uint8)
-    return Turns(order, rank, state, np.zeros(size, bool), np.empty(2 * size + 1, np.int32))
+    return Turns(order, rank, state, np.zeros(size, np.uint8), np.empty(2 * size + 1, np.int32))
 
 
 @inner
@@ -51,17 +52,29 @@ def _let_rise(turns: Turns, x: int, y: int) -> bool:
     """Let channel y rank above channel x, unless the turns that are allowed lead from y to x; return whether it does.
 
     The order is kept up to date as Pearce and Kelly do (ACM J. Experimental Algorithmics 11, 2006): only channels that
-    rank between the two are looked at.
+    rank between the two are looked at. What follows y and what precedes x are sought in turn, the one with fewer to
+    look at first: most turns close a loop, and the two meet long before one of them has found all.
     """
-    after = _collect_after(turns, y, x)
-    loop = turns.seen[x]
-    total = after if loop else _collect_before(turns, x, turns.rank[y], after)
-    rank, queue, size = turns.rank, turns.queue, len(turns.rank)
-    for k in range(total):
-        turns.seen[queue[k]] = False
+    rank, queue, seen, size = turns.rank, turns.queue, turns.seen, len(turns.rank)
+    queue[0], queue[size], seen[y], seen[x] = y, x, AFTER, BEFORE
+    after, before, i, j, loop = 1, 1, 0, 0, False
+    while (i < after or j < before) and not loop:
+        if j == before or (i < after and after - i <= before - j):
+            found, loop = _follow(turns, queue[i], rank[x], after)
+            after, i = after + found, i + 1
+        else:
+            found, loop = _precede(turns, queue[size + j], rank[y], size + before)
+            before, j = before + found, j + 1
+    for k in range(after):
+        seen[queue[k]] = NEITHER
+    for k in range(before):
+        seen[queue[size + k]] = NEITHER
     if loop:
         return False
     # Those before x take the lowest of the ranks that all of them have, those after y the rest, in their old order.
+    total = after + before
+    for k in range(before):
+        queue[after + k] = queue[size + k]
     _sort_by_rank(rank, queue, 0, after)
     _sort_by_rank(rank, queue, after, total)
     earlier, later = after, 0
@@ -97,46 +110,43 @@ def _sort_by_rank(rank: Int32s, queue: Int32s, begin: int, end: int) -> None:
 
 
 @inner
-def _collect_after(turns: Turns, channel: int, last: int) -> int:
-    """Queue and mark what follows a channel and ranks no higher than another, up to that one; return how many."""
+def _follow(turns: Turns, channel: int, highest: int, end: int) -> tuple[int, bool]:
+    """Queue and mark what follows a channel at once and ranks no higher; return how many, and whether x is reached.
+
+    That is so where it meets what precedes x.
+    """
     # No index is negative: as unsigned ones they need no test whether they count from the end.
     indptr, receiver = turns.order.indptr.view(np.uint32), turns.order.receiver.view(np.uint32)
     queue, seen, rank, state = turns.queue.view(np.uint32), turns.seen, turns.rank, turns.state
-    queue[0] = channel
-    seen[channel] = True
-    i, total = 0, 1
-    while i < total and not seen[last]:
-        here = queue[i]
-        i += 1
-        begin = indptr[receiver[here]]
-        for then in range(begin, indptr[receiver[here] + np.uint32(1)]):
-            if state[here, then - begin] == ALLOWED and not seen[then] and rank[then] <= rank[last]:
-                seen[then] = True
-                queue[total] = then
-                total += 1
-    return total
+    here, total = np.uint32(channel), end
+    begin = indptr[receiver[here]]
+    for then in range(begin, indptr[receiver[here] + np.uint32(1)]):
+        if state[here, then - begin] == ALLOWED and seen[then] != AFTER and rank[then] <= highest:
+            if seen[then] == BEFORE:
+                return total - end, True
+            seen[then] = AFTER
+            queue[total] = then
+            total += 1
+    return total - end, False
 
 
 @inner
-def _collect_before(turns: Turns, channel: int, lowest: int, total: int) -> int:
-    """Queue and mark, behind `total` others, what precedes a channel and ranks no lower; return how many in all."""
+def _precede(turns: Turns, channel: int, lowest: int, end: int) -> tuple[int, bool]:
+    """Queue and mark what precedes a channel at once and ranks no lower, in the same way."""
     indptr, sender = turns.order.indptr.view(np.uint32), turns.order.sender.view(np.uint32)
     reverse = turns.order.reverse.view(np.uint32)
     queue, seen, rank, state = turns.queue.view(np.uint32), turns.seen, turns.rank, turns.state
-    queue[total] = channel
-    seen[channel] = True
-    i, total = total, total + 1
-    while i < total:
-        here = queue[i]
-        i += 1
-        begin = indptr[sender[here]]
-        for out in range(begin, indptr[sender[here] + np.uint32(1)]):
-            then = reverse[out]
-            if state[then, here - begin] == ALLOWED and not seen[then] and rank[then] >= lowest:
-                seen[then] = True
-                queue[total] = then
-                total += 1
-    return total
+    here, total = np.uint32(channel), end
+    begin = indptr[sender[here]]
+    for out in range(begin, indptr[sender[here] + np.uint32(1)]):
+        then = reverse[out]
+        if state[then, here - begin] == ALLOWED and seen[then] != BEFORE and rank[then] >= lowest:
+            if seen[then] == AFTER:
+                return total - end, True
+            seen[then] = BEFORE
+            queue[total] = then
+            total += 1
+    return total - end, False
 
 
 @kernel
