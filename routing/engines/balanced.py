@@ -7,9 +7,10 @@
    most of them grown for plain shortest paths.
 3. The best of them by the score of `routing.search` is searched from: traffic moves as long as that lowers the score.
 4. Where a detour of a link or two takes load off the fullest link, it is taken, and the search goes on from there.
-5. Of all ends, those count whose fullest link is the least, but for one per cent; of these the best by the score.
-6. In small fabrics, what was kept is searched after all, and zones whose shortest paths make a tree are searched as
-   other zones, too.
+5. In small fabrics, what lowers the fullest link of all pairs most, whatever else it is worth, is searched from, too.
+6. Of all ends, those count whose fullest link is the least, but for one per cent; of these the best by the score.
+7. In these, what was kept is searched after all, and zones whose shortest paths make a tree are searched as other
+   zones, too.
 
 Searches take switches and ports in an order that no labels alter but ranks (`routing.order.structure`).
 
@@ -150,7 +151,7 @@ def _search(start: Start) -> Found:
     search = TableSearch(pose(start.fabric, start.lids, order, start.dests, start.ranks), order)
     pairs = TableSearch(all_pairs_alone(search.problem), order)
     apart = int((search.problem.hops[search.problem.samples.switch] < 0).sum())
-    forms = list(_closed(start))
+    forms = starts = list(_closed(start))
     if not start.tree or len(forms) > 1:  # that of a tree misses no pairs
         worth = [(search.weigh(*form[:2]), form) for form in forms]
         worth = sorted((one for one in worth if one[0].missing == apart), key=lambda one: one[0].score)
@@ -163,6 +164,7 @@ def _search(start: Start) -> Found:
         tried = [(once(*begin[:2]), begin) for begin in _open(start, pairs)]
         moved, begin = min(tried, key=lambda one: (one[0].missing, one[0].score))
         begins += [Begin(moved.order, moved.next_hop), *([begin] if few else [])]
+        starts = [*starts, *(Begin(moved.order, moved.next_hop) for moved, _ in tried)]
     ends: list[tuple[Found, Begin]] = []
     # Where there is time for one start, and no closed form, all traffic moves once before the fullest link is lowered.
     sweeps = EFFORT if few or forms else min(start.size, EFFORT)
@@ -183,8 +185,26 @@ def _search(start: Start) -> Found:
         if lower.fullest < end.fullest or sweeps < EFFORT:
             again = search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=begin.kept)
             ends.append((again, begin))
+    if few and (low := _lowered(pairs, starts, apart, min(end.fullest for end, _ in ends) * (1 - GUARD))) is not None:
+        again = search.improve(*low[:2], turns=turns, detour=detour, kept=low.kept)
+        ends.append((again, low))
     best, begin = ends[_best([end for end, _ in ends])]
     return search.improve(best.order, best.next_hop, turns=turns) if few and begin.kept is not None else best
+
+
+def _lowered(pairs: TableSearch, starts: Sequence[Begin], missing: int, most: float) -> Begin | None:
+    """Return what lowers the fullest link of all pairs most from some tables; None where it is not below `most`.
+
+    Jobs number hosts by rank, so that under other ranks their traffic leads searches to other ends. None of it is
+    looked at here.
+    """
+    level = partial(pairs.improve, high=1.0, detour=MOST_DETOUR)
+    found = [(level(*start[:2], kept=start.kept), start.kept) for start in starts]
+    found = [(low, kept) for low, kept in found if low.missing == missing and low.fullest < most]
+    if not found:
+        return None
+    low, kept = found[_best([low for low, _ in found])]
+    return Begin(low.order, low.next_hop, kept)
 
 
 def _best(tables: Sequence[Found]) -> int:
