@@ -7,8 +7,9 @@
    most of them grown for plain shortest paths.
 3. The best of them by the score of `routing.search` is searched from: traffic moves as long as that lowers the score.
 4. Where a detour of a link or two takes load off the fullest link, it is taken, and the search goes on from there.
-5. In small fabrics, what lowers the fullest link of all pairs most, whatever else it is worth, is searched from, too.
-6. Of all ends, those count whose fullest link is the least, but for one per cent; of these the best by the score.
+5. Of all ends, those count whose fullest link is the least, but for one per cent; of these the best by the score.
+6. Small fabrics are searched from what lowers the fullest link most, too. That end is taken where the fullest link
+   gains more than the score loses, one per cent for one per cent.
 7. In these, what was kept is searched after all, and zones whose shortest paths make a tree are searched as other
    zones, too.
 
@@ -54,6 +55,9 @@ SHIFTS = 100
 GUARD = 0.01
 """What the fullest link of all pairs may lose for the sake of other traffic. Where there is no tree, what it comes to
 before any other traffic is looked at is the same under all labels, so this bounds how far labels matter."""
+
+LABELS = 0.03
+"""How far labels may move the fullest link of all pairs in small fabrics, by the ranks that they give hosts."""
 
 TRIALS, TRIAL_SIZE, NOISE = 8, 1 << 22, 0.5
 """Orders that are grown with the wishes of plain engines disturbed at random, by a factor of e to the power of this at
@@ -185,10 +189,11 @@ def _search(start: Start) -> Found:
         if lower.fullest < end.fullest or sweeps < EFFORT:
             again = search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=begin.kept)
             ends.append((again, begin))
-    if few and (low := _lowered(pairs, starts, apart, min(end.fullest for end, _ in ends) * (1 - GUARD))) is not None:
-        again = search.improve(*low[:2], turns=turns, detour=detour, kept=low.kept)
-        ends.append((again, low))
     best, begin = ends[_best([end for end, _ in ends])]
+    if few and (low := _lowered(pairs, starts, apart, best.fullest * (1 - LABELS))) is not None:
+        again = search.improve(*low[:2], turns=turns, detour=detour, kept=low.kept)
+        if again.score - best.score < np.log(best.fullest / again.fullest):
+            best, begin = again, low
     return search.improve(best.order, best.next_hop, turns=turns) if few and begin.kept is not None else best
 
 
