@@ -63,10 +63,10 @@ shorter paths, a second row gives `--lanes 8`.
 
 RANDOM = """## Random fabrics
 
-`python benchmarks/opensm/tournament.py --first 20261129` draws 100 fabrics by seed: joined zones, trees of two and
+`python benchmarks/opensm/tournament.py --first 20261229` draws 100 fabrics by seed: joined zones, trees of two and
 three levels, BiGraphs, HyperX, tori, random regular graphs, dragonflies and real machines, units joined at spines, thin
-cores, cables and hosts of uneven speeds, leaves of several sizes, whole and damaged. The seeds are the date on which it
-was run, after the search was done. `helpers.random_fabrics.draw(seed, WIDER)` makes one again: the number behind its
+cores, cables and hosts of uneven speeds, leaves of several sizes, whole and damaged. No seed had been looked at before
+the search was done. `helpers.random_fabrics.draw(seed, WIDER)` makes one again: the number behind its
 family is the seed.
 
 All are judged by the figures that `plan route` shows ([routes](../route.md)); rates are max-min fair. Each figure is

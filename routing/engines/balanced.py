@@ -8,8 +8,8 @@
 3. The best of them by the score of `routing.search` is searched from: traffic moves as long as that lowers the score.
 4. Where a detour of a link or two takes load off the fullest link, it is taken, and the search goes on from there.
 5. Of all ends, those count whose fullest link is the least, but for one per cent; of these the best by the score.
-6. Small fabrics are searched from what lowers the fullest link most, too. That end is taken where the fullest link
-   gains more than the score loses, one per cent for one per cent.
+6. Small fabrics are searched from what lowers the fullest link most, too, unless tables are for jobs or permutations.
+   That end is taken where the fullest link gains more than the score loses, one per cent for one per cent.
 7. In these, what was kept is searched after all, and zones whose shortest paths make a tree are searched as other
    zones, too.
 
@@ -190,7 +190,8 @@ def _search(start: Start) -> Found:
             again = search.improve(lower.order, lower.next_hop, turns=turns, detour=detour, kept=begin.kept)
             ends.append((again, begin))
     best, begin = ends[_best([end for end, _ in ends])]
-    if few and (low := _lowered(pairs, starts, apart, best.fullest * (1 - LABELS))) is not None:
+    for_pairs = start.fabric.purpose in ("any", "all-pairs")
+    if few and for_pairs and (low := _lowered(pairs, starts, apart, best.fullest * (1 - LABELS))) is not None:
         again = search.improve(*low[:2], turns=turns, detour=detour, kept=low.kept)
         if again.score - best.score < np.log(best.fullest / again.fullest):
             best, begin = again, low
