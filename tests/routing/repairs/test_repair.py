@@ -240,9 +240,9 @@ def test_the_fullest_link_is_seldom_fuller_than_anew() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [20, 24, 27])
+@pytest.mark.parametrize("seed", [24, 27, 80])
 def test_turns_that_are_allowed_for_the_load_keep_one_order(seed: int) -> None:
-    """A torus, a jellyfish and a dragonfly whose kept order has no other paths for what is too full."""
+    """A jellyfish, a dragonfly and a torus whose kept order has no other paths for what is too full."""
     basis = basis_of(seed)
     down = some_links(basis, seed)
     done = repair(basis, down)
