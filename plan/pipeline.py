@@ -20,6 +20,7 @@ from costmodel import Bill, Bisection, Quote
 from plan.cures import cures_of
 from topo import (
     Cabling,
+    Catalog,
     Check,
     Cluster,
     Counts,
@@ -150,6 +151,11 @@ class Plan(Shown):
         return self.options.job or self.planned.counts.gpu_nodes // 2
 
     @property
+    def catalog(self) -> Catalog | None:
+        """The catalog of its spec; None of a plan without one."""
+        return self.cluster.catalog if self.cluster else None
+
+    @property
     def planned(self) -> Cluster:
         """The cluster of a plan that has a spec."""
         assert self.cluster is not None
@@ -244,10 +250,7 @@ class Plan(Shown):
             "budget": [check.to_dict() for check in self.budget],
             "islands": self.refused("island"),
             "counts": self.counts and self.counts.to_dict(),
-            "networks": [
-                {"name": fabric.name, **count((fabric,), self.cluster.catalog if self.cluster else None).to_dict()}
-                for fabric in self.fabrics
-            ],
+            "networks": [{"name": fabric.name, **count((fabric,), self.catalog).to_dict()} for fabric in self.fabrics],
             "bandwidth": self.bisection and {"nodes": self.planned.counts.gpu_nodes, **self.bisection.to_dict()},
             "job": self.job and {"nodes": self.job_size, **self.job.to_dict()},
             "ports": self.ports and self.ports.to_dict(),

@@ -176,7 +176,7 @@ def verify(
     static = None if groups is None else groups.static()
     found = read.tables if read is not None else static
     assert found is not None
-    odd = len(routing.repairs.differing_entries(source, static, found)) if read and static else 0
+    odd = len(routing.repairs.differing_entries(static, found)) if read and static else 0
     if odd:
         notes.append(f"{plural(odd, 'entry', 'entries')} of {tables} not as the static ports of {adaptive}")
     routed = give_levels(routing.Routed(source, found), lanes, policy)
@@ -189,7 +189,7 @@ def verify(
     if expect is not None:
         step("comparing")
         wanted = read_lfts(Path(expect), source).tables
-        entries = routing.repairs.differing_entries(source, wanted, found)
+        entries = routing.repairs.differing_entries(wanted, found)
         differing = len(entries)
         examples = tuple(_describe_entry(routed, wanted, *pair) for pair in entries[:EXAMPLES].tolist())
     trees = None if multicast is None else routing.studies.read_mcfdbs(multicast, source)

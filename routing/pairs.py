@@ -48,7 +48,6 @@ class PairWalk(NamedTuple):
     """Sums over all pairs."""
 
     load: NDArray[np.int64]  # (roles, P) delivered pairs over each channel that a switch sends on
-    to_one: NDArray[np.int64]  # (roles, P) most of those pairs that have the same destination
     delivered: NDArray[np.int64]  # (roles, S) destinations that each switch with sources reaches
     own: NDArray[np.bool_]  # (D,) whether ``delivered`` counts a destination for the switch that it hangs on
     depends: NDArray[np.uint64]
@@ -65,12 +64,12 @@ def empty_walk(fabric: Fabric, n_roles: int, n_lanes: int, n_dests: int) -> Pair
     """Return sums over no pairs."""
     n_switches, n_ports = fabric.n_switches, fabric.n_ports
     n_words = 1 + (fabric.most_ports >> 6)
-    load, to_one = np.zeros((2, n_roles, n_ports), np.int64)
-    delivered, own = np.zeros((n_roles, n_switches), np.int64), np.zeros(n_dests, np.bool_)
+    load, delivered = np.zeros((n_roles, n_ports), np.int64), np.zeros((n_roles, n_switches), np.int64)
+    own = np.zeros(n_dests, np.bool_)
     depends, histogram = np.zeros((n_lanes, n_ports, n_words), np.uint64), np.zeros(n_switches + 1, np.int64)
     fault_dest, fault_source = np.full((2, n_switches, N_FAULTS), -1, np.int32)
     totals = np.zeros(3, np.int64)
-    return PairWalk(load, to_one, delivered, own, depends, histogram, fault_dest, fault_source, totals)
+    return PairWalk(load, delivered, own, depends, histogram, fault_dest, fault_source, totals)
 
 
 class _Forest(NamedTuple):
@@ -232,14 +231,13 @@ def _sum_flows(tables: PathTables, role: int, forest: _Forest, placed: int, walk
     # No index is negative: as unsigned ones they need no test whether they count from the end.
     port_offset, peer_node = tables.port_offset.view(np.uint32), tables.peer_node.view(np.uint32)
     hops, flow, lanes, out, far = forest.hops, forest.flow, forest.lanes, forest.out, forest.far.view(np.uint32)
-    load, to_one, depends = walk.load[role], walk.to_one[role], walk.depends
+    load, depends = walk.load[role], walk.depends
     for i in range(placed - 1, -1, -1):
         node = far[i]
         if flow[node] == 0 or out[node] < 0:
             continue
         port = np.uint32(out[node])
         load[port] += flow[node]
-        to_one[port] = max(to_one[port], flow[node])
         if hops[node] == 1:
             continue
         following = peer_node[port]

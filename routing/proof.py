@@ -115,8 +115,6 @@ class Proof(Frozen, Shown):
     """(P,) delivered pairs over each channel."""
     load_by_role: dict[Role, NDArray[np.int64]]
     """(P,) the same by role of the destination."""
-    to_one_by_role: dict[Role, NDArray[np.int64]]
-    """(P,) the most of those pairs that have the same destination."""
     classes: tuple[ChannelClass, ...]
     """Load by level and role."""
 
@@ -290,7 +288,6 @@ def prove(routed: Routed, endpoints: EndpointSet | Sequence[int | str] | NDArray
         depends=walk.depends[list(virtual_lanes)],
         load=total,
         load_by_role=load_by_role,
-        to_one_by_role={Role(role): frozen(walk.to_one[i]) for i, role in enumerate(roles)},
         classes=_classes(fabric, total, load_by_role),
     )
 

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -145,6 +145,25 @@ def test_a_name_is_documented_with_an_example_that_runs(face: str, name: str) ->
     said: list[str] = []
     for test in finder.find(thing, name, module=module, globs={}):
         runner.run(test, out=said.append)
+    assert runner.failures == 0, "".join(said)
+
+
+HERE = Path(__file__).parents[1]
+SHOWN = {(thing.__module__, thing.__name__) for module in FACES.values() for name in module.__all__
+         if isinstance(thing := getattr(module, name), type | FunctionType)}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [
+    ".".join(path.relative_to(HERE).with_suffix("").parts).removesuffix(".__init__")
+    for package in ("topo", "routing", "simulate", "costmodel", "plan")
+    for path in sorted((HERE / package).rglob("*.py")) if ">>> " in path.read_text(encoding="utf-8")
+])  # fmt: skip
+def test_examples_of_what_is_on_no_face_run(module: str) -> None:
+    thing, said = importlib.import_module(module), []
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    for test in doctest.DocTestFinder(exclude_empty=True).find(thing):
+        if (thing.__name__, test.name.removeprefix(f"{thing.__name__}.").partition(".")[0]) not in SHOWN:
+            runner.run(test, out=said.append)
     assert runner.failures == 0, "".join(said)
 
 

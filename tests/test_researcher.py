@@ -180,7 +180,7 @@ def test_tables_of_opensm_are_read_edited_by_names_proven_and_simulated(tmp_path
     lft = before.tables.lft.copy()
     lft[switch, before.tables.lid[end]] = 40
     after = routing.Routed(fabric, replace(before.tables, lft=lft, engine="by hand"))
-    assert routing.repairs.differing_entries(fabric, before.tables, after.tables).tolist() == [[switch, end]]
+    assert routing.repairs.differing_entries(before.tables, after.tables).tolist() == [[switch, end]]
     assert "leaf0:40 -> spine1:10" in routing.trace(after, "gpu00", "head1").to_dict()["channels"]
     gained = [pair for pair in routing.studies.link_use(after, "leaf0:40").forth.tolist() if pair not in over]
     assert [pair[1] for pair in gained] == [end] * 11, "all hosts of leaf0 now go that way to head1"

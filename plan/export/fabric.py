@@ -25,7 +25,7 @@ def _fabric(plan: Plan, subnet: int) -> str:
 
 def _ibnetdiscover(plan: Plan, subnet: int) -> str:
     tables = plan.routed[subnet].tables
-    return format_ibnetdiscover(replace(plan.fabrics[subnet], lmc=tables.lmc), tables.lid)
+    return format_ibnetdiscover(replace(plan.fabrics[subnet], lmc=tables.lmc), tables.lid, plan.catalog)
 
 
 def _multicast(plan: Plan, subnet: int) -> str:

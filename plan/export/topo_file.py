@@ -96,7 +96,8 @@ TOPO = Export("topo", "the cabling for UFM and ibdiagnet", "UFM Cable Validation
 IBDM = Export("ibdm", "the cabling for the open-source ibdm", "ibdm of ibutils 1.5.7",
               COMPILE,
               {"exports/fabric.ibdm.topo": lambda plan, subnet: format_ibdm_topo(plan.fabrics[subnet]),
-               "exports/ibnl/": lambda plan, subnet: ibnl_files(plan.fabrics[subnet])}, each_subnet=True)  # fmt: skip
+               "exports/ibnl/": lambda plan, subnet: ibnl_files(plan.fabrics[subnet], plan.catalog)},
+              each_subnet=True)  # fmt: skip
 TOPOCONFIG = Export("topoconfig", "which links the subnet manager of UFM takes, by GUID, and no others",
                     "the subnet manager of UFM 6.19 to 6.21", COMPILE,
                     {"exports/topoconfig.conf": lambda plan, subnet: format_topoconfig(plan.fabrics[subnet])},

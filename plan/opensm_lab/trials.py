@@ -160,7 +160,7 @@ def rehearse(routed: Routed, proof: Proof, step: Callable[[str], None] = lambda 
     plugged = fabric.end_switch >= 0
     return Rehearsal(
         entries=len(tables.lft) * len(tables.lids_of(np.flatnonzero(tables.lid))[1]),
-        differing=len(differing_entries(fabric, tables, run.tables)),
+        differing=len(differing_entries(tables, run.tables)),
         lids=int(np.count_nonzero(tables.lid[plugged] != run.tables.lid[plugged])),
         errors=run.errors,
         ibdmchk=verdict,

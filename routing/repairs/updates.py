@@ -329,7 +329,7 @@ def _longest(mixture: _Mixture, stage: Ints, number: int, served: Bools) -> int:
         switches = more
 
 
-def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> Ints:
+def differing_entries(a: RoutingTables, b: RoutingTables) -> Ints:
     """Return (n, 2): switch and end port of each forwarding entry in which two tables of a fabric differ.
 
     Entries are those for the LIDs that an end port has in each of them, by number; who has none there has no path.
@@ -339,7 +339,7 @@ def differing_entries(fabric: Fabric, a: RoutingTables, b: RoutingTables) -> Int
     >>> import topo, routing
     >>> fabric = topo.preset("lab-20").fabric
     >>> one, other = (routing.route(fabric, engine).tables for engine in ("balanced", "minhop"))
-    >>> len(routing.repairs.differing_entries(fabric, one, other))
+    >>> len(routing.repairs.differing_entries(one, other))
     69
     """
     owners = np.flatnonzero((a.lid != 0) | (b.lid != 0))

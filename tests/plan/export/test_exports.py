@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import subprocess
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+import plan
 import topo
 from helpers.clusters import CATALOG, nodes, zoned
 from plan.export.fabric import format_dot, format_graphml
@@ -47,6 +49,23 @@ def test_topo_files_hold_each_link_once(form):
     assert len(links) == len(set(links)) == len(SMALL.links)
     assert frozenset([("z0-leaf0", "P1"), ("gpu00", "mlx5_0/P1")]) in links
     assert frozenset([("z1-leaf0", "P5"), ("storage0", "mlx5_1/P1")]) in links
+
+
+def test_the_chip_of_a_switch_of_ones_own_decides_its_device_id(tmp_path: Path) -> None:
+    """A row of the spec's catalog, not of the one that ships: an NDR switch whose hosts are HDR is no HDR switch."""
+    (tmp_path / "switches.csv").write_text(
+        "model,protocol,chip,radix,speed,chips,source,date,confidence\n"
+        "ours,infiniband,Quantum-2,64,4xNDR,1,our shelf,2026-11-29,Q\n"
+    )
+    spec = tmp_path / "own.yaml"
+    spec.write_text(
+        "name: own\ncatalog: switches.csv\nnodes: {gpu: {model: pcie-a100, count: 8}}\n"
+        "network: {shape: fat-tree, switch: ours, levels: 1}\n"
+    )
+    plan.build(spec, tmp_path / "out")
+    written = tmp_path / "out" / "exports" / "ibnl"
+    assert "devid=0xd2f2" in (tmp_path / "out" / "fabric.ibnetdiscover").read_text()
+    assert any(f"MT{0xD2F2}" in file.read_text() for file in written.iterdir())
 
 
 def defined_by_ibdmchk(folder, topo_text, ibnl):

@@ -68,9 +68,7 @@ def test_fabrics_that_nobody_has_drawn(seed: int) -> None:
         assert (proof.missing, proof.credit_loops) == (proof.disconnected, 0)
         assert check_certificate(routed, proof)
         lids = replace(routed, tables=routed.tables.only(0))
-        assert not len(routing.repairs.differing_entries(fabric, lids.tables, once.tables)), (
-            "the lowest LID is as without LMC"
-        )
+        assert not len(routing.repairs.differing_entries(lids.tables, once.tables)), "the lowest LID is as without LMC"
     # The second LID of four is routed like the second of two, so paths to more LIDs share more.
     assert measure_lids(often).apart <= measure_lids(twice).apart
 
