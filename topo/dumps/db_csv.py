@@ -151,11 +151,11 @@ def _add_links(
                 continue
             described.add((near, here, far, there))
             bare += (near, here) not in ports
-            guid, lid, *rate = ports.get((near, here), (0, 0, 4, 0))
-            far_guid, far_lid, *_ = ports.get((far, there), (0, 0, 4, 0))
+            guid, lid, *rate = ports.get((near, here), (0, 0, 0, 0))
+            far_guid, far_lid, *_ = ports.get((far, there), (0, 0, 0, 0))
             records.cable(CableEnd(number, keys[near], here, keys[far], there, guid, far_guid, lid, far_lid, *rate))
     if bare:
-        records.skip(0, f"{bare:,} ports of links without a row in PORTS: taken as 4xSDR")
+        records.skip(0, f"{bare:,} ports of links without a row in PORTS: taken as the other end, or 4xSDR")
 
 
 def format_db_csv(fabric: Fabric, counters: Mapping[int, Mapping[str, int]] | None = None) -> str:

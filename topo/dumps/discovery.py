@@ -2,6 +2,7 @@
 
 A dump describes each cable from both of its ends. Where only one end does, the cable is taken as described; where the
 two contradict each other, the cable is left out and counted: routing can do without a cable, but not with a wrong one.
+If only its speed differs, it has the lower one, and that of the other end where one is unknown.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from topo.catalog.devices import AGGREGATION_DEVICE, CHIPS
 from topo.errors import FormatError, plural
 from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.files.text import numbered_lines
-from topo.speeds import LinkSpeed, parse_link_speed
+from topo.speeds import SPEEDS, LinkSpeed, parse_link_speed, slower
 
 NodeKey = tuple[str, int]
 """``S``, ``H`` or ``R``, and the node GUID."""
@@ -36,6 +37,10 @@ MANAGED_SWITCH = re.compile(r"[^;:]{1,16};[^;:]{1,63}:([^;:/]{1,63})(?:/[^;:]{0,
 HOST_AND_DEVICE = re.compile(r"(\S{1,63}) (\S{1,63})")
 DEFAULT_HOSTS = frozenset({"localhost", "localhost.localdomain", "(none)"})
 """Default host names, which identify no machine."""
+
+
+UNKNOWN = LinkSpeed(4, "SDR")
+"""Speed of a cable of which neither end has one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +89,8 @@ class CableEnd:
     far_guid: int = 0
     lid: int = 0
     far_lid: int = 0
-    width: int = 4
+    width: int = 0
+    """Lanes; 0 if its speed is unknown."""
     speed: int = 0
 
 
@@ -145,11 +151,11 @@ class Records:
         self.highest[node] = max(self.highest[node], number)
 
     def rate(self, text: str, line: int) -> tuple[int, int]:
-        """Return width and index of the generation of a link speed; an unknown word is recorded and read as 4xSDR."""
+        """Return width and index of the generation of a link speed; an unknown word is recorded, and has width 0."""
         speed = _link_speed(text)
         if speed is None:
-            self.skip(line, f"link speed {text[:20]!r}, which is not known: taken as 4xSDR")
-        return (speed.width, speed.index) if speed else (4, 0)
+            self.skip(line, f"link speed {text[:20]!r}, which is not known: taken as the other end, or {UNKNOWN}")
+        return (speed.width, speed.index) if speed else (0, 0)
 
     def cable(self, cable: CableEnd) -> None:
         """Add one end of a cable."""
@@ -158,7 +164,7 @@ class Records:
             raise DUMP_CABLE_ENDS.exceeded(self.path, cable.line)
 
     def link(
-        self, near: FoundNode, number: int, far: FoundNode, far_number: int, rate: tuple[int, int] = (4, 0)
+        self, near: FoundNode, number: int, far: FoundNode, far_number: int, rate: tuple[int, int] = (0, 0)
     ) -> None:
         """Add one end of a cable and the nodes at both."""
         for node, port in ((near, number), (far, far_number)):
@@ -305,6 +311,17 @@ def _settle(described: dict[int, tuple[int, CableEnd]], records: Records) -> lis
     for port, line in dropped.items():
         records.skip(described.pop(port)[1].line, f"a cable that line {line} contradicts")
     described |= completed
+    for port, (peer, cable) in list(described.items()):
+        twin = described[peer][1]
+        if port < peer and (not cable.width or (cable.width, cable.speed) != (twin.width, twin.speed)):
+            told = [LinkSpeed(end.width, SPEEDS[end.speed]) for end in (cable, twin) if end.width]
+            slow = slower(*told) if len(told) == 2 else (told or [UNKNOWN])[0]
+            if len(set(told)) == 2:
+                found = f"the speed of a cable, {told[0]} here and {told[1]} in line {twin.line}"
+                records.skip(cable.line, f"{found}: taken as {slow}")
+            for end in (port, peer):
+                far, one = described[end]
+                described[end] = far, replace(one, width=slow.width, speed=slow.index)
     return [cable.line for _, cable in completed.values()]
 
 

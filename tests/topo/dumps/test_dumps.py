@@ -174,7 +174,7 @@ def test_what_is_broken_is_refused_with_its_line(parse, text: str, line: int, me
 def test_a_database_without_speeds_says_so() -> None:
     found = parse_db_csv(NODES + LINKS.replace("END", "0x1,2,0x9,1\nEND"))
     assert [reason for _, reason in found.skipped] == [
-        "2 ports of links without a row in PORTS: taken as 4xSDR",
+        "2 ports of links without a row in PORTS: taken as the other end, or 4xSDR",
         "a link of 0x0000000000000009, which has no row",
     ]
 

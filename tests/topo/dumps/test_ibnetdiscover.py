@@ -307,7 +307,10 @@ def test_dialects_read_alike(text: str) -> None:
     ("text", "left", "reason"),
     [
         ("[root@head]# ibnetdiscover\n" + DUMP, WHOLE, "'[root@head]# ibnetdiscover', which is no part of a record"),
-        (swap("lid 2 4xHDR", "lid 2 4xZDR"), WHOLE, "link speed '4xZDR', which is not known: taken as 4xSDR"),
+        (swap("lid 2 4xHDR", "lid 2 4xZDR"), WHOLE,
+         "link speed '4xZDR', which is not known: taken as the other end, or 4xSDR"),
+        (swap("lid 3 4xHDR", "lid 3 1xHDR"), WHOLE,
+         "the speed of a cable, 1xHDR here and 4xHDR in line 13: taken as 1xHDR"),
         (swap('\n[2]\t"S', '\n[3]\t"S-0000000000000010"[3] # "leaf" lid 1 4xHDR\n[2]\t"S'), WHOLE,
          "port 3 of S-0000000000000010 plugged into itself"),
         (swap('\n[2]\t"S', '\n[3]\t"S-0000000000000077"[3] # "gone" lid 1 4xHDR\n[2]\t"S'), WHOLE,
@@ -330,6 +333,16 @@ def test_what_can_be_left_out_is_counted(text: str, left: list[list[int]], reaso
     found, reasons = links(text)
     assert found == left
     assert reason in reasons
+
+
+@pytest.mark.parametrize("ends", [("1xHDR", "4xHDR"), ("4xHDR", "1xHDR"), ("4xHDR", "4xSDR"), ("4xZDR", "4xHDR")])
+def test_a_cable_whose_ends_tell_two_speeds_has_the_lower_one_both_ways(ends: tuple[str, str]) -> None:
+    found = parse_ibnetdiscover(
+        swap("lid 3 4xHDR", f"lid 3 {ends[0]}", swap('2]\t\t# "leaf" lid 1 4xHDR', f'2]\t\t# "leaf" lid 1 {ends[1]}'))
+    )
+    slow = {"1xHDR": 50, "4xSDR": 8, "4xHDR": 200, "4xZDR": 200}
+    slow = min(slow[end] for end in ends)
+    assert found.fabric.rate_gbps[found.fabric.inner].tolist() == [slow, slow]
 
 
 def test_a_record_that_comes_twice_counts_once() -> None:
