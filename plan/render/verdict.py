@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from plan.cures import cure, no_manager
-from topo import Verdict
+from topo import Verdict, plural
 
 if TYPE_CHECKING:
     from plan.pipeline import Plan
@@ -20,7 +20,9 @@ def verdict_line(plan: Plan) -> str:
     """Return the verdict on a plan in one sentence: why it is none that holds comes first."""
     named = f"{plan.source}: " if plan.source and plan.source != plan.name else ""
     why = "; ".join(_once(_reasons(plan)))
-    beside = f", {caveat(plan)} (caveat below)" if caveat(plan) else ""
+    apart = "" if plan.cluster else islands(sum(proof.disconnected for proof in plan.proofs))
+    beside = f", but {apart}" if apart and plan.verdict.holds else ""
+    beside += f", {caveat(plan)} (caveat below)" if caveat(plan) else ""
     said = dict.fromkeys(check.doubt for check in plan.budget if check.doubt)
     doubts = "; ".join(one for one in said if not any(one in other for other in said if other != one))
     doubt = f" ({doubts})" if doubts and plan.verdict is Verdict.HOLDS else ""
@@ -30,6 +32,11 @@ def verdict_line(plan: Plan) -> str:
     text += f"{', but' if but else ';'} {failure}" if failure else ""
     managed = no_manager(plan.cluster, unmanaged=True) if plan.cluster else ()
     return text + (f"; only compute servers can run the subnet manager of {', '.join(managed)}" if managed else "")
+
+
+def islands(pairs: int) -> str:
+    """Return what no tables can connect; empty where cables connect all."""
+    return f"{plural(pairs, 'pair')} disconnected: no cables lead from one to the other" if pairs else ""
 
 
 def caveat(plan: Plan) -> str:

@@ -13,7 +13,7 @@ import topo
 from plan.cures import fewer_racks, fewer_switches, more_spines, no_manager
 from plan.render.tables import print_text, show_facts, show_table
 from plan.render.terminal import print_error
-from plan.render.verdict import verdict_line
+from plan.render.verdict import islands, verdict_line
 from topo import Sum, Table, Verdict, compress, count, percent, plural
 
 if TYPE_CHECKING:
@@ -290,6 +290,8 @@ def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = Fa
     """Print a proof of anybody's tables; in brief its verdict and the figures that decide, of a stated ``state``."""
     fabric = routed.fabric
     verdict = "holds: every pair arrives, and no lane has a credit loop" if proof.holds else "FAILS"
+    if not proof.holds and proof.credit_loops == proof.lost == 0:
+        verdict += f": {islands(proof.disconnected)}"
     print_text(f"{state}{fabric.name or 'the fabric'} {verdict}")
     print_text(f"{plural(len(proof.ends), 'end port')}, {_proof_figures(proof)}")
     if brief:

@@ -168,6 +168,8 @@ def _contradiction(fabric: Fabric) -> str:
     far = fabric.peer[plugged]
     if far.max(initial=-1) >= ports or (far == plugged).any() or (fabric.peer[far] != plugged).any():
         return "has links in `peer` whose two ends disagree"
+    if (fabric.width[far] != fabric.width[plugged]).any() or (fabric.speed[far] != fabric.speed[plugged]).any():
+        return "has links in `width` and `speed` whose two ends disagree"
     if not np.isin(fabric.width, WIDTHS).all():
         return f"has a link width that is none of {', '.join(map(str, WIDTHS))}"
     if len(fabric.discovered_lid) not in (0, fabric.n_end_ports) or len(fabric.length_m) not in (0, ports):

@@ -144,7 +144,13 @@ def test_islands_are_routed_and_told_apart_from_pairs_that_are_missing(tmp_path,
     assert (status, told["holds"]) == (0, True)
     assert told["disconnected"] == told["proof"]["missing"] == 2 * 3 * 6
     assert run(["route", str(path), "-o", str(tmp_path / "out")]) == 0
-    assert "36 missing (36 of them disconnected: no cables lead there)" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "36 missing (36 of them disconnected: no cables lead there)" in shown.out
+    assert "holds, but 36 pairs disconnected: no cables lead from one to the other" in " ".join(
+        shown.err.split() + shown.out.split()
+    )
+    assert run(["verify", str(path), str(tmp_path / "out" / "opensm" / "lfts")]) == 1
+    assert "FAILS: 36 pairs disconnected: no cables lead from one to the other" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
