@@ -149,8 +149,8 @@ class Proof(Frozen, Shown):
 
     @property
     def holds(self) -> bool:
-        """Whether every pair arrives and no lane has a credit loop."""
-        return self.missing == 0 and self.credit_loops == 0
+        """Whether there are pairs, every one arrives, and no lane has a credit loop."""
+        return self.missing == 0 < self.pairs and self.credit_loops == 0
 
     @property
     def table(self) -> Table:

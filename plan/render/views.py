@@ -111,7 +111,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield from _caveat(plan, routed.fabric)
         text = f"{plural(quality.max_load, 'pair')} over the fullest link, {quality.balance:.2f} times the mean of "
         text += f"those used; no tables have fewer than {bounds.max_load:,} there, because {bounds.why}"
-        yield f"load{name}", text
+        yield f"load{name}", text if quality.max_load else bounds.why
         if halves := quality.random_bisections.phases:
             # Where the bound, which has no error, is shown, there is none.
             error = f" ± {2 * quality.random_bisections.error:.3f}" if quality.ebb < bounds.ebb else ""

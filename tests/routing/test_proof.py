@@ -190,6 +190,12 @@ def test_a_certificate_that_was_tampered_with_is_refused() -> None:
     assert check_certificate(Routed(case.fabric, case.tables), proof)
 
 
+def test_tables_that_address_nobody_hold_nothing() -> None:
+    case = tree(3)
+    proof = prove(Routed(case.fabric, replace(case.tables, lid=case.tables.lid * 0)))
+    assert (proof.pairs, proof.missing, proof.holds) == (0, 0, False)
+
+
 # In a tree of 3: leaves are 0 to 2, spines 3 to 5, host j of leaf i is end port 6 + 3 i + j on port 1 + j.
 @pytest.mark.parametrize(
     ("entry", "fault", "missing", "place"),
