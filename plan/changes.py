@@ -250,7 +250,7 @@ def grow(
         step(f"routing {growth.grown.name}")
         tables = route_as_asked(before, growth.old)
         routed.append((tables, route_as_asked(after, growth.with_lids(tables.tables.lid))))
-    room, moved = topo.count_ports(after.fabrics), list_moved(before, after, growths)
+    room, moved = topo.count_ports(after.fabrics, after.catalog), list_moved(before, after, growths)
     entries = _entries(growths, routed)
     cost = bought.price(currency or after.spec.priced_in)
     changes = Changes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -197,23 +197,12 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
         )
     if tapers:
         yield "taper", ", ".join(tapers)
-    free = (
-        f"{row.free:,} of {row.ports:,} ({'; '.join([f'{row.role} {row.model}', *_in_zones(row.free_by_zone)])})"
-        for row in ports.classes
-    )
-    yield "free ports", ", ".join(free)
+    yield "free ports", ", ".join(row.free_told for row in ports.classes)
 
 
 def _caveat(plan: Plan, fabric: Fabric) -> Iterator[tuple[str, str]]:
     if fabric.caveat:
         yield f"caveat{f' of {fabric.name}' if len(plan.fabrics) > 1 else ''}", fabric.caveat
-
-
-def _in_zones(ports: Mapping[int, int]) -> Iterator[str]:
-    """Yield how many ports there are in which zones, those with as many together."""
-    for number in sorted(set(ports.values()) - {0}, reverse=True):
-        alike = [f"zone{zone}" for zone, found in ports.items() if found == number]
-        yield f"{number:,} {'each ' * (len(alike) > 1)}in {compress(alike)}"
 
 
 def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:

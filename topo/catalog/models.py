@@ -189,6 +189,10 @@ class SwitchModel(PoweredModel):
         """Ports of each of its chips, none of them split, those of `uplink_ports` last."""
         return (self.chip_radix or self.radix) + self.uplink_ports
 
+    def own_ports(self, numbered: int) -> int:
+        """Return how many of the ports that are numbered on one of its chips come before those of `uplink_ports`."""
+        return numbered - (self.uplink_ports if numbered >= self.chip_ports else 0)
+
     def _words(self) -> tuple[str, ...]:
         kind = "InfiniBand" if self.protocol == "infiniband" else "Ethernet"
         more = f" and {self.uplink_ports} {self.uplink_speed}" if self.uplink_ports else ""

@@ -126,7 +126,7 @@ def test_a_point_that_names_another_currency_than_the_first_fails(tmp_path: Path
 
 
 def test_a_cost_is_between_its_least_and_its_most(tmp_path: Path) -> None:
-    """A QM8700 costs 14,000 to 18,700 dollars; with quotes for cables and servers nothing is missing, and all adds up."""
+    """A QM8700 costs 14,000 to 18,700 dollars; with quotes for cables and servers nothing is missing."""
     (tmp_path / "two.yaml").write_text(TWO + "catalog: prices.csv\n")
     rows = ["model,currency,low,high,source,date,confidence"]
     rows += [
