@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ENDS = {"hca": "host ports", "adapters": "adapters", "all": "end ports"}
 """What pairs are of, by the set of ends that a proof takes."""
-LARGEST = " (largest by what servers lose: one another, then bandwidth, compute servers first)"
+LARGEST = " (largest of a switch, by what servers lose: one another, then bandwidth, compute servers first)"
 """The rule by which a failure is the largest, as `topo.Loss.weight` has it."""
 
 
