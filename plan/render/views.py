@@ -215,9 +215,10 @@ def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:
         own, years = quote.owning, plural(quote.owning.stated.years, "year")
         yield "owning", f"capital {own.capital}, energy {own.energy}, both {own.total} {own.stated.currency} in {years}"
     for most, row in ((False, "power, typically"), (True, "power, at most")):
-        known = f"{power.planned_w * 1e-3:,.1f kW} {power.basis}" if most and power.by_typical else ""
+        planned = f"{power.planned_w * 1e-3:,.1f kW} {power.basis}" if power.by_typical else ""
+        note = planned if most else power.optics_note
         lacking = power.asked(typical=not most, named=False)
-        yield row, "; ".join(filter(None, (power.told(most=most), known, lacking and f"known with {lacking}")))
+        yield row, "; ".join(filter(None, (power.told(most=most), note, lacking and f"known with {lacking}")))
 
 
 def _unknown(quote: Quote) -> Iterator[str]:

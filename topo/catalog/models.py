@@ -347,7 +347,7 @@ class CableModel(HardwareModel):
     fibre: str | None = None
     """Fibre and plug that a transceiver takes, or that a fibre is; two transceivers with the same can be linked."""
     power_end_w: Number | None = None
-    """Of each end."""
+    """Of each end, at most where a source tells: it is counted in the mean too, as the upper bound that is known."""
     latency_ns_per_m: Number | None = None
     """Of the light or the signal in it."""
     diameter_mm: Number | None = None
