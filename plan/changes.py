@@ -262,13 +262,15 @@ def grow(
             *([_titled("left over", left_over.table)] if left_over.lines else []),
             *([moved] if len(moved) else []),
             entries,
-            _titled("ports of the larger plan", room.table),
+            replace(room.table, title="ports of the larger plan"),
         ),
         remarks=(
             *(line for growth in growths for line in _remarks(growth)),
             *(f"{name}: only one of the plans has this subnet" for name in single),
             *([MOVED.format(plural(len(moved), "device"))] if len(moved) else []),
-            "; ".join(filter(None, (f"what is bought costs {cost.sums} {cost.unit}", cost.coverage))),
+            "; ".join(filter(None, (f"what is bought costs {cost.sums} {cost.unit}", cost.coverage)))
+            if bought.lines
+            else "nothing is bought",
             *cost.gaps,
         ),
         document={

@@ -108,7 +108,7 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError:
-        raise SpecError([Finding(str(path), "a file that exists", "a new name", "Choose one with -o.")]) from None
+        raise SpecError([Finding(str(path), "a file that exists", "the name of a new file")]) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         reason = getattr(error, "strerror", None) or error
         raise HeddleError(f"{path}: cannot be written ({reason}); name another file") from None

@@ -55,6 +55,12 @@ def test_a_currency_in_which_nothing_has_a_price_is_refused(key: str, catalog: C
         assert validate_spec(parse_yaml(f"{PILOT}{key.replace('XXX', name)}\n", "f"), catalog).priced_in == name
 
 
+@pytest.mark.parametrize("value", ["maybe", "yes", "1", '"true"'])
+def test_a_key_with_a_switch_and_a_word_names_both(value: str, catalog: Catalog) -> None:
+    (found,) = findings(PILOT.replace("QM8700}", f"QM8700, split: {value}}}"), catalog)
+    assert found.endswith("expected true, false or nodes")
+
+
 @pytest.mark.parametrize("given, other", [("support: 0.1", "support_years"), ("support_years: 3", "support")])
 def test_support_without_its_years_is_refused_and_years_without_their_price(
     given: str, other: str, catalog: Catalog
