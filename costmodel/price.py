@@ -157,13 +157,13 @@ class Cost(Shown):
 
         Empty where nothing is missing, and no price is a range.
         """
-        table = "prices.csv, whose rows `plan cost --skeleton` writes"
+        table = "prices.csv (`plan cost --skeleton` writes the rows)"
         wanted = asked(dict.fromkeys(KINDS, ("price", table)), (row.line for row in self.lines if row.is_gap))
-        held = f"`catalog` with `adapters_included` of {', '.join(self.doubtful)} (nodes.csv)" if self.doubtful else ""
+        held = f"`adapters_included` of {', '.join(self.doubtful)} in nodes.csv" if self.doubtful else ""
         amounts = [(row.amount.high - row.amount.low, number) for number, row in enumerate(self.lines) if row.amount]
         width, number = max(amounts, default=(0.0, 0))
-        wide = f"a price in `catalog` for {self.lines[number].line.item}, of which all cost {self.lines[number].amount}"
-        return " and ".join(filter(None, (wanted or (wide if width else ""), held)))
+        wide = f"one price of {self.lines[number].line.item}, of which all cost {self.lines[number].amount}"
+        return ", and ".join(filter(None, (wanted or (wide if width else ""), held)))
 
     @property
     def doubtful(self) -> tuple[str, ...]:

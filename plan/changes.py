@@ -350,7 +350,8 @@ def _remarks(growth: Growth) -> list[str]:
     lines = [f"{growth.grown.name}: {growth}".replace("<Growth ", "").replace(">", "")]
     if growth.cut:
         names = ", ".join(growth.cut[:NAMED_ADAPTERS]) + (", ... (all: -o)" if len(growth.cut) > NAMED_ADAPTERS else "")
-        lines.append(f"{plural(len(growth.cut), 'adapter')} cut off for a step, in any order of these works: {names}")
+        have = f"{plural(len(growth.cut), 'adapter')} {'has' if len(growth.cut) == 1 else 'have'}"
+        lines.append(f"{have} no link during one step, in whatever order the work is done: {names}")
     return lines
 
 

@@ -218,9 +218,7 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
             (staging / MARK).rename(made / MARK)  # a list that is there is whole
             (put_contents if in_place else put_folder)(made, folder)
     except OSError as error:
-        raise HeddleError(
-            f"{folder}: cannot be written ({error.strerror or error}); the previous content is unchanged"
-        ) from None
+        raise HeddleError(f"{folder}: cannot be written ({error.strerror or error}); nothing was written") from None
 
 
 MAGIC = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF"}

@@ -217,8 +217,9 @@ def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:
     for most, row in ((False, "power, typically"), (True, "power, at most")):
         planned = f"{power.planned_w * 1e-3:,.1f kW} {power.basis}" if power.by_typical else ""
         note = planned if most else power.optics_note
-        lacking = power.asked(typical=not most, named=False)
-        yield row, "; ".join(filter(None, (power.told(most=most), note, lacking and f"known with {lacking}")))
+        asked_for = power.asked(typical=not most, named=False)
+        lacking = asked_for and f"known once your `catalog` has {asked_for}"
+        yield row, "; ".join(filter(None, (power.told(most=most), note, lacking)))
 
 
 def _unknown(quote: Quote) -> Iterator[str]:

@@ -184,9 +184,9 @@ def test_adapters_that_a_server_has_beyond_those_in_its_price_are_bought(
     (server_row,) = (row for row in cost.lines if row.line.kind == "node")
     assert server_row.note.startswith("adapters in it or not" if held is None else f"with {held} adapter")
     assert cost.doubtful == (("pcie-a100",) if held is None else ())
-    assert ("`adapters_included` of pcie-a100 (nodes.csv)" in cost.asked) == (held is None)
+    assert ("`adapters_included` of pcie-a100 in nodes.csv" in cost.asked) == (held is None)
     if not cost.gaps:  # the servers differ by 10,000 each, adapters by at most 900
-        assert cost.asked.startswith(f"a price in `catalog` for pcie-a100, of which all cost {server_row.amount}")
+        assert cost.asked.startswith(f"one price of pcie-a100, of which all cost {server_row.amount}")
 
 
 def pod(model: str, count: int, switch: str = "QM9700") -> topo.Cluster:

@@ -125,8 +125,7 @@ class Loss(Record):
         if self.kind == "rack":  # racks differ: this one says nothing of the others
             also = f"{f'{self.alike:,} such' if self.alike > 1 else 'one'} of {self.of:,}"
         also = also and f" ({also})"
-        lost = [f"takes {self.inside} with it"] if self.inside else []
-        lost += [f"{self.roles} cut off"] if self.roles else []
+        lost = [f"{self.roles} cut off"] if self.roles else []
         lost += [self.networks] if self.off else []
         if self.apart:
             lost.append(f"{listed(self.apart, 1)} no longer reach one another")
@@ -147,7 +146,9 @@ class Loss(Record):
             lost += [f"{words[0]} bandwidth in {self.share_in or 'its network'}", *words[1:]] if words else []
         if self.reduced:
             lost.append(f"{plural(self.reduced, 'server')} at reduced performance")
-        return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'nothing lost once rerouted'}"
+        taken = f"takes {self.inside} with it" if self.inside else ""
+        told = "; ".join(filter(None, (taken, ", ".join(lost)))) or "nothing lost once rerouted"
+        return f"{self.kind} {self.name}{also}: {told}"
 
 
 @dataclass(frozen=True)
