@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from topo.counts import Counts
 from topo.errors import HeddleError, plural
 from topo.failures.losses import Losses, find_losses
 from topo.hostlist import compress
-from topo.ports import PortUse, count_ports
+from topo.ports import PortClass, PortUse, count_ports
 from topo.table import Shown, Table
 
 
@@ -128,13 +128,22 @@ def _compared(cluster: Cluster, parts: Bill, currency: str, job: int | None) -> 
         name=cluster.name,
         counts=cluster.counts,
         cables=int(sum(parts.cable_table.columns[-1].values)),
-        ports=count_ports(cluster.fabrics),
+        ports=count_ports(cluster.fabrics, cluster.catalog),
         cost=parts.price(currency),
         power=parts.power,
         bisection=bisection(networks),
         losses=losses,
         job=(job, bisection(networks, job)) if job else None,
     )
+
+
+def _by_network(said: Iterable[tuple[PortClass, str]]) -> str:
+    """Return words on classes of switches, those that are the same in several networks once."""
+    names: dict[str, list[str]] = {}
+    for row, words in said:
+        names.setdefault(words, []).append(row.network)
+    several = len({name for those in names.values() for name in those}) > 1
+    return ", ".join(f"{compress(those)} {words}" if several else words for words, those in names.items()) or "none"
 
 
 def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -145,15 +154,9 @@ def _figures(system: Compared, kinds: Sequence[str]) -> Iterator[tuple[str, str]
     yield "switches", f"{counts.switches:,}"
     yield "links", f"{counts.links:,}"
     yield "cables", f"{system.cables:,}"
-    several = len({row.network for row in system.ports.classes}) > 1
-    tapers: dict[str, list[str]] = {}
-    for row in system.ports.classes:
-        if row.taper:
-            said = f"{row.taper:.3g} ({row.role} {row.model})"
-            tapers.setdefault(said, []).append(row.network)
-    each = (f"{compress(names)} {said}" if several else said for said, names in tapers.items())
-    yield "taper", ", ".join(each) or "none"
-    yield "free ports", f"{sum(row.free for row in system.ports.classes):,}"
+    rows = system.ports.classes
+    yield "taper", _by_network((row, f"{row.taper:.3g} ({row.role} {row.model})") for row in rows if row.taper)
+    yield "free ports", _by_network((row, row.free_told) for row in rows)
     for name in SUMS:
         yield f"{name} ({cost.unit})", str(cost.of(*SUMS[name])) if cost.priced(*SUMS[name])[1] else "none"
     per_gpu = system.network_per_gpu

@@ -76,19 +76,19 @@ def add_up(amounts: Iterable[tuple[Line, Range | float | None]]) -> Sum:
 
 
 def asked(what: Mapping[PartKind, tuple[str, str]], lines: Iterable[Line], *, named: bool = True) -> str:
-    """Say which figures to give in a catalog, by table and column, where ``named`` of which parts; empty for none.
+    """Say which figures a catalog lacks, by column and table, where ``named`` of which parts; empty for none.
 
     >>> asked({"node": ("power_max_w", "nodes.csv")}, [Line("node", "pcie-a100", 3, "compute")])
-    '`catalog` with `power_max_w` of 3 x pcie-a100 (nodes.csv)'
+    '`power_max_w` of 3 x pcie-a100 in nodes.csv'
     """
     parts: dict[tuple[str, str], Counter[str]] = {}
     for line in sorted(lines, key=lambda line: line.kind != "node"):  # servers are dearest, and draw most
         if line.kind in what:
             parts.setdefault(what[line.kind], Counter())[line.item] += line.count
-    each = [f"`{column}` {f'of {of} ' if named else ''}({table})"
+    each = [f"`{column}` {f'of {of} ' if named else ''}in {table}"
             for (column, table), found in parts.items()
             for of in [listed(f"{number:,} x {item}" for item, number in found.items())]]  # fmt: skip
-    return f"`catalog` with {' and '.join(each)}" if each else ""
+    return ", and ".join(each)
 
 
 def is_recalled(source: str) -> bool:

@@ -1,7 +1,8 @@
 """The power of a cluster in W: servers, switches and the optics in their ports, typical and planned.
 
 The power of a server is measured at the socket, and includes its adapters and the cable ends in them. The typical power
-of a switch excludes optics, so each powered cable end in a switch is added; its maximum includes a full set of optics.
+of a switch excludes optics, so each powered cable end in a switch is added, at its one figure, which is its maximum
+where a source tells; the maximum of a switch includes a full set of optics.
 The planned power is the sum of the maxima. A part whose maximum is unknown draws at least its typical power, so the sum
 is then known from below only, and no limit is known to hold.
 """
@@ -78,6 +79,12 @@ class Power(Shown):
         """Return the power of the network, of the servers and of both in kW, typically or at most, in words."""
         named = {"network": NETWORK, "servers": SERVERS, "total": ()}
         return f"{', '.join(f'{name} {self.of(*kinds, most=most) * 1e-3:,.1f}' for name, kinds in named.items())} kW"
+
+    @property
+    def optics_note(self) -> str:
+        """Says that the typical power has cable ends at their maximum; empty where none draws any."""
+        ends = self.of("cable", "optic").known
+        return "cable ends in switches at their maximum" if ends and ends.high else ""
 
     @property
     def planned_w(self) -> Sum:

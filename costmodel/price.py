@@ -14,6 +14,7 @@ from topo.catalog.load import Catalog, series_of
 from topo.catalog.models import CONFIDENCE, Price
 from topo.catalog.tables import MODEL_NAME
 from topo.errors import plural
+from topo.speeds import is_link_speed, parse_link_speed
 from topo.table import Shown, Table
 
 UNITS = "units"
@@ -87,7 +88,7 @@ class Cost(Shown):
     """Currency, or ``units``."""
     lines: tuple[PricedLine, ...]
     idle: tuple[str, ...] = ()
-    """Prices of speeds that price none of the cables and transceivers of that speed, each once in words."""
+    """Prices of speeds that price none of the cables, each once in words."""
 
     def _brief(self) -> str:
         return self.table.title.removeprefix("cost: ")
@@ -131,7 +132,8 @@ class Cost(Shown):
     @property
     def coverage(self) -> str:
         """How many pieces of each sum have a price, and which prices count nowhere; empty where all have and all do."""
-        found = {name: self.priced(*kinds) for name, kinds in SUMS.items()}
+        words = {"servers": "servers and adapters"}
+        found = {words.get(name, name): self.priced(*kinds) for name, kinds in SUMS.items()}
         said = [f"{priced:,} of {pieces:,} ({name})" for name, (priced, pieces) in found.items() if priced < pieces]
         return "; ".join([*([f"parts with a price: {', '.join(said)}"] if said else []), *self.idle])
 
@@ -155,13 +157,13 @@ class Cost(Shown):
 
         Empty where nothing is missing, and no price is a range.
         """
-        table = "prices.csv, whose rows `plan cost --skeleton` writes"
+        table = "prices.csv (`plan cost --skeleton` writes the rows)"
         wanted = asked(dict.fromkeys(KINDS, ("price", table)), (row.line for row in self.lines if row.is_gap))
-        held = f"`catalog` with `adapters_included` of {', '.join(self.doubtful)} (nodes.csv)" if self.doubtful else ""
+        held = f"`adapters_included` of {', '.join(self.doubtful)} in nodes.csv" if self.doubtful else ""
         amounts = [(row.amount.high - row.amount.low, number) for number, row in enumerate(self.lines) if row.amount]
         width, number = max(amounts, default=(0.0, 0))
-        wide = f"a price in `catalog` for {self.lines[number].line.item}, of which all cost {self.lines[number].amount}"
-        return " and ".join(filter(None, (wanted or (wide if width else ""), held)))
+        wide = f"one price of {self.lines[number].line.item}, of which all cost {self.lines[number].amount}"
+        return ", and ".join(filter(None, (wanted or (wide if width else ""), held)))
 
     @property
     def doubtful(self) -> tuple[str, ...]:
@@ -262,18 +264,25 @@ def find_price(line: Line, catalog: Catalog, unit: str) -> tuple[str, Price | No
 
 
 def idle_prices(lines: Sequence[Line], catalog: Catalog, unit: str) -> tuple[str, ...]:
-    """Return which prices of speeds price none of a bill's cables and transceivers of that speed, in words."""
-    found: dict[str, set[str]] = {}
-    for line in lines:
-        if (model := catalog.cables.get(line.item)) and catalog.price(str(model.speed), unit):
-            found.setdefault(str(model.speed), set()).add(find_price(line, catalog, unit)[0])
-    for line in lines:
-        found.get(line.item, set()).add(line.item)  # a cable of unknown length
+    """Return which prices of speeds price none of a bill's cables, in words: of their speeds, and of their generations.
+
+    That of another generation is for other clusters: ``4xHDR`` beside cables of NDR.
+    """
+    cables = [line for line in lines if line.kind in ("cable", "optic")]
+    models = ((line, catalog.cables.get(line.item)) for line in cables)
+    speeds = {str(model.speed) if model else line.item for line, model in models}
+    counted = {find_price(line, catalog, unit)[0] for line in cables}
+    alike: dict[str, list[str]] = {}
+    for speed in filter(is_link_speed, sorted(speeds)):
+        alike.setdefault(parse_link_speed(speed).generation, []).append(speed)
+    priced = [name for name in catalog.prices if is_link_speed(name) and catalog.price(name, unit)]
     return tuple(
-        f"the price of {speed} counts nowhere: its cables have prices of their own, or are transceivers with fibres"
-        for speed, names in found.items()
-        if speed not in names
-    )
+        f"the price of {speed} counts nowhere: "
+        + ("its cables have prices of their own, or are transceivers with fibres" if speed in speeds
+           else f"the cables here are of {' and '.join(here)}")
+        for speed in priced
+        if speed not in counted and (here := alike.get(parse_link_speed(speed).generation))
+    )  # fmt: skip
 
 
 def _held(lines: Sequence[Line], catalog: Catalog, unit: str) -> list[int | None]:

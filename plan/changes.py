@@ -250,7 +250,7 @@ def grow(
         step(f"routing {growth.grown.name}")
         tables = route_as_asked(before, growth.old)
         routed.append((tables, route_as_asked(after, growth.with_lids(tables.tables.lid))))
-    room, moved = topo.count_ports(after.fabrics), list_moved(before, after, growths)
+    room, moved = topo.count_ports(after.fabrics, after.catalog), list_moved(before, after, growths)
     entries = _entries(growths, routed)
     cost = bought.price(currency or after.spec.priced_in)
     changes = Changes(
@@ -262,13 +262,15 @@ def grow(
             *([_titled("left over", left_over.table)] if left_over.lines else []),
             *([moved] if len(moved) else []),
             entries,
-            _titled("ports of the larger plan", room.table),
+            replace(room.table, title="ports of the larger plan"),
         ),
         remarks=(
             *(line for growth in growths for line in _remarks(growth)),
             *(f"{name}: only one of the plans has this subnet" for name in single),
             *([MOVED.format(plural(len(moved), "device"))] if len(moved) else []),
-            "; ".join(filter(None, (f"what is bought costs {cost.sums} {cost.unit}", cost.coverage))),
+            "; ".join(filter(None, (f"what is bought costs {cost.sums} {cost.unit}", cost.coverage)))
+            if bought.lines
+            else "nothing is bought",
             *cost.gaps,
         ),
         document={
@@ -348,7 +350,8 @@ def _remarks(growth: Growth) -> list[str]:
     lines = [f"{growth.grown.name}: {growth}".replace("<Growth ", "").replace(">", "")]
     if growth.cut:
         names = ", ".join(growth.cut[:NAMED_ADAPTERS]) + (", ... (all: -o)" if len(growth.cut) > NAMED_ADAPTERS else "")
-        lines.append(f"{plural(len(growth.cut), 'adapter')} cut off for a step, in any order of these works: {names}")
+        have = f"{plural(len(growth.cut), 'adapter')} {'has' if len(growth.cut) == 1 else 'have'}"
+        lines.append(f"{have} no link during one step, in whatever order the work is done: {names}")
     return lines
 
 

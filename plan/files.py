@@ -108,7 +108,7 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError:
-        raise SpecError([Finding(str(path), "a file that exists", "a new name", "Choose one with -o.")]) from None
+        raise SpecError([Finding(str(path), "a file that exists", "the name of a new file")]) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         reason = getattr(error, "strerror", None) or error
         raise HeddleError(f"{path}: cannot be written ({reason}); name another file") from None
@@ -218,9 +218,7 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
             (staging / MARK).rename(made / MARK)  # a list that is there is whole
             (put_contents if in_place else put_folder)(made, folder)
     except OSError as error:
-        raise HeddleError(
-            f"{folder}: cannot be written ({error.strerror or error}); the previous content is unchanged"
-        ) from None
+        raise HeddleError(f"{folder}: cannot be written ({error.strerror or error}); nothing was written") from None
 
 
 MAGIC = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF"}

@@ -177,7 +177,7 @@ def mock(
     >>> [fault.kind for fault in made.faults]
     ['missing', 'replaced', 'errors']
     >>> topo.find_differences(made.planned, made.found).summary
-    '61 of 62 cables as planned; 1 replaced, 1 missing'
+    '61 of 62 cables as planned; 1 node replaced, 1 missing'
     """
     check_replaceable(output, fabric)
     planned = fabric if isinstance(fabric, Fabric) else read_fabric_argument(Path(fabric), subnet, ethernet=True)

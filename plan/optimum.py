@@ -147,7 +147,7 @@ def optimise(
         day = str(datetime.fromtimestamp(Path(needs).stat().st_mtime, UTC).date())
     for file in (output, tables, *charts, *stages):
         if file is not None and file.exists():
-            raise SpecError([Finding(str(file), "a file that exists", "a new name", "Choose one with -o.")])
+            raise SpecError([Finding(str(file), "a file that exists", "the name of a new file", "Choose one with -o.")])
 
     def search(asked: Needs, catalog: topo.Catalog | None = None, finalists: int = 1) -> Search:
         return costmodel.optimise(

@@ -441,7 +441,7 @@ def fail_parts(plan: Plan, step: Progress) -> Plan:
     """Let every switch, link and rack fail alone, and count the ports in use."""
     step("failing each part")
     losses = find_losses(plan.fabrics, plan.planned.catalog, plan.layout)
-    return replace(plan, losses=losses, ports=count_ports(plan.fabrics))
+    return replace(plan, losses=losses, ports=count_ports(plan.fabrics, plan.planned.catalog))
 
 
 @adding("bisection", "job", needs="cluster fabrics")

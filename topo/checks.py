@@ -119,13 +119,15 @@ class Check(Brief):
         if verdict is Verdict.CANNOT_TELL and amount.missing:
             room = limit - max(ends, default=limit) if shared else 0.0
             left = f": the limit leaves {Sum(Range(room, room)):{wide}} for them" if room > 0 else ""
-            cures = (Cure("catalog", text=f"{ask or f'`catalog` with the {what} of {listed(amount.missing)}'}{left}"),)
+            wanted = ask or f"the {what} of {listed(amount.missing)}"
+            cures = (Cure("catalog", text=f"known once your `catalog` has {wanted}{left}"),)
         elif verdict is Verdict.EXCEEDED and amount.missing:
             cures = (Cure(key, text=f"`{key}` above {found.removeprefix('at least ')}, how far is unknown"),)
         elif verdict is not Verdict.HOLDS and known:
             least = rounded(known.high, decimals, up=True)
             cure = Cure(key, f"{least}{unit}" if unit else int(float(least)))
-            cures = (replace(cure, text=f"{cure}, or {ask}" if ask and verdict is Verdict.CANNOT_TELL else ""),)
+            also = f"{cure}, or known once your `catalog` has {ask}"
+            cures = (replace(cure, text=also if ask and verdict is Verdict.CANNOT_TELL else ""),)
         text = f"{found}{note}{doubt and f'; {doubt}'}, {allowed} allowed"
         return cls(what, verdict, text, key, found, allowed, excess, cures, doubt)
 

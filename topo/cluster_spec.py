@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from topo.catalog.load import Catalog
 from topo.fabric import MAX_LMC, Role
@@ -139,7 +139,16 @@ class Terms(SpecModel):
     support_years: Annotated[int, Field(ge=0, le=50)] = 0
     """Years of support to buy."""
     tax: Share = 0.0
-    """Tax on all of it, as a share."""
+    """Tax on all of it, as a share; prices of the catalog are without any."""
+
+    @model_validator(mode="after")
+    def _support_of_some_years(self) -> Self:
+        given = {"support", "support_years"} & self.model_fields_set
+        if len(given) == 1:
+            other = "support_years" if "support" in given else "support"
+            raise mismatch("`support` and `support_years`, or neither: support costs support x years",
+                           f"no `{other}` beside `{given.pop()}`")  # fmt: skip
+        return self
 
     def apply(self, catalog: Catalog) -> Catalog:
         """Return the catalog with the prices that the buyer pays.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topo.catalog.load import Catalog
 from topo.errors import plural
 from topo.fabric import Fabric, Kind, Role
 from topo.graphs import components, turns_in_groups
@@ -35,7 +36,9 @@ class PortClass(Record):
     across: int
     """Ports to switches of the same level, and to joints, which carry what goes to other zones."""
     free: int
-    """Ports without a cable."""
+    """Ports without a cable, but those of `free_uplinks`."""
+    free_uplinks: int
+    """Ports without a cable that are for uplinks alone (`uplink_ports` of the catalog), which take no server."""
     down_gbps: float
     """Gb/s of all links down, in one direction."""
     up_gbps: float
@@ -45,6 +48,17 @@ class PortClass(Record):
     taper: float | None
     """Oversubscription of the switch with the most: bandwidth down for what there is up, whatever the speeds; None
     where no port leads up."""
+
+    @property
+    def free_told(self) -> str:
+        """Its free ports in words, by zone where there are several."""
+        zones = [
+            f"{number:,} {'each ' * (len(alike) > 1)}in {compress(alike)}"
+            for number in sorted({*self.free_by_zone.values()} - {0}, reverse=True)
+            for alike in [[f"zone{zone}" for zone, found in self.free_by_zone.items() if found == number]]
+        ]
+        uplinks = [f"{self.free_uplinks:,} others are for uplinks alone"] if self.free_uplinks else []
+        return f"{self.free:,} of {self.ports:,} ({'; '.join([f'{self.role} {self.model}', *zones, *uplinks])})"
 
 
 @dataclass(frozen=True)
@@ -64,16 +78,18 @@ class PortUse(Shown):
     def table(self) -> Table:
         """The classes as a table."""
         names = ("network", "role", "model", "switches", "ports", "down", "up", "across", "free")
-        return Table.of("ports", self.classes, *names, ("taper", "taper", "", ".3g"))
+        more = ("free_uplinks", "free for uplinks"), ("taper", "taper", "", ".3g")
+        return Table.of("ports", self.classes, *names, *more)
 
 
-def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
+def count_ports(fabrics: Sequence[Fabric], catalog: Catalog) -> PortUse:
     """Count how the ports of all switches are used, by network, role and model.
 
     Examples
     --------
     >>> import topo
-    >>> leaf, spine = topo.count_ports(topo.preset("lab-20").fabrics).classes
+    >>> lab = topo.preset("lab-20")
+    >>> leaf, spine = topo.count_ports(lab.fabrics, lab.catalog).classes
     >>> leaf.taper, leaf.free, spine.free
     (0.55, 18, 40)
     """
@@ -84,16 +100,20 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
         step = np.sign(fabric.level[far] - fabric.level[node]).astype(int)
         step[fabric.role[far] == Role.JOINT] = 0
         step[(far >= fabric.n_switches)] = -1
-        use = np.where(far < 0, 3, step + 1)  # down, across, up, free
+        models = [catalog.switches.get(fabric.model_of(switch)) for switch in range(fabric.n_switches)]
+        ports_of = np.diff(fabric.port_offset[: fabric.n_switches + 1])
+        own = np.array([model.own_ports(n) if model else n for model, n in zip(models, ports_of.tolist(), strict=True)])
+        uplink = ports - fabric.port_offset[node] >= own[node]
+        use = np.where(far < 0, 3 + uplink, step + 1)  # down, across, up, free, free for uplinks alone
         down_of, up_of = (np.bincount(node[use == way], fabric.rate_gbps[ports][use == way], fabric.n_switches)
                           for way in (0, 2))  # fmt: skip
         kind = np.stack([fabric.role, fabric.model], axis=1)[: fabric.n_switches]
         for role, model in np.unique(kind, axis=0).tolist():
             of_it = (kind == (role, model)).all(axis=1)
             mine = of_it[node]
-            down, across, up, free = np.bincount(use[mine], minlength=4).tolist()
+            down, across, up, free, free_uplinks = np.bincount(use[mine], minlength=5).tolist()
             rising = of_it & (up_of > 0)
-            zone_of_free = fabric.zone[node[mine & (far < 0)]]
+            zone_of_free = fabric.zone[node[mine & (use == 3)]]
             free_by_zone = {zone: int(np.count_nonzero(zone_of_free == zone))
                             for zone in np.unique(fabric.zone[node[mine]]).tolist() if zone >= 0}  # fmt: skip
             classes.append(
@@ -107,6 +127,7 @@ def count_ports(fabrics: Sequence[Fabric]) -> PortUse:
                     up=up,
                     across=across,
                     free=free,
+                    free_uplinks=free_uplinks,
                     down_gbps=float(down_of[of_it].sum()),
                     up_gbps=float(up_of[of_it].sum()),
                     free_by_zone=free_by_zone if len(free_by_zone) > 1 else {},

@@ -185,7 +185,10 @@ def evaluate(name: str, shape: ShapeModel, problem: Problem) -> Design:
         compared=sum(_network_cost(compared, needs), Sum()),
         power_w=bill.power.network_w,
         power_max_w=bill.power.of(*NETWORK, most=True),
-        taper=max((row.taper for row in count_ports(cluster.fabrics).classes if row.taper is not None), default=None),
+        taper=max(
+            (row.taper for row in count_ports(cluster.fabrics, cluster.catalog).classes if row.taper is not None),
+            default=None,
+        ),
         local=capacity.bisection.share < needs.job.bisection - ROUNDING,
         idle=bill.of(*NETWORK).price(needs.currency).idle,
     )

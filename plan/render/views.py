@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ENDS = {"hca": "host ports", "adapters": "adapters", "all": "end ports"}
 """What pairs are of, by the set of ends that a proof takes."""
-LARGEST = " (largest by what servers lose: one another, then bandwidth, compute servers first)"
+LARGEST = " (largest of a switch, by what servers lose: one another, then bandwidth, compute servers first)"
 """The rule by which a failure is the largest, as `topo.Loss.weight` has it."""
 
 
@@ -197,23 +197,12 @@ def _used(ports: PortUse) -> Iterator[tuple[str, str]]:
         )
     if tapers:
         yield "taper", ", ".join(tapers)
-    free = (
-        f"{row.free:,} of {row.ports:,} ({'; '.join([f'{row.role} {row.model}', *_in_zones(row.free_by_zone)])})"
-        for row in ports.classes
-    )
-    yield "free ports", ", ".join(free)
+    yield "free ports", ", ".join(row.free_told for row in ports.classes)
 
 
 def _caveat(plan: Plan, fabric: Fabric) -> Iterator[tuple[str, str]]:
     if fabric.caveat:
         yield f"caveat{f' of {fabric.name}' if len(plan.fabrics) > 1 else ''}", fabric.caveat
-
-
-def _in_zones(ports: Mapping[int, int]) -> Iterator[str]:
-    """Yield how many ports there are in which zones, those with as many together."""
-    for number in sorted(set(ports.values()) - {0}, reverse=True):
-        alike = [f"zone{zone}" for zone, found in ports.items() if found == number]
-        yield f"{number:,} {'each ' * (len(alike) > 1)}in {compress(alike)}"
 
 
 def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:
@@ -226,9 +215,11 @@ def _priced(quote: Quote, asked: str | None) -> Iterator[tuple[str, str]]:
         own, years = quote.owning, plural(quote.owning.stated.years, "year")
         yield "owning", f"capital {own.capital}, energy {own.energy}, both {own.total} {own.stated.currency} in {years}"
     for most, row in ((False, "power, typically"), (True, "power, at most")):
-        known = f"{power.planned_w * 1e-3:,.1f kW} {power.basis}" if most and power.by_typical else ""
-        lacking = power.asked(typical=not most, named=False)
-        yield row, "; ".join(filter(None, (power.told(most=most), known, lacking and f"known with {lacking}")))
+        planned = f"{power.planned_w * 1e-3:,.1f kW} {power.basis}" if power.by_typical else ""
+        note = planned if most else power.optics_note
+        asked_for = power.asked(typical=not most, named=False)
+        lacking = asked_for and f"known once your `catalog` has {asked_for}"
+        yield row, "; ".join(filter(None, (power.told(most=most), note, lacking)))
 
 
 def _unknown(quote: Quote) -> Iterator[str]:

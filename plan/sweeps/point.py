@@ -56,13 +56,16 @@ class Task:
     """`FailureSpec` as JSON."""
     files: tuple[str, ...] = ()
     """Absolute paths of the files that points of the sweep read."""
+    currency: str | None = None
+    """Of all costs of the sweep, of the stage ``design``; None where no point can be designed."""
     root: str = ""
     """Folder below which another machine keeps copies of them at their paths; empty where they are themselves."""
 
     @property
     def name(self) -> str:
         """Name of its file: a digest of all of it."""
-        said = json.dumps([self.base, self.stages, self.point, self.inputs, self.code, self.failures], sort_keys=True)
+        follows = [self.base, self.stages, self.point, self.inputs, self.code, self.failures, self.currency]
+        said = json.dumps(follows, sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:32]
 
     def place(self, path: str | Path) -> str:
@@ -151,14 +154,17 @@ def figures_of(task: Task) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     if "design" in task.stages:
         plan = run_passes(plan_of(task), DESIGN)
-        assert plan.counts is not None and plan.quote is not None
+        assert plan.counts is not None and plan.quote is not None and plan.cluster is not None
+        if (named := plan.cluster.spec.priced_in) not in (None, task.currency):
+            raise HeddleError(f"found the currency {named}; expected {task.currency}, that of the first point: a sweep "
+                              "compares costs in one currency")  # fmt: skip
         figures |= {f"counts.{name}": value for name, value in plan.counts.to_dict().items() if is_figure(value)}
+        figures["cost.unit"] = plan.quote.cost.unit
         for name, sums in (("cost", plan.quote.cost.to_dict()), ("power", plan.quote.power.to_dict())):
-            lacking = sums.get("at_least", ())
-            figures |= {f"{name}.{key}": None if key in lacking else value for key, value in sums.items()
-                        if value is None or is_figure(value)}  # fmt: skip
-            known = ((key, sums["ranges"][key]) for key in lacking)
-            figures |= {f"{name}.{key}.least": bounds[0] for key, bounds in known if bounds}
+            for key, bounds in sums["ranges"].items():
+                least, most = bounds or (None, None)
+                figures |= {f"{name}.{key}.least": least,
+                            f"{name}.{key}.most": None if key in sums["at_least"] else most}  # fmt: skip
     seed, fails = int(task.point.get("seed", 0)), any(name in FAILED for name in task.point)
     if "year" in task.stages:
         ground = _ground(task)
@@ -201,7 +207,7 @@ def plan_of(task: Task) -> Plan:
         value["catalog"] = task.place(value["catalog"])
     cluster = topo.parse(value, task.place("."), tuple(routing.ENGINES))
     fabrics = cluster.cabled if "play" in task.stages else cluster.fabrics  # what is played has lengths of cables
-    return Plan(cluster.name, cluster, fabrics, options=Options(traffic=traffic_of(cluster)))
+    return Plan(cluster.name, cluster, fabrics, options=Options(traffic=traffic_of(cluster), currency=task.currency))
 
 
 class Ground:

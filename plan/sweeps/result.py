@@ -6,6 +6,7 @@ import glob
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,12 +14,12 @@ from typing import Any, get_args
 
 from plan.files import write_file
 from plan.inputs import find_preset
-from plan.pipeline import Progress, silent
+from plan.pipeline import DESIGN, Progress, run_passes, silent
 from plan.staging import Content
 from plan.sweeps.point import Task, digest_of_code, digest_of_files, draw_first_year, parts_of, plan_of
 from plan.sweeps.run import Ran, read_point, run_sweep
 from plan.sweeps.spec import SPECIAL, Point, SweepSpec, read_sweep
-from plan.sweeps.summary import front, intervals, parquet, pictures, sensitivities, side_by_side, table_of_points
+from plan.sweeps.summary import UNIT, front, intervals, parquet, pictures, sensitivities, side_by_side, table_of_points
 from simulate.cluster import FailureSpec
 from topo import HeddleError, PartKind, Purpose, Reach, Shown, SpecError, Table, config_root, plural, read_yaml
 
@@ -67,7 +68,8 @@ class Points(Shown):
             first = [side_by_side(self.documents) if len(self.documents) <= FEW else shares]
         if not self.front:
             return tuple(first)
-        whole, shown = table_of_points(self.front), {*self.parameters, *self.better}
+        unit = {UNIT} if any(name.startswith("cost.") for name in self.better) else set()
+        whole, shown = table_of_points(self.front), {*self.parameters, *self.better, *unit}
         columns = tuple(column for column in whole.columns if column.name in shown)
         return (*first, Table("no other point is better in all", columns))
 
@@ -188,7 +190,8 @@ def tasks_of(spec: SweepSpec, base: object, base_file: Path) -> list[Task]:
     except OSError as error:
         raise HeddleError(f"{error.filename}: cannot be read ({error.strerror})") from None
     check_values(bare, spec, points)
-    shared = replace(bare, inputs=inputs, code=code, files=tuple(map(str, files)))
+    currency = currency_of(bare, points) if "design" in spec.stages else None
+    shared = replace(bare, inputs=inputs, code=code, files=tuple(map(str, files)), currency=currency)
     return [replace(shared, point=point) for point in points]
 
 
@@ -255,6 +258,15 @@ def check_values(task: Task, spec: SweepSpec, points: Sequence[Point]) -> None:
             first = next(errors, None)
             if first is not None and all(error is not None for error in errors):
                 raise SpecError([replace(one, where=f"parameters: {one.where}") for one in first.findings])
+
+
+def currency_of(task: Task, points: Sequence[Point]) -> str | None:
+    """Return the currency of all costs: that of the first point that can be designed; None where none can."""
+    for point in points:
+        with suppress(Exception):  # its row will say what is wrong with it
+            plan = run_passes(plan_of(replace(task, point=point)), DESIGN)
+            return plan.quote.cost.unit if plan.quote else None
+    return None
 
 
 def bare_task(base: object, base_file: Path, stages: tuple[str, ...], rules: str) -> Task:

@@ -50,8 +50,9 @@ class SweepSpec(SpecModel):
     """What is computed for each point: parts, prices and power; tables with their proof; the workload; a year of
     failures."""
     parameters: Annotated[dict[str, list[Any] | Span | Literal["each"]], Field(min_length=1)]
-    """By path in the spec, such as ``network.leaves``, or one of `SPECIAL`: values, or a span of numbers. Of
-    ``failed.KIND`` also ``each``: nothing, and then each part of the kind alone."""
+    """By path in the spec, such as ``network.leaves``, or ``workload``, ``seed``, ``tables``, ``ecmp`` or
+    ``failed.KIND``: values, or a span of numbers. Of ``failed.KIND`` also ``each``: nothing, and then each part of the
+    kind alone."""
     failures: FailureSpec | None = None
     """How parts fail, of the stage ``year``; jobs that failures hit."""
     sample: Annotated[int, Field(ge=1, le=1_000_000)] | None = None

@@ -15,6 +15,8 @@ from plan.sweeps.spec import is_figure
 from topo import Axes, Column, HeddleError, Table, chart, plural
 
 Document = Mapping[str, Any]
+UNIT = "cost.unit"
+"""Figure that names the currency of all that begin with ``cost.``: the same at all points."""
 
 
 def table_of_points(documents: Sequence[Document]) -> Table:
@@ -81,7 +83,7 @@ def sensitivities(documents: Sequence[Document]) -> Table:
 def side_by_side(documents: Sequence[Document]) -> Table:
     """Return what differs between a few points, a row each, with a column for each point."""
     rows = [(column.name, column.values) for column in table_of_points(documents).columns]
-    rows = [(name, values) for name, values in rows if len({*map(str, values)}) > 1]
+    rows = [(name, values) for name, values in rows if name == UNIT or len({*map(str, values)}) > 1]
     texts = [[f"{value:,.10g}" if is_figure(value) else value for value in values] for _, values in rows]
     points = [Column(f"point {at + 1}", [row[at] for row in texts]) for at in range(len(documents))]
     return Table("what differs between the points", (Column("", [name for name, _ in rows]), *points))
@@ -158,7 +160,9 @@ def pictures(
         low, high = points[known].min(axis=0), points[known].max(axis=0)
         margin = np.where(high > low, 0.05 * (high - low), np.maximum(np.abs(high), 1.0) * 0.05)
         (left, bottom), (right, top) = (low - margin).tolist(), (high + margin).tolist()
-        title, words = (f"{name} ({better[name]} is better)" for name in reversed(names))
+        unit = next((f"{it[UNIT]}, " for document in documents if UNIT in (it := document.get("figures", {}))), "")
+        title, words = (f"{name} ({unit * name.startswith('cost.')}{better[name]} is better)"
+                        for name in reversed(names))  # fmt: skip
         axes = Axes(title, (left, right), (bottom, top), 320, x_words=words, digits=",g")
         fronts = set(best)
         for point in [*np.flatnonzero(known).tolist(), *best]:

@@ -1,5 +1,6 @@
 """Clusters beside one another: every row of the table from the figures of each cluster alone."""
 
+import re
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -33,18 +34,23 @@ def test_the_figures_beside_one_another_are_those_of_each_cluster(clusters: tupl
     kinds = {loss.kind for system in found.systems for loss in system.losses.worst}
     assert {row for row in rows if row.startswith("failure of a ")} == {f"failure of a {kind}" for kind in kinds}
     for at, one in enumerate(clusters):
-        bill, ports = costmodel.bill(one), topo.count_ports(one.fabrics)
+        bill, ports = costmodel.bill(one), topo.count_ports(one.fabrics, one.catalog)
         cost, share = bill.price("USD"), costmodel.bisection(one.fabrics)
         switches = sum(fabric.n_switches for fabric in one.fabrics)
         links = sum(len(fabric.links) for fabric in one.fabrics)
         servers = [host for host in {host for fabric in one.fabrics for host in fabric.hosts} if host.startswith("gpu")]
         gpus = 8 * len(servers)
-        free = sum(int((fabric.peer[: fabric.first_adapter_port] < 0).sum()) for fabric in one.fabrics)
+        roles = {(fabric.name, int(fabric.role[s])): [] for fabric in one.fabrics for s in range(fabric.n_switches)}
+        for fabric in one.fabrics:
+            for s in range(fabric.n_switches):
+                roles[fabric.name, int(fabric.role[s])] += fabric.peer[fabric.ports_of(s)].tolist()
+        free = {f"{sum(peer < 0 for peer in peers):,} of {len(peers):,} ({topo.Role(role).name.lower()} "
+                for (_, role), peers in roles.items()}  # fmt: skip
         said = {name: row[at] for name, row in rows.items()}
         assert said["compute servers"] == str(len(servers))
         assert (said["GPUs"], said["switches"], said["links"]) == (str(gpus), str(switches), str(links))
         assert said["cables"] == f"{bill.count('cable'):,}"
-        assert said["free ports"] == f"{free:,}"
+        assert {re.sub(r"^\S+ (?=\d+ of)|\S+\)$", "", part) for part in said["free ports"].split(", ")} == free
         for name in ("network", "servers", "total"):
             assert said[f"{name} (USD)"] == str(getattr(cost, name))
         assert said["network for each GPU (USD)"] == f"{cost.network * (1 / gpus):,.2f}"

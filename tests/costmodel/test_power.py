@@ -54,6 +54,14 @@ def test_a_known_cable_draws_what_its_ends_draw(part: str, watts: float, catalog
     assert all(row.source for row in power.lines)
 
 
+@pytest.mark.parametrize(("part", "watts"), [("MMA4Z00-NS", 15.0), ("CAT6-1M", 0.0)])
+def test_the_mean_counts_the_maximum_of_a_transceiver_and_says_so(part: str, watts: float, catalog: Catalog) -> None:
+    """Its one figure is what it draws at most; in a switch whose maximum is unknown it adds that to both."""
+    power = Bill((Line("optic", part, 10, "leaf", ("SB7800",)),), catalog).power
+    assert [power.of(most=most).bounds for most in (False, True)] == [[10 * watts] * 2] * 2
+    assert power.optics_note == ("cable ends in switches at their maximum" if watts else "")
+
+
 def test_what_is_unknown_is_named(catalog: Catalog) -> None:
     power = Bill((Line("switch", "nobody", 3, "leaf"), Line("node", "unknown", 1, "compute")), catalog).power
     assert (power.total_w.known, power.planned_w.known) == (None, None)

@@ -1,6 +1,7 @@
 import csv
 import re
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -183,9 +184,9 @@ def test_adapters_that_a_server_has_beyond_those_in_its_price_are_bought(
     (server_row,) = (row for row in cost.lines if row.line.kind == "node")
     assert server_row.note.startswith("adapters in it or not" if held is None else f"with {held} adapter")
     assert cost.doubtful == (("pcie-a100",) if held is None else ())
-    assert ("`adapters_included` of pcie-a100 (nodes.csv)" in cost.asked) == (held is None)
+    assert ("`adapters_included` of pcie-a100 in nodes.csv" in cost.asked) == (held is None)
     if not cost.gaps:  # the servers differ by 10,000 each, adapters by at most 900
-        assert cost.asked.startswith(f"a price in `catalog` for pcie-a100, of which all cost {server_row.amount}")
+        assert cost.asked.startswith(f"one price of pcie-a100, of which all cost {server_row.amount}")
 
 
 def pod(model: str, count: int, switch: str = "QM9700") -> topo.Cluster:
@@ -247,7 +248,8 @@ def test_a_sum_is_told_where_most_switches_and_servers_have_a_price(prices: dict
         has = [row for row in mine if row.unit_price is not None]
         counts = [sum(row.line.count for row in rows) for rows in (has, mine)]
         assert cost.to_dict()["priced"][name] == counts
-        assert (f"{counts[0]:,} of {counts[1]:,} ({name})" in cost.coverage) == (counts[0] < counts[1])
+        words = "servers and adapters" if name == "servers" else name
+        assert (f"{counts[0]:,} of {counts[1]:,} ({words})" in cost.coverage) == (counts[0] < counts[1])
         main = {row.line.item for row in mine if row.line.kind in ("switch", "node")}
         amount = sum(prices[row.line.item] * row.line.count for row in mine if row.unit_price is not None)
         least = "at least " * (counts[0] < counts[1])
@@ -322,8 +324,31 @@ def test_the_owners_price_of_a_speed_goes_before_what_others_say_of_a_cable(
             price, by_speed = speed[0], by_speed + 1
         expected = price if price is None or not isinstance(price, int) else Range(price, price)
         assert row.unit_price == (expected and Range(expected.low, expected.high)), item
-    told = bool(cables) and "4xHDR" in rows and not by_speed
+    speeds = {str(model.speed) for row in cost.lines if (model := cluster.catalog.cables.get(row.line.item))}
+    told = any("HDR" in speed for speed in speeds) and "4xHDR" in rows and not by_speed
     assert ("the price of 4xHDR counts nowhere" in cost.coverage) == told
+
+
+@pytest.mark.parametrize(("speed", "told"), [("8xNDR", True), ("4xNDR", False), ("4xHDR", False)])
+def test_a_price_of_a_speed_that_no_cable_has_is_named(speed: str, told: bool, tmp_path: Path) -> None:
+    """Cables of 4xNDR are here: a price of HDR is for other clusters, one of twice the lanes is a slip."""
+    (tmp_path / "prices.csv").write_text(
+        f"model,currency,low,high,source,date,confidence\n{speed},USD,9,9,q,2026,own\n"
+    )
+    network = {"shape": "fat-tree", "switch": "QM9700"}
+    spec = {"name": "x", "nodes": {"gpu": {"model": "dgx-h100", "count": 8}}, "network": network}
+    coverage = costmodel.bill(topo.parse(spec | {"catalog": str(tmp_path / "prices.csv")})).price("USD").coverage
+    assert (f"the price of {speed} counts nowhere: the cables here are of 4xNDR" in coverage) == told
+    assert ("counts nowhere" in coverage) == told
+
+
+def test_pieces_with_a_price_are_named_by_what_is_counted() -> None:
+    """Two storage servers with two adapters each, without a price: six pieces, of which two are servers."""
+    nodes = {"gpu": {"model": "dgx-h100", "count": 8}, "st": {"model": "storage-ndr", "count": 2}}
+    cost = costmodel.bill(
+        topo.parse({"name": "x", "nodes": nodes, "network": {"shape": "fat-tree", "switch": "QM9700"}})
+    )
+    assert "8 of 14 (servers and adapters)" in cost.price("USD").coverage
 
 
 def test_the_table_says_how_sure_each_price_is(catalog: Catalog) -> None:

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from topo.catalog.load import Catalog, config_root, load_catalog
 from topo.cluster import Cluster, preset, read, validate_spec
-from topo.cluster_spec import ClusterSpec
+from topo.cluster_spec import ClusterSpec, Terms
 from topo.errors import DesignError, SpecError
 from topo.fabric import Fabric, Role
 from topo.files.yaml import parse_yaml
@@ -53,6 +53,28 @@ def test_a_currency_in_which_nothing_has_a_price_is_refused(key: str, catalog: C
     assert found.endswith("expected a currency with prices in the catalog: EUR, USD, units")
     for name in ("EUR", "USD"):
         assert validate_spec(parse_yaml(f"{PILOT}{key.replace('XXX', name)}\n", "f"), catalog).priced_in == name
+
+
+@pytest.mark.parametrize("value", ["maybe", "yes", "1", '"true"'])
+def test_a_key_with_a_switch_and_a_word_names_both(value: str, catalog: Catalog) -> None:
+    (found,) = findings(PILOT.replace("QM8700}", f"QM8700, split: {value}}}"), catalog)
+    assert found.endswith("expected true, false or nodes")
+
+
+@pytest.mark.parametrize("given, other", [("support: 0.1", "support_years"), ("support_years: 3", "support")])
+def test_support_without_its_years_is_refused_and_years_without_their_price(
+    given: str, other: str, catalog: Catalog
+) -> None:
+    (found,) = findings(f"{PILOT}terms: {{tax: 0.19, {given}}}\n", catalog)
+    assert f"found no `{other}` beside `{given.partition(':')[0]}`; expected `support` and `support_years`" in found
+
+
+def test_tax_is_on_prices_that_have_none_in_them(catalog: Catalog) -> None:
+    """A specification in the Netherlands, where VAT is 21 %, has 22,000, 16,500 and 1,450 euros with VAT."""
+    taxed = Terms(tax=0.21).apply(catalog)
+    for name, gross in (("QM8700", 22_000), ("QM8790", 16_500), ("MCX653105A-HDAT", 1_450)):
+        (low, *_) = sorted(point.low for point in taxed.prices[name]["EUR"].points)
+        assert low == pytest.approx(gross, abs=0.01)
 
 
 @pytest.mark.parametrize("value", ["5%", "high", "[1]"])

@@ -139,8 +139,9 @@ def test_out_of_band_networks_plug_nodes_into_copper_and_uplinks_into_the_other_
     assert Counter(map(tuple, ends)) == Counter({("RJ45",): wanted, ("QSFP28",): leaves * up})
     assert set(fabric.rate_gbps[fabric.links[:, 0]].tolist()) == {1.0, 100.0}
     assert fabric not in found.subnets
-    (leaf, *_) = topo.count_ports([fabric]).classes
-    assert (leaf.down, leaf.up, leaf.free) == (wanted, leaves * up, leaves * (52 - up) - wanted)
+    (leaf, *_) = topo.count_ports([fabric], found.catalog).classes
+    assert (leaf.down, leaf.up, leaf.free) == (wanted, leaves * up, leaves * 48 - wanted)
+    assert leaf.free_uplinks == leaves * (4 - up), "ports of 100G, which take no server"
     fullest = max((fabric.peer_node[fabric.ports_of(s)] >= fabric.n_switches).sum() for s in range(fabric.n_switches))
     assert leaf.taper == pytest.approx(fullest / (up * 100))
     parts = bill(found)

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import topo
-from helpers.clusters import clusters
+from helpers.clusters import CATALOG, clusters
 from helpers.strategies import examples, slow_but
 from helpers.trees import grow_tree
 from topo.catalog.load import load_catalog
@@ -25,22 +25,35 @@ from topo.shapes.fat_tree import FatTree
 )
 def test_every_port_is_counted_once(name: str) -> None:
     fabrics = topo.preset(name).fabrics
-    classes = topo.count_ports(fabrics).classes
+    classes = topo.count_ports(fabrics, CATALOG).classes
     assert sum(row.switches for row in classes) == sum(fabric.n_switches for fabric in fabrics)
     assert sum(row.ports for row in classes) == sum(fabric.first_adapter_port for fabric in fabrics)
     assert sum(row.free for row in classes) == sum(int(np.sum(f.peer[: f.first_adapter_port] < 0)) for f in fabrics)
     assert all(row.down + row.up + row.across + row.free == row.ports for row in classes)
 
 
+@pytest.mark.parametrize(("servers", "free"), [(48, 0), (30, 18)])
+def test_a_port_for_uplinks_alone_is_none_for_servers(servers: int, free: int) -> None:
+    """An SN2201 has 48 ports of 1 Gb/s and 4 of 100 Gb/s; alone it uses none of the latter."""
+    network = {"shape": "fat-tree", "switch": "SN2201"}
+    spec = {"name": "m", "nodes": {"gpu": {"model": "dgx-h100", "count": servers}},
+            "network": {"shape": "fat-tree", "switch": "QM9700"},
+            "networks": {"mgmt": {"network": network, "adapters": {"gpu": 1}, "adapter": "BMC-1GE"}}}  # fmt: skip
+    cluster = topo.parse(spec)
+    (leaf,) = topo.count_ports(cluster.fabrics[-1:], cluster.catalog).classes
+    assert (leaf.ports, leaf.down, leaf.free, leaf.free_uplinks) == (52, servers, free, 4)
+    assert leaf.free_told == f"{free} of 52 (leaf SN2201; 4 others are for uplinks alone)"
+
+
 def test_a_taper_is_that_of_the_spec() -> None:
-    leaf, _ = topo.count_ports(topo.preset("tapered-three-to-one").fabrics).classes
+    leaf, _ = topo.count_ports(topo.preset("tapered-three-to-one").fabrics, CATALOG).classes
     assert leaf.taper == pytest.approx(3.0, rel=0.1)
 
 
 @pytest.mark.parametrize("name", ["lab-20", *slow_but(["fire-flyer-2", "direct-zones", "dragonfly"])])
 def test_free_ports_of_zones_add_up(name: str) -> None:
     (fabric,) = topo.preset(name).fabrics
-    for row in topo.count_ports([fabric]).classes:
+    for row in topo.count_ports([fabric], CATALOG).classes:
         mine = [s for s in range(fabric.n_switches) if topo.Role(int(fabric.role[s])).name.lower() == row.role]
         free = {
             zone: sum(
@@ -151,7 +164,7 @@ def test_a_network_has_figures_of_its_own(gpus: int, stores: int, zones: int, ta
                 own[way] += 1
             if own["up"]:
                 tapers[fabric.name, role].append(own["down"] / own["up"])
-    rows = topo.count_ports(cluster.fabrics).classes
+    rows = topo.count_ports(cluster.fabrics, cluster.catalog).classes
     found = {
         (row.network, row.role, way): getattr(row, way) for row in rows for way in ("down", "up", "across", "free")
     }

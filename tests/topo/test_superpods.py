@@ -128,8 +128,8 @@ def test_out_of_band_management_of_a_superpod() -> None:
     """
     others = 64 + 8 + 4 + 5 + 2 * 38
     cluster = out_of_band(127, others, spine_switch="SN4600C", leaves=8, spines=2, parallel=1)
-    (leaf, spine) = topo.count_ports(cluster.fabrics[-1:]).classes
+    (leaf, spine) = topo.count_ports(cluster.fabrics[-1:], cluster.catalog).classes
     assert (leaf.switches, leaf.down, leaf.up) == (8, 127 + others, 16)
     assert (spine.switches, spine.down) == (2, 16)
     least = out_of_band(127, others, spine_switch="SN4600C", spines=2, parallel=1)
-    assert topo.count_ports(least.fabrics[-1:]).classes[0].switches == 6
+    assert topo.count_ports(least.fabrics[-1:], least.catalog).classes[0].switches == 6

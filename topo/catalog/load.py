@@ -289,6 +289,11 @@ class _Loading:
                 places = (model.sources[column].where for column in ("power_typical_w", "power_max_w"))
                 found = f"power_typical_w {typical:g} above power_max_w {most:g} for {model.name}"
                 self.refuse(" and ".join(dict.fromkeys(places)), found, "no more under load than at most")
+        for switch in filter(None, built["switches"].values()):
+            if switch.cages and switch.radix % switch.cages:
+                places = (switch.sources[column].where for column in ("cages", "radix"))
+                found = f"{switch.cages} cages for {switch.radix} ports of {switch.name}"
+                self.refuse(" and ".join(dict.fromkeys(places)), found, "as many ports in each cage")
         for node in filter(None, built["nodes"].values()):
             for column in ("adapter_model", "storage_adapter_model"):
                 if (adapter := getattr(node, column)) and adapter not in built["hcas"]:

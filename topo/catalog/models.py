@@ -148,7 +148,7 @@ class PoweredModel(HardwareModel):
 class SwitchModel(PoweredModel):
     """A switch: a box with one chip, or a frame with many."""
 
-    radix: Whole
+    radix: Positive
     """Ports on its panel, each at `speed`; without those of `uplink_ports`."""
     speed: Speed
     """Of an Ethernet port: the lanes of equal rate, ``8xNDR`` for 800 Gb/s."""
@@ -166,9 +166,9 @@ class SwitchModel(PoweredModel):
     """Whether it can run a subnet manager itself."""
     connector: str | None = None
     """Shape of its cages, such as ``QSFP56`` or ``OSFP``."""
-    cages: Whole | None = None
-    """Connectors of its ports, without those of `uplink_ports`; each takes one transceiver or end of a copper cable,
-    which serves all ports in it."""
+    cages: Positive | None = None
+    """Connectors of its ports, without those of `uplink_ports`, all of as many; each takes one transceiver or end of a
+    copper cable, which serves all ports in it."""
     split_radix: Whole | None = None
     """Ports when each is split in two at half the lanes."""
     chips: Whole = 1
@@ -188,6 +188,10 @@ class SwitchModel(PoweredModel):
     def chip_ports(self) -> int:
         """Ports of each of its chips, none of them split, those of `uplink_ports` last."""
         return (self.chip_radix or self.radix) + self.uplink_ports
+
+    def own_ports(self, numbered: int) -> int:
+        """Return how many of the ports that are numbered on one of its chips come before those of `uplink_ports`."""
+        return numbered - (self.uplink_ports if numbered >= self.chip_ports else 0)
 
     def _words(self) -> tuple[str, ...]:
         kind = "InfiniBand" if self.protocol == "infiniband" else "Ethernet"
@@ -221,7 +225,7 @@ class NodeModel(PoweredModel):
     """Adapters on the network that the spec plans, at least one."""
     adapter_model: str
     """An adapter of the catalog."""
-    cages: Whole | None = None
+    cages: Positive | None = None
     """Connectors that the adapters share, consecutive ones in each; an adapter has its own where this is not given."""
     storage_adapters: Whole = 0
     """Further adapters, for a storage network of its own."""
@@ -343,7 +347,7 @@ class CableModel(HardwareModel):
     fibre: str | None = None
     """Fibre and plug that a transceiver takes, or that a fibre is; two transceivers with the same can be linked."""
     power_end_w: Number | None = None
-    """Of each end."""
+    """Of each end, at most where a source tells: it is counted in the mean too, as the upper bound that is known."""
     latency_ns_per_m: Number | None = None
     """Of the light or the signal in it."""
     diameter_mm: Number | None = None

@@ -38,6 +38,8 @@ DIFFERENCE_KINDS = {
     "degraded": "a cable runs on fewer lanes than planned",
 }
 """Kinds of differences, in the order of reports."""
+NODE_KINDS = ("misplaced", "replaced", "absent", "unplanned", "renamed")
+"""Those that are of nodes; the others are of cables."""
 
 SHOWN_FIELDS = ("rack", "where", "kind", "planned", "found", "do", "sure")
 """Fields of a difference that tables and documents have."""
@@ -87,8 +89,10 @@ class Differences(Shown):
 
     @property
     def summary(self) -> str:
-        """One line: how many cables are as planned, and the number of differences of each kind."""
-        counts = [f"{n:,} {kind}" for kind in DIFFERENCE_KINDS if (n := sum(one.kind == kind for one in self.found))]
+        """One line: how many cables are as planned, and how many differences of each kind there are."""
+        found = Counter(one.kind for one in self.found)
+        counts = [f"{plural(n, 'node') if kind in NODE_KINDS else f'{n:,}'} {kind}"
+                  for kind in DIFFERENCE_KINDS if (n := found[kind])]  # fmt: skip
         return f"{self.agreeing:,} of {plural(self.cables, 'cable')} as planned; {', '.join(counts) or 'no difference'}"
 
     @property

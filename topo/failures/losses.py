@@ -45,7 +45,9 @@ class Loss(Record):
     servers: int
     """Number of these servers."""
     roles: str
-    """How many of each role they are, of how many; empty for none."""
+    """How many of each role they are, of how many, without those of `inside`; empty for none."""
+    inside: str = ""
+    """How many of each role are in the rack that fails, of how many; empty for other parts."""
     pairs: int
     """Pairs of servers that no longer reach one another, including those of such servers; each pair counts once."""
     beyond: int
@@ -57,7 +59,7 @@ class Loss(Record):
     networks: str
     """How many servers these are in each network, of how many; empty for none."""
     ports: int
-    """Ports of adapters without a working link to a working switch."""
+    """Ports of adapters without a working link to a working switch, but those in a rack that fails."""
     gbps: float
     """Gb/s of these ports."""
     gbps_compute: float
@@ -96,7 +98,7 @@ class Loss(Record):
     @property
     def weighed(self) -> tuple[object, ...]:
         """What failures with the same effect have in common."""
-        return (*self.weight, self.roles, self.ports)
+        return (*self.weight, self.roles, self.inside, self.ports)
 
     @property
     def survived(self) -> bool:
@@ -118,16 +120,17 @@ class Loss(Record):
     def __str__(self) -> str:
         also = f"each of {self.alike:,}" if self.alike > 1 else ""
         if self.alike_compute > self.alike:
-            also = f"one of {self.alike_compute:,} that cost compute servers as much"
+            many = {"leaf": "leaves", "switch": "switches"}.get(self.kind, f"{self.kind}s")
+            also = f"one of {self.alike_compute:,} {many} that cost compute servers the same"
         if self.kind == "rack":  # racks differ: this one says nothing of the others
             also = f"{f'{self.alike:,} such' if self.alike > 1 else 'one'} of {self.of:,}"
         also = also and f" ({also})"
-        lost = [f"{self.roles} cut off"] if self.servers else []
+        lost = [f"{self.roles} cut off"] if self.roles else []
         lost += [self.networks] if self.off else []
         if self.apart:
             lost.append(f"{listed(self.apart, 1)} no longer reach one another")
-        if self.pairs:
-            lost.append(f"{plural(self.pairs, 'pair')} of servers lost")
+        if self.beyond:
+            lost.append(f"{plural(self.beyond, 'pair')} of {'other ' * bool(self.inside)}servers lost")
         if self.zones:
             lost.append(f"{percent(self.zones)} of the bandwidth between zones lost")
         if self.bandwidth:
@@ -135,14 +138,17 @@ class Loss(Record):
             lost.append(f"servers {where} lose {percent(self.bandwidth)} of their bandwidth to other {others}"
                         f"{'' if self.between_servers else ', none to one another'}")  # fmt: skip
         if self.ports:
-            lost.append(f"{plural(self.ports, 'adapter port')} without a link")
+            others = " of other servers" if self.inside else ""
+            lost.append(f"{plural(self.ports, 'adapter port')}{others} without a link")
             of = {"a compute server": self.share} if self.share else {}
             of |= {self.other: self.share_other} if self.other else {}
             words = [f"{percent(share)} of {whose}'s" for whose, share in of.items()]
             lost += [f"{words[0]} bandwidth in {self.share_in or 'its network'}", *words[1:]] if words else []
         if self.reduced:
             lost.append(f"{plural(self.reduced, 'server')} at reduced performance")
-        return f"{self.kind} {self.name}{also}: {', '.join(lost) or 'nothing lost once rerouted'}"
+        taken = f"takes {self.inside} with it" if self.inside else ""
+        told = "; ".join(filter(None, (taken, ", ".join(lost)))) or "nothing lost once rerouted"
+        return f"{self.kind} {self.name}{also}: {told}"
 
 
 @dataclass(frozen=True)
@@ -204,8 +210,8 @@ class Losses(Shown):
     def table(self) -> Table:
         """The worst failures, a row for each kind of part; a column of what none takes is left out."""
         figures = [
-            ("servers", "servers cut off"),
-            ("pairs", "pairs lost"),
+            ("servers", "servers down or cut off"),
+            ("beyond", "pairs lost"),
             ("apart", "separated groups"),
             ("off", "off a network"),
             ("reduced", "servers reduced"),
@@ -309,6 +315,10 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     share_in = rest[computes].min(axis=0, initial=1.0).argmin() if share_compute else 0
     all_had, all_has = had[computes].sum(axis=1), has[computes].sum(axis=1)
     bandwidth, narrowed, between_servers = reach.bandwidth_lost(failed)
+    inside = stopped & (kind == "rack")
+    before = (
+        reach.without(Failed(servers=failed.servers)) if inside.any() else reach.whole
+    )  # what is in it fails with it
     by_zone = list(zip(reach.zones_gbps(failed), reach.whole_zones_gbps, strict=True))
     zones = max((1 - now / once for now, once in by_zone if once), default=0.0) if by_zone else None
     return Loss(
@@ -317,9 +327,10 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
         network=network,
         cut=reach.named(cut),
         servers=int(cut.sum()),
-        roles=reach.by_role(cut) if cut.any() else "",
+        roles=reach.by_role(cut & ~inside) if (cut & ~inside).any() else "",
+        inside=reach.by_role(inside) if inside.any() else "",
         pairs=reach.whole.pairs - left.pairs,
-        beyond=(reach.between(stopped) if kind == "rack" else reach.whole.pairs) - left.pairs,
+        beyond=before.pairs - left.pairs,
         apart=tuple(reach.parted(left)) if parted else (),
         off=int(off.max(initial=0)),
         networks=", ".join(
@@ -327,7 +338,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
             for network, lost, of in zip(reach.networks, off.tolist(), (had > 0).sum(axis=0), strict=True)
             if lost
         ),
-        ports=reach.whole.ports - left.ports,
+        ports=before.ports - left.ports,
         gbps=float((had - has).sum()),
         gbps_compute=float((all_had - all_has).sum()),
         share_of_all=float(1.0 - (all_has[all_has > 0] / all_had[all_has > 0]).min(initial=1.0)),

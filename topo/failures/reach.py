@@ -237,7 +237,8 @@ class Reach:
         for subnet in {*failed.switches, *failed.links}:
             fabric, plugs = self.fabrics[subnet], self.plugs[subnet]
             down, whole, rate, inner = self._rates[subnet]
-            before = np.minimum(down, whole)
+            before, label = np.minimum(down, whole), self._whole_components[subnet]
+            elsewhere = np.bincount(label, down, fabric.n_switches)[label] - down  # Gb/s of servers on other switches
             dead = np.zeros(fabric.n_nodes, bool)
             dead[list(failed.switches.get(subnet, ()))] = True
             ends = fabric.port_node[fabric.links]
@@ -245,14 +246,15 @@ class Reach:
             works[list(failed.links.get(subnet, ()))] = False
             up = np.bincount(ends[works].ravel(), np.repeat(rate[works], 2), fabric.n_switches)
             judged = np.unique(plugs[:, 1])
-            judged = judged[~dead[judged] & (before[judged] > 0)]
+            judged = judged[~dead[judged] & (before[judged] > 0) & (elsewhere[judged] > 0)]
             left = np.minimum(down, up)[judged] / before[judged]
             parts, pods = self._parting[subnet]
             if len(judged):
                 most = left.min()
                 worst = max(worst, (1.0 - float(most), "switch", bool(parts[judged[left == most]].any())))
             for pod in self._pods[subnet]:
-                if not works[pod.inside].all() or not works[pod.out].all():
+                others = elsewhere[pod.switches[0]] > down[pod.switches[1:]].sum()
+                if others and not (works[pod.inside].all() and works[pod.out].all()):
                     sends = np.where(dead[pod.switches], 0.0, down[pod.switches])
                     if once := pod.gbps(sends, np.ones(len(works), bool)):
                         part = bool(pods[pod.switches[0]])

@@ -103,7 +103,7 @@ def _switch_ports(model: SwitchModel | None, ports: int) -> tuple[NDArray[np.int
     port, and so on. Separate uplink ports come last, each in its own cage.
     """
     chip = (model.chip_radix or model.radix) if model else ports
-    own = ports - (model.uplink_ports if model and ports >= model.chip_ports else 0)
+    own = model.own_ports(ports) if model else ports
     halves = 2 * max(own - chip, 0) if model and model.split_radix else 0
     number = np.arange(own)
     whole = np.where(number < halves, number // 2, number - halves // 2)

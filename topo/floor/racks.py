@@ -233,18 +233,19 @@ class Layout(Shown):
         lacking = f"; power of {listed(unknown)} unknown" if unknown else ""
         fed = self.floor.rack_power is None or self.floor.most_power != self.floor.rack_power
         found = []
-        for what, key, limit, racks, how in (
+        for what, key, limit, racks, how, column in (
             ("rack power", "feeds.power" if fed else "rack_power", self.floor.most_power, self.power_by_rack(),
-             f"at maximum power{basis}"),
+             f"at maximum power{basis}", "power_max_w"),
             ("typical rack power", "rack_typical_power", self.floor.rack_typical_power, self.typical_by_rack(),
-             "typically"),
+             "typically", "power_typical_w"),
         ):  # fmt: skip
             if limit is not None:
                 fullest = max(racks, key=lambda rack: rack.known.high if rack.known else 0.0, default=Sum())
                 if any(rack.missing for rack in racks):
                     fullest = Sum(fullest.known, (*(typical if what == "rack power" else ()), *unknown))
                 note = f" in the fullest rack {how}{lacking}"
-                check = Check.of(what, fullest, limit, f"floor.{key}", unit="W", note=note, shared=False)
+                ask = f"`{column}` of {listed(fullest.missing)}"
+                check = Check.of(what, fullest, limit, f"floor.{key}", unit="W", note=note, ask=ask, shared=False)
                 found.append(replace(check, verdict=Verdict.all_of(rack.against(limit) for rack in racks)))
         return tuple(found)
 

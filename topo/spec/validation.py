@@ -110,6 +110,8 @@ def _finding(detail: ErrorDetails, document: Document, root: Schema) -> tuple[Ke
         if kind in ("literal_error", "enum") and choices:
             expected = _one_of([str(choice) for choice in choices])
             hint = did_you_mean(str(value), map(str, choices))
+        elif kind == "literal_error" and schema.get("type") == "boolean":  # the first of what there may be
+            expected = f"true, false or {expected}"
     return start, Finding(document.where(*start), found, expected, hint)
 
 

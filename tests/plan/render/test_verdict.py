@@ -371,6 +371,6 @@ def test_a_row_of_power_names_the_columns_that_would_make_it_known(name: str) ->
         ("power, typically", "power_typical_w", [each.line.kind for each in lines if each.typical_w is None]),
         ("power, at most", "power_max_w", [each.line.kind for each in lines if each.most_w is None]),
     ):
-        tables = {"switch": f"`{column}` (switches.csv)", "node": f"`{column}` (nodes.csv)"}
-        wanted = {tables.get(kind, "`power_end_w` (cables.csv)") for kind in unknown}
-        assert {*re.findall(r"`power_\w+` \(\w+.csv\)", rows[row])} == wanted
+        tables = {"switch": f"`{column}` in switches.csv", "node": f"`{column}` in nodes.csv"}
+        wanted = {tables.get(kind, "`power_end_w` in cables.csv") for kind in unknown}
+        assert {*re.findall(r"`power_\w+` in \w+.csv", rows[row])} == wanted

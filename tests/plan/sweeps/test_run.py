@@ -23,6 +23,7 @@ from plan.cli import run
 from plan.sweeps import point
 from plan.sweeps.point import Task, compute
 from plan.sweeps.result import files_of_workload, tasks_of
+from plan.sweeps.result import sweep as sweep_points
 from plan.sweeps.run import POINTS, point_file, read_point, run_sweep
 from plan.sweeps.spec import read_sweep
 from plan.sweeps.summary import side_by_side
@@ -67,10 +68,10 @@ def test_each_point_is_a_row_and_what_fails_says_why(tmp_path: Path, capsys: Cap
 
 
 def test_a_figure_that_no_point_knows_ranks_nothing_and_loses_nothing(tmp_path: Path, capsys: Captured) -> None:
-    file, out = sweep(tmp_path, GRID, more="better: {cost.total: low, counts.gpus: high}\n"), tmp_path / "out"
+    file, out = sweep(tmp_path, GRID, more="better: {cost.total.most: low, counts.gpus: high}\n"), tmp_path / "out"
     assert run(["sweep", str(file), "-o", str(out)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "no point has a known value of each of cost.total, counts.gpus" in said
+    assert "no point has a known value of each of cost.total.most, counts.gpus" in said
     assert said.count("1 point failed: ") == 2
     points = list(csv.DictReader((out / "points.csv").read_text().splitlines()))
     assert len(points) == 8
@@ -81,11 +82,63 @@ def test_a_figure_that_no_point_knows_ranks_nothing_and_loses_nothing(tmp_path: 
             spec["nodes"]["gpu"]["count"] = int(row["nodes.gpu.count"])
             spec["network"]["leaves"] = int(row["network.leaves"])
             network = costmodel.bill(topo.parse(spec)).price("USD").network
-            assert network.missing and not row["cost.network"]
+            assert network.missing and not row["cost.network.most"]
             assert float(row["cost.network.least"]) == network.known.low
-    file.write_text(file.read_text().replace("cost.total", "cost.totall"))
+    file.write_text(file.read_text().replace("cost.total.most", "cost.total"))
     assert run(["sweep", str(file), "-o", str(out)]) == 2
-    assert "found 'cost.totall'; expected a figure of the points" in capsys.readouterr().err
+    assert "found 'cost.total'; expected a figure of the points" in capsys.readouterr().err
+
+
+TWO = "name: two\nnodes: {gpu: {model: pcie-a100, count: 8}}\nnetwork: {shape: fat-tree, switch: QM8700, leaves: 2}\n"
+
+
+@pytest.mark.parametrize(
+    ("named", "unit", "least"),
+    [("", "USD", [4 * 14_000, None]), ("currency: EUR\n", "EUR", [4 * 18_181.82, 4 * 13_636.36])],
+)
+def test_costs_of_all_points_are_in_one_currency(
+    named: str, unit: str, least: list[float | None], tmp_path: Path, capsys: Captured
+) -> None:
+    """QM8790 has a price in euros only: in dollars, the currency of the first point, it is unknown, not cheaper."""
+    (tmp_path / "two.yaml").write_text(TWO + named)
+    text = "base: two.yaml\nstages: [design]\nparameters: {network.switch: [QM8700, QM8790]}\n"
+    (tmp_path / "s.yaml").write_text(text + "better: {cost.network.least: low}\n")
+    points = sweep_points(tmp_path / "s.yaml", tmp_path / "out")
+    figures = [document["figures"] for document in points.documents]
+    assert [figure["cost.network.least"] for figure in figures] == pytest.approx(least)
+    assert {figure["cost.unit"] for figure in figures} == {unit}
+    (front,) = points.front
+    assert front["point"]["network.switch"] == ("QM8790" if named else "QM8700")
+    assert run(["sweep", str(tmp_path / "s.yaml"), "-o", str(tmp_path / "out")]) == 0
+    assert f" {unit} " in capsys.readouterr().out
+    assert {row["cost.unit"] for row in csv.DictReader((tmp_path / "out/points.csv").read_text().splitlines())} == {
+        unit
+    }
+
+
+def test_a_point_that_names_another_currency_than_the_first_fails(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(TWO)
+    (tmp_path / "s.yaml").write_text("base: two.yaml\nstages: [design]\nparameters: {currency: [EUR, USD]}\n")
+    points = sweep_points(tmp_path / "s.yaml", tmp_path / "out")
+    assert points.errors == (
+        "found the currency USD; expected EUR, that of the first point: a sweep compares costs in one currency",
+    )
+
+
+def test_a_cost_is_between_its_least_and_its_most(tmp_path: Path) -> None:
+    """A QM8700 costs 14,000 to 18,700 dollars; with quotes for cables and servers nothing is missing."""
+    (tmp_path / "two.yaml").write_text(TWO + "catalog: prices.csv\n")
+    rows = ["model,currency,low,high,source,date,confidence"]
+    rows += [
+        f"{name},USD,{low},{high},a quote,2026,own" for name, low, high in (("4xHDR", 10, 20), ("pcie-a100", 7, 9))
+    ]
+    (tmp_path / "prices.csv").write_text("\n".join(rows))
+    (tmp_path / "s.yaml").write_text("base: two.yaml\nstages: [design]\nparameters: {nodes.gpu.count: [8]}\n")
+    ((figures),) = [document["figures"] for document in sweep_points(tmp_path / "s.yaml", tmp_path / "out").documents]
+    assert (figures["cost.network.least"], figures["cost.network.most"]) == (4 * 14_000 + 160, 4 * 18_700 + 320)
+    for end in ("least", "most"):
+        parts = [figures[f"cost.{name}.{end}"] for name in ("network", "servers", "racks")]
+        assert figures[f"cost.total.{end}"] == sum(parts)
 
 
 @pytest.mark.slow

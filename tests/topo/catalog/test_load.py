@@ -208,7 +208,7 @@ def test_an_own_price_of_a_series_replaces_those_of_its_lengths_that_ship(tmp_pa
             "switches",
             f"model,radix,speed,source,date,confidence\nx,-4,HDR,{CITED}\n",
             "switches.csv:2, column radix",
-            '"-4" for x; expected a whole number, not negative',
+            '"-4" for x; expected a whole number, at least 1',
         ),
         (
             "switches",
@@ -234,6 +234,18 @@ def test_an_own_price_of_a_series_replaces_those_of_its_lengths_that_ship(tmp_pa
             f"model,power_typical_w,power_max_w,source,date,confidence\ndgx-h200,12000,10200,{CITED}\n",
             "nodes.csv:2",
             "power_typical_w 12000 above power_max_w 10200 for dgx-h200; expected no more",
+        ),
+        (
+            "switches",
+            f"model,radix,source,date,confidence\nQM8700,0,{CITED}\n",
+            "switches.csv:2, column radix",
+            '"0" for QM8700; expected a whole number, at least 1',
+        ),
+        (
+            "switches",
+            f"model,radix,cages,source,date,confidence\nQM9700,64,33,{CITED}\n",
+            "switches.csv:2",
+            "33 cages for 64 ports of QM9700; expected as many ports in each cage",
         ),
         (
             "figures",

@@ -1,6 +1,7 @@
 """Differences of a fabric from its plan: faults of a crew are made at random, and each is found and nothing else."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +127,9 @@ def test_as_planned_is_a_cable_that_is_there_at_its_rate(seed: int) -> None:
     told = topo.find_differences(LAB, found.without(gone))
     assert told.agreeing == np.count_nonzero(kept & fast) < np.count_nonzero(kept)
     assert told.summary.startswith(f"{told.agreeing} of 62 cables as planned; ")
+    nodes = sum(one.kind in ("absent", "unplanned") for one in told.found)
+    counted = re.findall(r"(\d+) nodes? (?:absent|unplanned)", told.summary)
+    assert sum(map(int, counted)) == nodes and len(re.findall("absent|unplanned", told.summary)) == len(counted)
 
 
 def switched_off(plan: Fabric, switch: int, folder: Path, rng: np.random.Generator, *, named: bool) -> Fabric:

@@ -155,7 +155,7 @@ def test_a_leaf_is_told_by_what_compute_servers_lose_and_the_worst_other_by_name
     loss = find_losses(cluster.fabrics, cluster.catalog).largest
     assert (loss.share, loss.share_other, loss.alike_compute) == (0.125, 0.5, len(with_gpus))
     assert loss.other in {"ufm0", "ufm1"} and loss.alike < loss.alike_compute
-    assert f"(one of {len(with_gpus)} that cost compute servers as much)" in str(loss)
+    assert f"(one of {len(with_gpus)} leaves that cost compute servers the same)" in str(loss)
     assert f"12.5% of a compute server's bandwidth in x, 50.0% of {loss.other}'s" in str(loss)
 
 
@@ -297,6 +297,41 @@ def test_a_feed_that_takes_a_server_is_not_survived(cluster: Cluster, seed: int)
     slow = sum(runs[device.model] == "reduced" for device in cluster.layout.devices if device.name in names)
     assert losses.worst_of("feed").reduced == slow
     assert (f"{slow} server" in str(losses.worst_of("feed"))) == (slow > 0)
+
+
+def test_a_spine_above_a_single_leaf_takes_nothing() -> None:
+    """All servers reach one another on the leaf: no bandwidth between leaves is lost, and more spines cure nothing."""
+    network = {"shape": "fat-tree", "switch": "QM8700", "levels": 2, "leaves": 1}
+    cluster = topo.parse({"name": "x", "nodes": {"gpu": {"model": "pcie-a100", "count": 8}}, "network": network})
+    worst = find_losses(cluster.fabrics, cluster.catalog).worst
+    assert [str(loss) for loss in worst if loss.kind == "spine"] == [
+        "spine spine0 (each of 2): nothing lost once rerouted"
+    ]
+
+
+def test_a_rack_takes_its_own_servers_which_are_not_cut_off() -> None:
+    """By the places of the layout: what is in the rack, and what others lose."""
+    spec = {"name": "x", "nodes": {"gpu": {"model": "pcie-a100", "count": 12}}, "floor": {"rack_power": "20 kW"},
+            "network": {"shape": "fat-tree", "switch": "QM8700", "leaves": 2}}  # fmt: skip
+    cluster = topo.parse(spec)
+    layout = cluster.layout
+    assert layout is not None
+    (loss, *_) = (one for one in find_losses(cluster.fabrics, cluster.catalog, layout).worst if one.kind == "rack")
+    rack = next(number for number in range(layout.n_racks) if layout.rack_name(number) == loss.name)
+    inside = {layout.devices[at].name for at in layout.inside[rack]}
+    gpus = sum(name.startswith("gpu") for name in inside)
+    assert f"takes {gpus} of 12 compute servers with it" in str(loss)
+    lost = 0
+    (fabric,) = cluster.fabrics
+    for ends in fabric.port_node[fabric.links].tolist():
+        names = {fabric.label(node) if node < fabric.n_switches else fabric.server_of(node): node for node in ends}
+        servers = {name for name, node in names.items() if node >= fabric.n_switches}
+        lost += bool(servers) and not servers & inside and bool(names.keys() & inside)
+    assert loss.ports == lost
+    assert (gpus, lost) == (5, 1), "a server in the other rack has its one port on the leaf in this rack"
+    for words in ("1 of 12 compute servers cut off", f"{12 - 5 - 1} pairs of other servers lost"):
+        assert words in str(loss)
+    assert "1 adapter port of other servers without a link" in str(loss)
 
 
 def test_half_the_uplinks_are_told_by_what_a_spine_takes() -> None:
@@ -451,13 +486,23 @@ def test_a_pod_loses_what_networkx_says_of_a_tree_with_missing_cables(seed: int)
     pods = {node: int(fabric.label(node)[1 : fabric.label(node).index("-")])
             for node in range(fabric.n_switches) if fabric.role[node] != Role.CORE}  # fmt: skip
     reach, twins = Reach([fabric]), dict[object, tuple[float, ...]]()
+    parts = nx.Graph(fabric.port_node[fabric.links].tolist())
+    on = {switch for switch in pods if switch in parts and any(fabric.kind[b] == Kind.HCA for b in parts[switch])}
+
+    def others(*mine: int) -> bool:
+        """Whether there are servers elsewhere that those on these switches can send to."""
+        first = next((switch for switch in mine if switch in on), None)
+        return first is not None and bool(on.difference(mine) & nx.node_connected_component(parts, first))
+
     for *_, failed, twin in _switches(reach):
         loss, fail = lose(reach, failed), frozenset(failed.switches[0])
         lost = [1.0 - after / before for pod in range(n_pods)
-                if (before := carried(fabric, pods, pod, fail, frozenset()))
+                if any(others(one, *(b for b in pods if pods[b] == pod and b != one)) for one in on if pods[one] == pod)
+                and (before := carried(fabric, pods, pod, fail, frozenset()))
                 and (after := carried(fabric, pods, pod, fail, fail)) is not None]  # fmt: skip
         leaves = [left / before for switch, before in at_leaves(fabric, frozenset()).items()
-                  if before and (left := at_leaves(fabric, fail).get(switch)) is not None]  # fmt: skip
+                  if before and others(switch)
+                  and (left := at_leaves(fabric, fail).get(switch)) is not None]  # fmt: skip
         assert loss.bandwidth == pytest.approx(max([*lost, 1.0 - min(leaves, default=1.0), 0.0]))
         assert twin is None or twins.setdefault(twin, loss.weight) == pytest.approx(loss.weight)
 
@@ -505,7 +550,11 @@ def test_servers_lose_none_to_one_another_whose_leaves_alone_give_them_full_rate
         return nx.maximum_flow_value(halves, "one", "other") == min(sum(map(rate.get, half)) for half in (one, other))
 
     spines = Failed(switches={0: (spine,)})
-    loss = lose(Reach([builder.build()]), spines)
+    fabric = builder.build()
+    loss = lose(Reach([fabric]), spines)
+    if len({*fabric.end_switch[fabric.ends()].tolist()}) == 1:  # nobody is elsewhere
+        assert loss.bandwidth == 0.0
+        return
     assert loss.bandwidth == 1.0 and (", none to one another" in str(loss)) != loss.between_servers
     if not loss.between_servers:
         assert all(full(one, rate.keys() - {*one}) for n in range(1, len(rate)) for one in combinations(rate, n))

@@ -474,6 +474,8 @@ def test_a_check_of_power_names_the_models_of_which_a_figure_is_unknown(known: t
         assert ("typical power where the maximum is unknown: pcie-a100" in check.text) == (
             own == "max" and known == ("typical",)
         )
+        if not known:
+            assert check.cure == f"known once your `catalog` has `power_{own}_w` of pcie-a100"
 
 
 @given(st.integers(1, 9_000))
