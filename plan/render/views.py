@@ -282,7 +282,7 @@ def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = Fa
     fabric = routed.fabric
     verdict = "holds: every pair arrives, and no lane has a credit loop" if proof.holds else "FAILS"
     if not proof.holds and proof.credit_loops == proof.lost == 0:
-        verdict += f": {islands(proof.disconnected)}"
+        verdict += f": {islands(proof.disconnected) or 'there are no pairs'}"
     print_text(f"{state}{fabric.name or 'the fabric'} {verdict}")
     print_text(f"{plural(len(proof.ends), 'end port')}, {_proof_figures(proof)}")
     if brief:

@@ -39,7 +39,7 @@ DEFAULT_HOSTS = frozenset({"localhost", "localhost.localdomain", "(none)"})
 """Default host names, which identify no machine."""
 
 
-UNKNOWN = LinkSpeed(4, "SDR")
+SLOWEST = LinkSpeed(4, "SDR")
 """Speed of a cable of which neither end has one."""
 
 
@@ -154,7 +154,7 @@ class Records:
         """Return width and index of the generation of a link speed; an unknown word is recorded, and has width 0."""
         speed = _link_speed(text)
         if speed is None:
-            self.skip(line, f"link speed {text[:20]!r}, which is not known: taken as the other end, or {UNKNOWN}")
+            self.skip(line, f"link speed {text[:20]!r}, which is not known: taken as the other end, or {SLOWEST}")
         return (speed.width, speed.index) if speed else (0, 0)
 
     def cable(self, cable: CableEnd) -> None:
@@ -315,7 +315,7 @@ def _settle(described: dict[int, tuple[int, CableEnd]], records: Records) -> lis
         twin = described[peer][1]
         if port < peer and (not cable.width or (cable.width, cable.speed) != (twin.width, twin.speed)):
             told = [LinkSpeed(end.width, SPEEDS[end.speed]) for end in (cable, twin) if end.width]
-            slow = slower(*told) if len(told) == 2 else (told or [UNKNOWN])[0]
+            slow = slower(*told) if len(told) == 2 else (told or [SLOWEST])[0]
             if len(set(told)) == 2:
                 found = f"the speed of a cable, {told[0]} here and {told[1]} in line {twin.line}"
                 records.skip(cable.line, f"{found}: taken as {slow}")
