@@ -6,6 +6,7 @@ import pytest
 import routing
 import simulate
 import topo
+from helpers.strategies import nightly
 
 
 def all_to_all_s(routed: routing.Routed, cluster: topo.Cluster, servers: slice) -> float:
@@ -17,7 +18,9 @@ def all_to_all_s(routed: routing.Routed, cluster: topo.Cluster, servers: slice) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("unit", "spines", "parallel"), [(32, 10, 3), (32, 15, 2), (22, 15, 2), (32, 8, 4)])
+@pytest.mark.parametrize(("unit", "spines", "parallel"), [
+    nightly(32, 10, 3), (32, 15, 2), nightly(22, 15, 2), (32, 8, 4),
+])  # fmt: skip
 def test_an_all_to_all_is_about_as_fast_as_under_the_best_plain_tables(unit: int, spines: int, parallel: int) -> None:
     """Some uplinks are missing, so no tables are free of contention; it took twice as long when rails were unknown."""
     tree = {"switch": "QM9700", "spines": spines, "parallel": parallel}
