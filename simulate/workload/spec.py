@@ -375,6 +375,11 @@ class StorageJob(RankedJob):
     checkpoints: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many."""
 
+    @property
+    def client_bytes(self) -> int:
+        """What a client reads and writes in all."""
+        return self.loaders * self.batches * self.batch * self.sample + self.checkpoints * self.checkpoint
+
 
 class StorageSpec(SpecModel):
     """How the file system of all storage jobs is set up."""
