@@ -140,9 +140,10 @@ class JobProcess:
         while record.steps < plan.steps:
             begin_s = env.now
             k = self.round_s / plan.compute_s
-            if saves:  # a round ends with the step that ends nearest to when a checkpoint is due
+            if saves:  # even rounds, the last of which ends with the step nearest to when a checkpoint is due
                 left_s = saved_s + plan.every - begin_s
-                k = min(k, (left_s if left_s > step_s / 2 else plan.every) / step_s)
+                left = (left_s if left_s > step_s / 2 else plan.every) / step_s
+                k = left / max(1, round(left / k))
             steps = max(1, min(round(k), plan.steps - record.steps))
             yield from self.round(steps, exchange)
             record.steps += steps
