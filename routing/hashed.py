@@ -113,7 +113,7 @@ class Hashed(Shown):
     policy: QosPolicy = field(default_factory=QosPolicy)
 
     def __post_init__(self) -> None:
-        whole("queue_pairs", self.queue_pairs, SPRAY, MAX_QUEUE_PAIRS)
+        whole(f"queue pairs ({SPRAY} sprays)", self.queue_pairs, SPRAY, MAX_QUEUE_PAIRS)
         whole("seed", self.seed, 0)
         if whole("bond", self.bond, 1) > 1 and self.is_grouped:
             raise HeddleError(f"found bonds of {self.bond} ports; expected 1 where groups are given")

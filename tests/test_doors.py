@@ -28,9 +28,9 @@ HOSTS = ROUTED.fabric.ends(role="compute")
         (lambda: plan.export_files(topo.config_root() / "lab-20.yaml", "slrm"), "^found the format 'slrm'"),
         (
             lambda: routing.Hashed(ROUTED.fabric, queue_pairs=2.5),
-            "queue_pairs: found 2.5; expected a whole number from 0",
+            r"queue pairs \(0 sprays\): found 2.5; expected a whole number from 0",
         ),
-        (lambda: routing.Hashed(ROUTED.fabric, queue_pairs=True), "queue_pairs: found True; expected a whole number"),
+        (lambda: routing.Hashed(ROUTED.fabric, queue_pairs=True), "found True; expected a whole number from 0 to 128"),
         (lambda: simulate.Flows.of([1.7], [2], 1e6), r"found src \[1.7\]; expected whole numbers"),
         (lambda: simulate.Flows.of([1], [True], 1e6), r"found dst \[True\]; expected whole numbers"),
         (lambda: simulate.Flows.of([1], [2], 1e6, sl=1.5), r"found sl .*1.5.*; expected whole numbers"),
