@@ -10,11 +10,13 @@ from typing import cast, get_args
 from plan.checksums import digest
 from plan.files import BUILT, check_replaceable, write_folder
 from plan.inputs import (
+    A_FABRIC,
     SPEC_SUFFIXES,
     RoleFiles,
     catalog_of,
     check_currency,
     give_roles,
+    path_of,
     read_cluster,
     read_fabric_argument,
     read_traffic,
@@ -167,10 +169,14 @@ def route(
     """
     check_replaceable(output, keep=BUILT)
     step("reading the fabric")
-    if isinstance(fabric, str | Path):
-        source, fabric = source or fabric, read_fabric_argument(Path(fabric), subnet)
-    fabrics = (fabric,) if isinstance(fabric, Fabric) else tuple(fabric)
-    fabrics = tuple(give_roles(one, hosts) for one in fabrics)
+    if isinstance(fabric, Fabric):
+        fabric = [fabric]
+    if isinstance(fabric, str) or not isinstance(fabric, Sequence):
+        path = path_of(fabric, f"{A_FABRIC}, or several")
+        source, fabric = source or path, [read_fabric_argument(path, subnet)]
+    fabrics = tuple(give_roles(Fabric.given(one), hosts) for one in fabric)
+    if not fabrics:
+        raise HeddleError("found no fabric; expected one or more")
     options = options or Options()
     if purpose in get_args(Purpose):
         fabrics = tuple(replace(one, purpose=cast(Purpose, purpose)) for one in fabrics)

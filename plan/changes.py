@@ -21,7 +21,16 @@ from costmodel import Bill
 from plan import building
 from plan.export.bom import format_bom_csv
 from plan.files import check_replaceable, write_folder
-from plan.inputs import PLAN_FILE, SPEC_SUFFIXES, check_currency, read_cluster, read_fabric_argument, route_as_asked
+from plan.inputs import (
+    A_FABRIC,
+    PLAN_FILE,
+    SPEC_SUFFIXES,
+    check_currency,
+    path_of,
+    read_cluster,
+    read_fabric_argument,
+    route_as_asked,
+)
 from plan.pipeline import Progress, silent
 from plan.render.html import format_junit, render_page
 from routing import Routed
@@ -134,8 +143,8 @@ def diff(
     check_replaceable(output)
     check_replaceable(adopt, planned, output)
     step("reading")
-    names = (planned, fabric) if not isinstance(planned, Fabric) and not isinstance(fabric, Fabric) else None
-    if names and (Path(names[0]) / PLAN_FILE).is_file() and Path(names[1]).suffix in SPEC_SUFFIXES:
+    names = [path_of(one, A_FABRIC) for one in (planned, fabric) if not isinstance(one, Fabric)]
+    if len(names) == 2 and (names[0] / PLAN_FILE).is_file() and names[1].suffix in SPEC_SUFFIXES:
         raise HeddleError(
             f"{planned}: found a built plan beside the spec {fabric}; expected a real fabric. To grow "
             f"the plan, name the spec that it was built from: plan diff SPEC {fabric}"
@@ -316,7 +325,7 @@ def _proven_on(there: Fabric, routed: Routed, changes: Changes, folder: str, fab
 def _fabric(given: str | Path | Fabric, subnet: str | None, *, ethernet: bool) -> Fabric:
     if isinstance(given, Fabric):
         return given
-    return read_fabric_argument(Path(given), subnet, merged=True, ethernet=ethernet)
+    return read_fabric_argument(path_of(given, A_FABRIC), subnet, merged=True, ethernet=ethernet)
 
 
 def _without(table: Table, *hidden: str) -> Table:

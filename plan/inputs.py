@@ -27,6 +27,8 @@ FABRIC_FILE = "fabric.json"
 CATALOG = "catalog"
 """Folder for the spec's own catalog tables in a folder of `plan build`."""
 POLICY = "qos-policy.conf"
+A_FABRIC = "a Fabric such as `cluster.fabric`"
+"""What takes the place of a path, for `path_of`."""
 
 
 def check_name(path: Path) -> None:
@@ -42,7 +44,7 @@ def check_name(path: Path) -> None:
 
 def find_preset(folder: str, name: str, option: str, others: Sequence[str] = ()) -> Path:
     """Return the file that ``option`` gives, which takes ``others`` too: a preset of the folder, or a path."""
-    presets = {path.stem: path for path in (topo.config_root() / folder).glob("*.yaml")}
+    name, presets = str(name), {path.stem: path for path in (topo.config_root() / folder).glob("*.yaml")}
     if name in presets:
         return presets[name]
     path = Path(name)
@@ -80,12 +82,25 @@ def read_fabric_argument(
     return topo.read_fabric(path, merged=merged)
 
 
+def path_of(given: object, instead: str = "") -> Path:
+    """Return a path that a caller in Python gave; HeddleError for what is none, with what takes objects ``instead``."""
+    expected = "the path of a spec, of a folder of a plan or of a fabric in a file"
+    return topo.path_of(given, f"{expected}{instead and f', or {instead}'}")
+
+
+def routed_of(fabric: object, given: RoutingFiles | None, step: Callable[[str], None]) -> Routed:
+    """Return a routed fabric as it is, or read one as `read_routed_argument` does."""
+    if isinstance(fabric, routing.Routed):
+        return fabric
+    return read_routed_argument(path_of(fabric, "a Routed"), given or RoutingFiles(), step)
+
+
 def read_cluster(spec: str | Path | Cluster) -> Cluster:
     """Return the cluster of a YAML file, or of a preset (a string without a suffix); its engine must be known."""
     if isinstance(spec, str) and not Path(spec).suffix:
         return topo.preset(spec)
     if not isinstance(spec, topo.Cluster):
-        return topo.read(spec, tuple(routing.ENGINES))
+        return topo.read(path_of(spec, "a Cluster"), tuple(routing.ENGINES))
     engine, known = spec.spec.routing.engine, ("auto", *routing.ENGINES)
     if engine not in known:
         expected = f"one of {', '.join(known)}"

@@ -200,7 +200,7 @@ class Keeper:
             none = f"no order of updates serves {plural(len(lids), 'LID')} ({some}), whose entries stay"
             left.append(Finding("drained", f"{none}. Send nothing to them, and load the tables of plan repair"))
         if proof.lost:
-            left.append(Finding("missing", f"{plural(proof.lost, 'pair')} that cables connect have no path"))
+            left.append(Finding("missing", f"no path for {plural(proof.lost, 'pair')} that cables connect"))
         if proof.credit_loops:
             left.append(Finding("credit loops", f"{plural(proof.credit_loops, 'channel')} in credit loops"))
         return Kept(done, proof, written, stages, tuple(left), missing.notes)

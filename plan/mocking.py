@@ -19,7 +19,7 @@ import routing
 import simulate
 import topo
 from plan.files import check_replaceable, write_folder
-from plan.inputs import SPEC_SUFFIXES, catalog_of, read_cluster, read_fabric_argument
+from plan.inputs import A_FABRIC, SPEC_SUFFIXES, catalog_of, path_of, read_cluster, read_fabric_argument
 from plan.staging import Content
 from routing import Routed
 from simulate.diagnosis import ERRORS, tick_bytes
@@ -180,8 +180,11 @@ def mock(
     '61 of 62 cables as planned; 1 node replaced, 1 missing'
     """
     check_replaceable(output, fabric)
-    planned = fabric if isinstance(fabric, Fabric) else read_fabric_argument(Path(fabric), subnet, ethernet=True)
-    catalog = topo.load_catalog() if isinstance(fabric, Fabric) else catalog_of(Path(fabric))
+    if isinstance(fabric, Fabric):
+        planned, catalog = fabric, topo.load_catalog()
+    else:
+        path = path_of(fabric, A_FABRIC)
+        planned, catalog = read_fabric_argument(path, subnet, ethernet=True), catalog_of(path)
     made = _make(planned, catalog, faults, kinds, np.random.default_rng(seed), hosts)
     if output is not None:
         write_folder(Path(output), made.files)

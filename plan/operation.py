@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from plan.files import check_replaceable, check_writable, write_file, write_folder
-from plan.inputs import Hashing, RoutingFiles, catalog_of, find_preset, read_paths_argument, subnets_of
+from plan.inputs import Hashing, RoutingFiles, catalog_of, find_preset, path_of, read_paths_argument, subnets_of
 from plan.pipeline import Progress, silent
 from routing import Hashed
 from simulate import Network
@@ -113,12 +113,13 @@ def operate(
     if placement is not None:
         jobs = jobs.under(placement=placement)
     given = given or RoutingFiles()
-    if given.subnet is None and len(subnets_of(Path(fabric))) > 1:
+    source = path_of(fabric)
+    if given.subnet is None and len(subnets_of(source)) > 1:
         given = replace(given, subnet="*")
-    routed = read_paths_argument(Path(fabric), given, hashing or Hashing(), step)
+    routed = read_paths_argument(source, given, hashing or Hashing(), step)
     routed = routed.drawn(seed) if isinstance(routed, Hashed) else routed
     saved = read_saved_run(saving) if saving is not None and saving.exists() else None
-    network = Network.of(routed, catalog=catalog_of(Path(fabric)))
+    network = Network.of(routed, catalog=catalog_of(source))
     until_s, finished = hours * 3600.0, False
     try:
         run = ClusterRun(network, jobs, saved)

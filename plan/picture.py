@@ -16,7 +16,7 @@ import costmodel
 import routing
 import topo
 from plan.files import MAGIC, check_suffix, check_writable, write_file
-from plan.inputs import read_plan
+from plan.inputs import path_of, read_plan
 from plan.pipeline import Plan, Progress, silent
 from topo import Drawing, Fabric, FormatError, HeddleError, plural
 from topo import draw as draw_fabrics
@@ -92,7 +92,7 @@ def draw(
     topo.draw : fabrics and loads as a drawing
     """
     step("reading")
-    plan = what if isinstance(what, Plan) else read_plan(Path(what))
+    plan = what if isinstance(what, Plan) else read_plan(path_of(what, "a Plan"))
     file, suffix = None if output is None else Path(output), ".svg"
     if file is not None:
         suffix = file.suffix.lower() or ".svg"

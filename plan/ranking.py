@@ -11,8 +11,9 @@ from typing import Any
 import simulate
 from plan.export.names import checked_word
 from plan.files import check_replaceable, write_folder
-from plan.inputs import RoutingFiles, check_name, read_routed_argument
+from plan.inputs import RoutingFiles, check_name, routed_of
 from plan.pipeline import Progress, silent
+from routing import Routed
 from simulate.traffic import JobNodes, RankOrder
 from topo import HeddleError, Shown, SpecError, Table, budgets, expand, plural, read_text
 
@@ -76,7 +77,7 @@ class RankOrders(Shown):
 
 
 def order_ranks(
-    fabric: str | Path,
+    fabric: str | Path | Routed,
     nodes: str,
     algorithms: Sequence[str] = ("ring", "tree", "halving-doubling", "all-to-all"),
     *,
@@ -91,8 +92,8 @@ def order_ranks(
 
     Parameters
     ----------
-    fabric : str or Path
-        A spec, a folder of a plan, or a real fabric with its tables.
+    fabric : str, Path or Routed
+        A spec, a folder of a plan, a real fabric with its tables, or a routed fabric.
     nodes : str
         Nodes of the job: a hostlist such as ``gpu[001-032]``, or a file of names.
     algorithms : sequence of str
@@ -127,7 +128,7 @@ def order_ranks(
     simulate.order_ranks : the order of one algorithm alone
     """
     check_replaceable(output)
-    routed = read_routed_argument(Path(fabric), given or RoutingFiles(), step)
+    routed = routed_of(fabric, given, step)
     try:
         job = JobNodes.of(routed.fabric, read_nodes(nodes), adapters)
     except SpecError:  # of a file, which it names

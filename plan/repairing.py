@@ -11,7 +11,7 @@ import numpy as np
 
 import routing
 from plan.files import BUILT, check_replaceable, write_folder
-from plan.inputs import RoutingFiles, read_fabric_argument, read_routed_argument
+from plan.inputs import RoutingFiles, read_fabric_argument, routed_of
 from plan.pipeline import STUDY, Plan, Progress, run_passes, silent
 from routing import Routed
 from routing.opensm import read_lfts
@@ -106,7 +106,7 @@ def repair(
     routing.repairs.repair : the repair alone
     """
     check_replaceable(output, fabric, keep=BUILT)  # later repairs begin with the fabric that is read
-    whole = fabric if isinstance(fabric, Routed) else read_routed_argument(Path(fabric), given or RoutingFiles(), step)
+    whole = routed_of(fabric, given, step)
     step("repairing")
     ports = [routing.find_ports(whole.fabric, down)]
     notes, missing = whole.fabric.notes, None

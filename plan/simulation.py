@@ -22,6 +22,7 @@ from plan.inputs import (
     catalog_of,
     check_servers,
     find_preset,
+    path_of,
     read_paths_argument,
     read_routed_argument,
 )
@@ -149,7 +150,7 @@ def simulate(
     --------
     simulate.play : the simulation alone
     """
-    source, given = Path(fabric), given or RoutingFiles()
+    source, given = path_of(fabric, "a Routed for `simulate.play`"), given or RoutingFiles()
     folder = None if output is None or flows is not None else Path(output)
     read = [source, *(Path(file) for file in (flows, given.tables, given.lanes, given.policy, given.roles) if file)]
     written = [Path(file) for file in (trace, goal, output if folder is None else None) if file is not None]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import routing
-from plan.inputs import Questions, files_of_folder, give_levels, give_lids, read_fabric_argument
+from plan.inputs import Questions, files_of_folder, give_levels, give_lids, path_of, read_fabric_argument
 from plan.pipeline import Progress, proof_document, silent
 from routing.lanes import apply_policy
 from routing.opensm import read_lfts
@@ -158,7 +158,7 @@ def verify(
     --------
     routing.prove : the proof alone
     """
-    path, own = Path(fabric), tables is None
+    path, own = path_of(fabric, "a Routed for `routing.prove`"), tables is None
     if tables is None and (adaptive is None or path.is_dir()):
         given = files_of_folder(path, subnet)
         assert given.tables is not None

@@ -24,7 +24,7 @@ from routing.machine_code import inner, kernel
 from routing.order.legal import breadth_first
 from routing.tables import switch_graph
 from topo.budget import PATH_LINKS
-from topo.errors import HeddleError, plural
+from topo.errors import HeddleError, plural, whole
 from topo.fabric import Fabric, frozen
 from topo.hostlist import natural_order
 from topo.table import Shown, Table
@@ -113,11 +113,10 @@ class Hashed(Shown):
     policy: QosPolicy = field(default_factory=QosPolicy)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.queue_pairs, int | np.integer) or not SPRAY <= self.queue_pairs <= MAX_QUEUE_PAIRS:
-            expected = f"{SPRAY} for spraying, or 1 to {MAX_QUEUE_PAIRS}"
-            raise HeddleError(f"found {self.queue_pairs} queue pairs; expected {expected}")
-        if self.bond < 1 or (self.bond > 1 and self.is_grouped):
-            raise HeddleError(f"found bonds of {self.bond} ports; expected 1, or more where no groups are given")
+        whole(f"queue pairs ({SPRAY} sprays)", self.queue_pairs, SPRAY, MAX_QUEUE_PAIRS)
+        whole("seed", self.seed, 0)
+        if whole("bond", self.bond, 1) > 1 and self.is_grouped:
+            raise HeddleError(f"found bonds of {self.bond} ports; expected 1 where groups are given")
         if self.bond > 1:
             _check_bonds(self.fabric, self.bond)
         if not self.hops.size and not self.is_grouped:

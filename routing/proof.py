@@ -62,10 +62,10 @@ def role_name(role: Role | None) -> str:
     return "all" if role is None else role.name.lower()
 
 
-def load_table(classes: Sequence[ChannelClass]) -> Table:
-    """Return the load of classes of channels as a table."""
+def load_table(classes: Sequence[ChannelClass], each_lid: str = "") -> Table:
+    """Return the load of classes of channels as a table; ``each_lid`` is `Proof.each_lid`."""
     return Table.of(
-        "pairs over the channels between switches",
+        f"pairs over the channels between switches{each_lid}",
         classes,
         *(("level", "from level"), ("next_level", "to level")),
         (lambda item: role_name(item.role), "destinations"),
@@ -83,6 +83,8 @@ class Proof(Frozen, Shown):
     """(n,) the end ports."""
     pairs: int
     """Ordered pairs of different end ports, once for each LID of the destination, as all counts of pairs here."""
+    lids: int
+    """LIDs of a host port."""
     missing: int
     """Pairs whose packets do not arrive."""
     disconnected: int
@@ -143,6 +145,11 @@ class Proof(Frozen, Shown):
         return len(self.hops) - 1
 
     @property
+    def each_lid(self) -> str:
+        """What follows a count of pairs for a person, where ports have several LIDs."""
+        return f", once for each of {self.lids} LIDs" if self.lids > 1 else ""
+
+    @property
     def max_load(self) -> int:
         """Pairs over the most loaded channel between switches."""
         return max((item.max for item in self.classes if item.role is None), default=0)
@@ -170,7 +177,7 @@ class Proof(Frozen, Shown):
     @property
     def load_table(self) -> Table:
         """Pairs over the channels between switches, by level and by role of the destination."""
-        return load_table(self.classes)
+        return load_table(self.classes, self.each_lid)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON; ``load`` is of channels between switches."""
@@ -274,6 +281,7 @@ def prove(routed: Routed, endpoints: EndpointSet | Sequence[int | str] | NDArray
         endpoints=endpoints if isinstance(endpoints, str) else "chosen",
         ends=ends,
         pairs=pairs,
+        lids=1 << tables.lmc,
         missing=missing + unheard,
         disconnected=pairs - _connected_pairs(fabric, attached, wanted),
         examples=examples,

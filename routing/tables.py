@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.errors import RoutingError, plural
+from topo.errors import HeddleError, RoutingError, plural
 from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Frozen, Kind, frozen
 from topo.table import Brief
 
@@ -47,6 +47,12 @@ class RoutingTables(Frozen, Brief):
     """Name of the engine that made the tables, and why it was chosen where that was automatic."""
     lmc: int = 0
     """LID mask control: each port of an adapter has the 2^lmc LIDs from its lowest on, a switch has one."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("lid", "lft"):
+            if not isinstance(array := getattr(self, name), np.ndarray):
+                raise HeddleError(f"found {name} of type {type(array).__name__}; expected a NumPy array")
 
     @property
     def maker(self) -> str:

@@ -104,6 +104,7 @@ Names and files
     ``validate``  what such a file says, as an instance of a model
     ``SpecModel``  base of models of YAML files
     ``read_text``  the text of a file, within its budget
+    ``path_of``  what was given as a path, refused where it is none
     ``format_csv``  a table as CSV that spreadsheets do not compute
     ``plain_text``  what stood in a cell of it
     ``budgets``  the most that files and jobs may take of the machine, by name

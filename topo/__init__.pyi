@@ -44,7 +44,7 @@ from .dumps.fabric_file import read_fabric as read_fabric
 from .dumps.fabric_json import format_fabric as format_fabric, write_fabric as write_fabric
 from .dumps.ibnetdiscover import format_ibnetdiscover as format_ibnetdiscover
 from .dumps.lldp import format_lldp as format_lldp
-from .files.text import config_root as config_root, read_text as read_text
+from .files.text import config_root as config_root, path_of as path_of, read_text as read_text
 from .files.yaml import read_yaml as read_yaml
 from .changes.growth import Growth as Growth, plan_growth as plan_growth
 from .catalog.load import Catalog as Catalog, load_catalog as load_catalog

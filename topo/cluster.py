@@ -26,7 +26,7 @@ from topo.cluster_spec import ClusterSpec, as_bought
 from topo.counts import Counts, count
 from topo.errors import DesignError, Findings, SpecError, did_you_mean, plural, refusal
 from topo.fabric import MAX_PORTS, Fabric, Purpose, Role
-from topo.files.text import config_root, read_text
+from topo.files.text import config_root, path_of, read_text
 from topo.files.yaml import Document, describe, given_document, read_yaml
 from topo.floor.cables import Cabling, choose_cables
 from topo.floor.racks import Layout, make_device, place_devices
@@ -252,8 +252,9 @@ def read(path: str | Path, engines: Sequence[str] | None = None) -> Cluster:
     >>> topo.read(topo.config_root() / "lab-20.yaml").name
     'lab-20'
     """
+    path = path_of(path, "the path of a spec")
     try:
-        return _cluster(read_yaml(Path(path)), Path(path).parent, engines)
+        return _cluster(read_yaml(path), path.parent, engines)
     except SpecError:
         from topo.dumps.fabric_file import is_fabric  # a dozen readers, for a file that is no spec
 
@@ -302,7 +303,7 @@ def preset(name: str) -> Cluster:
     >>> topo.preset("fire-flyer-2").fabric.n_switches
     122
     """
-    files = _preset_files()
+    name, files = str(name), _preset_files()
     if name not in files:
         raise refusal("preset", f'"{name[:60]}"', f"one of {', '.join(files)}", did_you_mean(name, files))
     return read(files[name])

@@ -381,6 +381,7 @@ class Fabric(Frozen, Shown):
         ports = np.asarray(ports)
         if ports.size and ports.dtype.kind not in "iu":
             raise HeddleError("found ports that are no numbers; `routing.find_ports` returns those of names")
+        ports = ports.astype(np.intp)  # an empty list makes an array of floats
         wrong = ports[(ports < 0) | (ports >= self.n_ports)]
         if len(wrong):
             raise HeddleError(f"found the port {wrong[0]}; {self.name} has ports 0 to {self.n_ports - 1:,}")

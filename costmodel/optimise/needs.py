@@ -20,7 +20,7 @@ from topo.cluster import catalog_folders, known_names
 from topo.cluster_spec import ClusterBudget, NodeGroup, Owning, Terms, as_bought, parse_money
 from topo.errors import Finding, SpecError, plural
 from topo.fabric import Role
-from topo.files.text import config_root
+from topo.files.text import config_root, path_of
 from topo.files.yaml import Document, read_yaml
 from topo.floor.racks import FloorPlan
 from topo.spec.base import AdapterName, GroupKey, GroupName, Name, PartName, SpecModel, SwitchName, mismatch, spelled
@@ -296,9 +296,10 @@ def read_needs(path: str | Path) -> Needs:
     >>> needs.job.nodes, needs.switches
     (600, ('QM8700',))
     """
-    shipped = isinstance(path, str) and Path(path).suffix == ""
-    document = read_yaml(config_root() / "needs" / f"{path}.yaml" if shipped else Path(path))
-    folders = catalog_folders(document, Path(path).parent)
+    file = path_of(path, "Needs, their file, or the name of needs that ship")
+    shipped = isinstance(path, str) and not file.suffix
+    document = read_yaml(config_root() / "needs" / f"{path}.yaml" if shipped else file)
+    folders = catalog_folders(document, file.parent)
     needs = validate_needs(document, load_catalog(folders))
     return needs.model_copy(update={"catalog": str(folders[0].resolve())}) if folders else needs
 

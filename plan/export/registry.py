@@ -13,7 +13,7 @@ from typing import Any
 import plan.export
 from plan.export.base import Export, Files
 from plan.files import check_replaceable, check_suffix, check_writable, write_file, write_folder
-from plan.inputs import CATALOG, RoleFiles, tables_of
+from plan.inputs import CATALOG, RoleFiles, path_of, tables_of
 from plan.pipeline import Plan, Progress, silent
 from topo import HeddleError, did_you_mean
 
@@ -87,7 +87,7 @@ def export_files(
         hint = did_you_mean(format, EXPORTS)
         raise HeddleError(f"found the format {format[:60]!r}; expected one of {', '.join(EXPORTS)}. {hint}".strip())
     step("reading")
-    files = EXPORTS[format].files_of(Path(fabric), step, hosts, subnet, note)
+    files = EXPORTS[format].files_of(path_of(fabric), step, hosts, subnet, note)
     if output is not None and len(files) > 1:
         check_replaceable(output)
         top = os.path.commonpath([Path(name).parent for name in files])

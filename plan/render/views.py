@@ -121,7 +121,7 @@ def facts(plan: Plan) -> Iterator[tuple[str, str]]:
                 text += ". The rows `job` are of the worst halves, on the best paths instead"
             yield f"effective bisection{name}", text
         if multipath:
-            yield f"paths{name}", f"{multipath.text}; all other figures are of the lowest LID"
+            yield f"paths{name}", f"{multipath.text}; figures that do not name LIDs are of the lowest one"
         if plan.cluster is None and proof.classes:
             yield from _contention(quality)
     for fabric, hashes in zip_longest(plan.fabrics[len(plan.subnets) :], plan.hashes):
@@ -265,7 +265,7 @@ def _proof_figures(proof: Proof) -> str:
     lanes = "with all traffic on one lane" if proof.lanes == 1 else f"on {plural(proof.lanes, 'lane')}"
     further = f" and {proof.undelivered_loops:,} more by undelivered packets" if proof.undelivered_loops else ""
     return (
-        f"{plural(proof.pairs, 'pair')} of {ENDS[proof.endpoints]}, {proof.missing:,} missing{apart}, "
+        f"{plural(proof.pairs, 'pair')} of {ENDS[proof.endpoints]}{proof.each_lid}, {proof.missing:,} missing{apart}, "
         f"{plural(proof.credit_loops, 'channel')} in credit loops {lanes}{further}"
     )
 
@@ -291,8 +291,7 @@ def show_proof(routed: Routed, proof: Proof, bounds: Bounds, *, brief: bool = Fa
     print_text(f"switches on a path: {hops or 'none'}; at most {proof.stretch} more than the shortest")
     if proof.classes:
         show_table(_telling(proof.load_table, "destinations"))
-        many = 1 << routed.tables.lmc
-        lids = f", once for each of {many} LIDs, and for one" if many > 1 else " of"
+        lids = f"{proof.each_lid}, and for one" if proof.each_lid else " of"
         least = f"at least {bounds.max_load:,} pairs (because {bounds.why})"
         print_text(f"fullest link: {proof.max_load:,}{lids} {least}")
     show_faults(fabric, proof)

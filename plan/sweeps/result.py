@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from plan.files import write_file
-from plan.inputs import find_preset
+from plan.inputs import find_preset, path_of
 from plan.pipeline import DESIGN, Progress, run_passes, silent
 from plan.staging import Content
 from plan.sweeps.point import Task, digest_of_code, digest_of_files, draw_first_year, parts_of, plan_of
@@ -140,7 +140,7 @@ def sweep(
     output = Path(output)
     check_folder(output)
     step("reading the sweep")
-    spec, base, base_file = read_sweep(Path(sweep))
+    spec, base, base_file = read_sweep(path_of(sweep))
     tasks = tasks_of(spec, base, base_file)
     output.mkdir(parents=True, exist_ok=True)
     write_file(output / SWEEP_FILE, spec.model_dump_json(indent=1) + "\n")

@@ -45,7 +45,7 @@ class Multipath(Brief, Record):
             f"{plural(self.lids, 'LID')} a port; of {plural(self.pairs, 'pair')} on different switches "
             f"{percent(share)} have paths without a cable in common; "
             f"fullest link by LID {', '.join(f'{n:,}' for n in self.max_load)} "
-            f"pairs, {self.max_load_of_all / self.lids:,.0f} if all are used alike"
+            f"pairs, {self.max_load_of_all / self.lids:,.1f} if all are used alike"
         )
 
 

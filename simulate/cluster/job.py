@@ -133,18 +133,25 @@ class JobProcess:
         """Train until all steps are done."""
         env, plan, record = self.env, self.plan, self.record
         exchange = _Exchange(self)
-        begin_s = saved_s = env.now
+        saves = plan.checkpoint > 0 and self.storage is not None
+        saved_s, step_s = env.now, plan.compute_s
         saving: simpy.Event | None = None
         yield from self.load(1)
         while record.steps < plan.steps:
             begin_s = env.now
-            k = max(1, min(round(self.round_s / plan.compute_s), plan.steps - record.steps))
-            yield from self.round(k, exchange)
-            record.steps += k
+            k = self.round_s / plan.compute_s
+            if saves:  # even rounds, the last of which ends with the step nearest to when a checkpoint is due
+                left_s = saved_s + plan.every - begin_s
+                left = (left_s if left_s > step_s / 2 else plan.every) / step_s
+                k = left / max(1, round(left / k))
+            steps = max(1, min(round(k), plan.steps - record.steps))
+            yield from self.round(steps, exchange)
+            record.steps += steps
             record.trained_s += env.now - begin_s
-            record.trained_steps += k
-            due = env.now - saved_s >= plan.every
-            if plan.checkpoint and self.storage is not None and due and (saving is None or saving.processed):
+            record.trained_steps += steps
+            step_s = (env.now - begin_s) / steps
+            due = saved_s + plan.every - env.now <= step_s / 2
+            if saves and due and (saving is None or saving.processed):
                 saved_s = env.now
                 saving = env.process(self.save(saved))
         if saving is not None and not saving.processed:

@@ -101,7 +101,7 @@ class QueueSpec(SpecModel):
     repair: Seconds = 4 * 3600.0
     """Time from the failure of a node until it can be used again."""
     round: SomeSeconds = 30.0
-    """Computation that is simulated at once: shorter steps of a job are combined."""
+    """Computation that is simulated at once: shorter steps of a job are combined, until a checkpoint is due."""
     storage_streams: Annotated[int, Field(ge=1, le=1_000)] = 4
     """Servers over which a node's reads and writes of a round are spread."""
     storage_sl: Annotated[int, Field(ge=0, le=15)] | None = None

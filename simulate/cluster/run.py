@@ -199,9 +199,10 @@ class ClusterRun(Shown):
         rounds, most_a_second = 0.0, 0.0
         for job in self.queue.jobs:
             steps = max(1, min(round(self.queue.rules.round / job.compute_s), job.steps))
-            round_s = steps * job.compute_s
-            rounds += min(job.steps / steps, max(0.0, until_s - job.submit) / round_s)
-            most_a_second = max(most_a_second, 1 / (round_s * job.nodes))
+            saves_a_second = 1 / job.every if job.checkpoint else 0.0
+            a_second = min(1 / job.compute_s, 1 / (steps * job.compute_s) + saves_a_second)  # each ends a round
+            rounds += min(job.steps * job.compute_s, max(0.0, until_s - job.submit)) * a_second
+            most_a_second = max(most_a_second, a_second / job.nodes)
         most = min(rounds, most_a_second * until_s * len(self.scheduler.ends))
         if most > QUEUE_ROUNDS.limit:
             raise HeddleError(

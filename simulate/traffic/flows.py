@@ -140,17 +140,17 @@ class Flows(Brief):
         if n and (level.min() < ASK or level.max() > 15):
             raise HeddleError(f"service level {level.min() if level.min() < ASK else level.max()}; expected 0 to 15")
         return cls(
-            src=_column(src, n, np.int32),
-            dst=_column(dst, n, np.int32),
-            size_bytes=_column(size_bytes, n, np.float64),
-            start_s=_column(start_s, n, np.float64),
-            delay_s=_column(delay_s, n, np.float64),
-            sl=_column(level, n, np.int8),
+            src=_column("src", src, n, np.int32),
+            dst=_column("dst", dst, n, np.int32),
+            size_bytes=_column("size_bytes", size_bytes, n, np.float64),
+            start_s=_column("start_s", start_s, n, np.float64),
+            delay_s=_column("delay_s", delay_s, n, np.float64),
+            sl=_column("sl", level, n, np.int8),
             dep_offset=dep_offset,
             dep=dep,
-            tag=_column(tag, n, np.int32),
-            connection=_column(connection, n, np.int32),
-            rendezvous=_column(rendezvous, n, np.bool_),
+            tag=_column("tag", tag, n, np.int32),
+            connection=_column("connection", connection, n, np.int32),
+            rendezvous=_column("rendezvous", rendezvous, n, np.bool_),
         )
 
     def _brief(self) -> str:
@@ -304,9 +304,9 @@ class Flows(Brief):
             )
 
 
-def _column(values: ArrayLike, n: int, kind: DTypeLike) -> NDArray[Any]:
+def _column(name: str, values: ArrayLike, n: int, kind: DTypeLike) -> NDArray[Any]:
     """Return n values of one type, read-only: themselves where they are that, as the columns of a schedule."""
-    array = np.asarray(values)
+    array = _numbers(name, values, kind) if np.dtype(kind).kind == "i" else np.asarray(values)
     if array.shape == (n,) and array.dtype == kind and array.flags.c_contiguous and not array.flags.writeable:
         return array
     return owned(np.broadcast_to(array, (n,)).astype(kind))
@@ -322,7 +322,7 @@ def bytes_of(size: str) -> float:
 
 def _dependencies(n: int, after: tuple[ArrayLike, ArrayLike] | None) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return ``dep_offset`` and ``dep`` of n flows that wait as `Flows.of` has it."""
-    flow, dep = (np.zeros(0, np.int64),) * 2 if after is None else (_numbers(ids) for ids in after)
+    flow, dep = (np.zeros(0, np.int64),) * 2 if after is None else (_numbers("after", ids).ravel() for ids in after)
     for name, ids in (("after", flow), ("dep", dep)):
         if len(ids) and not (ids.min() >= 0 and ids.max() < n):
             bad = np.flatnonzero((ids < 0) | (ids >= n))
@@ -330,9 +330,14 @@ def _dependencies(n: int, after: tuple[ArrayLike, ArrayLike] | None) -> tuple[ND
     return grouped_dependencies(n, flow, dep)
 
 
-def _numbers(ids: ArrayLike) -> NDArray[np.integer]:
-    """Return numbers of flows as they are, without a copy where they are integers."""
-    array = np.asarray(ids).ravel()
+def _numbers(name: str, values: ArrayLike, kind: DTypeLike = np.int64) -> NDArray[np.integer]:
+    """Return whole numbers that a type can hold, without a copy where they are integers; HeddleError for others."""
+    array = np.asarray(values)
+    kind_of = array.dtype.kind
+    if array.size and kind_of not in "iu" and not (kind_of == "f" and np.array_equal(array, np.trunc(array))):
+        raise HeddleError(f"found {name} {values!r:.60}; expected whole numbers")
+    if array.size and (array.max() > (most := np.iinfo(kind).max) or array.min() < -most):
+        raise HeddleError(f"found {name} {array.min()} to {array.max()}; expected numbers up to {most:,}")
     return array if array.dtype.kind == "i" else array.astype(np.int64)
 
 
@@ -353,7 +358,7 @@ def grouped_dependencies(
         flow, dep = flow[order], dep[order]
     offset = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(flow, minlength=n), out=offset[1:])
-    return owned(offset), _column(dep, len(dep), np.int32)
+    return owned(offset), _column("dep", dep, len(dep), np.int32)
 
 
 @kernel

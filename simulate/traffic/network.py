@@ -102,6 +102,13 @@ class RouteTable(Frozen):
         return len(self.lane)
 
 
+def _seconds(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise HeddleError(f"found {name} {values!r:.60}; expected seconds as numbers, such as 1e-6") from None
+
+
 @dataclass(frozen=True, eq=False)
 class Network(Brief):
     """A fabric with tables, as flows see it: R resources, the P channels of the fabric first."""
@@ -181,12 +188,12 @@ class Network(Brief):
         if latency_s is None:
             latency_s = PUBLISHED
         latencies = latency_s if isinstance(latency_s, Latencies) else Latencies(*[latency_s] * 4)
-        hop_latency = np.asarray(hop_latency_s, np.float64)
+        hop_latency = _seconds("hop_latency_s", hop_latency_s)
         if hop_latency.shape not in ((), (fabric.n_ports,)):
             expected = f"one for all, or one for each of {fabric.n_ports:,} channels"
             raise HeddleError(f"found hop_latency_s of shape {hop_latency.shape}; expected {expected}")
         hop_latency = np.broadcast_to(hop_latency, (fabric.n_ports,))
-        for name, values in (("latency_s", np.array(latencies)), ("hop_latency_s", hop_latency)):
+        for name, values in (("latency_s", _seconds("latency_s", latencies)), ("hop_latency_s", hop_latency)):
             good = np.isfinite(values) & (values >= 0)
             if not good.all():
                 raise HeddleError(f"found {name} {values[~good][0]}; expected seconds, not negative")

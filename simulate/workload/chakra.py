@@ -235,7 +235,7 @@ class _Builder:
                     raise self.refusal(present, first.id, f"collective {turn + 1} of {group}", expected)
                 nodes = [members[rank][turn] for rank in ranks]
                 if len(ranks) != (size := first.attributes.get("pg_size") or len(ranks)):
-                    expected = f"a trace of each; {plural(len(ranks), 'trace')} have it"
+                    expected = f"a trace of each; it is in {plural(len(ranks), 'trace')}"
                     raise self.refusal(present, first.id, f"a process group of {size} ranks", expected)
                 for key in ("comm_type", "comm_size"):
                     for rank, node in zip(ranks, nodes, strict=True):

@@ -15,7 +15,7 @@ from simulate.traffic.flows import Flows
 from simulate.traffic.network import Network
 from simulate.workload.place import Workload
 from simulate.workload.play import JobResult, Make, Step, play
-from topo.errors import HeddleError
+from topo.errors import HeddleError, plural
 from topo.table import Shown, Table
 
 FIGURES = {"makespan_s": ("makespan", "s"), "time_s": ("time", "s"), "bus_gbytes_per_s": ("busbw", "GB/s")}
@@ -34,7 +34,7 @@ class Draws(Shown):
 
     def _brief(self) -> str:
         median, low, high = percentiles(self.makespan_s)
-        return f"{len(self.seeds)} seeds of the hash: {median:.4g} s (p5 {low:.4g}, p95 {high:.4g})"
+        return f"{plural(len(self.seeds), 'seed')} of the hash: {median:.4g} s (p5 {low:.4g}, p95 {high:.4g})"
 
     @property
     def median(self) -> int:
@@ -57,7 +57,8 @@ class Draws(Shown):
     def table(self) -> Table:
         """Median, fifth and 95th percentile of times and bandwidths."""
         rows = [(job, *FIGURES[figure], *found) for job, figure, found in self.rows()]
-        title = f"over {len(self.seeds)} seeds of the hash; the other figures are of the median one"
+        seeds = plural(len(self.seeds), "seed")
+        title = f"over {seeds} of the hash; other tables are of seed {self.median}, which has the median makespan"
         names, digits = ("of", "figure", "unit", "median", "p5", "p95"), [""] * 3 + [".4g"] * 3
         return Table.of_rows(title, names, rows, digits)
 

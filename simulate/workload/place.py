@@ -539,6 +539,9 @@ def _flows(
         _check_repeat(entry, job.repeat, len(messages))
         return task.between_ranks(fabric, messages)
     if isinstance(job, TrainingJob):
+        if job.parallel == "parameter-server" and job.servers >= len(near):
+            found = f"`servers: {job.servers}` with {plural(len(near), 'rank')}"
+            raise entry.refusal(("servers",), found, "fewer servers than ranks, so that a worker is left")
         found = f"{job.parallel} parallel training of {plural(len(near), 'rank')}"
         with entry.refusing(("parallel",), found, "what the ranks can do"):
             groups = groups_of(fabric, near, job.algorithm, job.group)
@@ -602,6 +605,9 @@ def _check_storage(
             raise refusal(entry.document.where("storage", "replicas"), found, expected)
         if not spec.batches and not spec.checkpoint:
             raise entry.refusal((), "nothing to do", "`batches` to read, or a `checkpoint`")
+        if spec.batches and spec.sample > setup.chunk:
+            found, expected = f"samples of {spec.sample:,} bytes", f"at most the {setup.chunk:,} bytes of a chunk"
+            raise entry.refusal(("sample",), found, expected, "A larger one is `chunk` under `storage`.")
         chunks = -(-spec.checkpoint // setup.chunk) * setup.replicas * spec.checkpoints
         acts += len(job.ends) * (spec.loaders * spec.batches * spec.batch + chunks)
         if acts > STORAGE_ACTS.limit:

@@ -81,7 +81,9 @@ class JobResult(Record):
     flows: int
     """Flows that cross the network; those of a rank to itself, which stand for compute, do not count."""
     bytes: float
-    """What these flows move."""
+    """What these flows move: of what is written to storage, every copy."""
+    storage_bytes: float | None
+    """What clients of storage read and write, each byte once however many copies are kept; None of other jobs."""
     start_s: float
     """The earliest time at which the job may begin."""
     finish_s: float
@@ -111,7 +113,7 @@ class JobResult(Record):
     """Durations of its flows, each from its own begin: the `PERCENTILES`, empty when none crosses the network. Each
     percentile is the duration of one flow, never a mean of two."""
 
-    _derived = ("time_s", "slowdown", "algorithm_gbytes_per_s", "bus_gbytes_per_s", "moved_gbytes_per_s")
+    _derived = ("time_s", "slowdown", "algorithm_gbytes_per_s", "bus_gbytes_per_s", "storage_gbytes_per_s")
 
     @property
     def what(self) -> str:
@@ -152,12 +154,9 @@ class JobResult(Record):
         return bandwidth * bus_factor(self.collective, self.ranks)
 
     @property
-    def moved_gbytes_per_s(self) -> float | None:
-        """What the flows of a storage job move in the mean, from its begin to its end; None of other jobs.
-
-        Every copy of what is written counts.
-        """
-        return self.bytes / self.time_s * 1e-9 if self.kind == "storage" and self.time_s else None
+    def storage_gbytes_per_s(self) -> float | None:
+        """What the clients of a storage job read and write in the mean, from its start to its end."""
+        return self.storage_bytes / self.time_s * 1e-9 if self.storage_bytes is not None and self.time_s else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, ready for JSON."""
@@ -204,7 +203,7 @@ class Simulation(Caveated):
     def table(self) -> Table:
         """Time and bandwidth of each job."""
         slowdown = [("slowdown", "slowdown", "", ".2f")] if any(job.alone_s is not None for job in self.jobs) else []
-        rates = {"algorithm_gbytes_per_s": "algbw", "bus_gbytes_per_s": "busbw", "moved_gbytes_per_s": "storage"}
+        rates = {"algorithm_gbytes_per_s": "algbw", "bus_gbytes_per_s": "busbw", "storage_gbytes_per_s": "storage"}
         last = None if any(job.kind == "storage" for job in self.jobs) else -1
         bandwidths = [(rate, name, "GB/s", ".2f") for rate, name in [*rates.items()][:last]]
         time = ("time_s", "time", "s", "time")
@@ -494,7 +493,9 @@ def job_results(
     for number, job in enumerate(workload.jobs):
         mine = workload.span(number)
         moves = flows.src[mine] != flows.dst[mine]
-        start = float(flows.start_s[mine].min()) if len(moves) else job.spec.start
+        stored = job.spec if isinstance(job.spec, StorageJob) else None
+        # The first flow of a storage job comes after a request and an SSD, which are part of its time.
+        start = float(flows.start_s[mine].min()) if len(moves) and not stored else job.spec.start
         finish = outcome.after_rounds(float(outcome.finish_s[mine].max(initial=start)))
         lasted = (outcome.finish_s[mine] - outcome.start_s[mine])[moves]
         spec = job.spec if isinstance(job.spec, (CollectiveJob, GpuCollectiveJob)) else None
@@ -512,6 +513,7 @@ def job_results(
                 left_out=job.left_out,
                 flows=outcome.n_rounds * int(np.count_nonzero(moves)),
                 bytes=outcome.n_rounds * float(flows.size_bytes[mine][moves].sum()),
+                storage_bytes=float(job.n_ranks * stored.client_bytes) if stored else None,
                 start_s=start,
                 finish_s=finish,
                 alone_s=None if alone_finish_s is None else max(0.0, alone_finish_s[number] - start),

@@ -111,7 +111,7 @@ def preset(name: str, fabric: Fabric, seed: int = 0) -> Workload:
     >>> [(job.spec.kind, job.n_ranks) for job in workload.jobs]
     [('gpu-collective', 128)]
     """
-    presets = {path.stem: path for path in sorted((config_root() / "workloads").glob("*.yaml"))}
+    name, presets = str(name), {path.stem: path for path in sorted((config_root() / "workloads").glob("*.yaml"))}
     if name not in presets:
         expected = f"one of {', '.join(presets)}"
         raise refusal("preset", f'"{name[:60]}"', expected, did_you_mean(name, presets))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple, Self, get_args
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import InitErrorDetails
 
-from simulate.traffic.collectives.algorithms import ALGORITHMS, GROUPED, Group, default_chunks
+from simulate.traffic.collectives.algorithms import ALGORITHMS, BUILT_IN, GROUPED, WHOLE_BLOCKS, Group, default_chunks
 from simulate.traffic.collectives.trees import SHARP
 from simulate.traffic.flows import EAGER_BYTES, Order
 from simulate.traffic.tuner import TUNED_ALGORITHMS, Tuned, TunedAlgorithm
@@ -19,6 +21,14 @@ from topo.spec.units import Bytes, GigabitsPerSecond, Seconds
 Mapping = Literal["as-placed", "by-leaf", "by-zone", "halving-doubling", "random"]
 
 
+class Use(NamedTuple):
+    """What a key has an effect with, for a person, and whether a job has that."""
+
+    key: str
+    given: bool
+    only: str
+
+
 class JobBase(SpecModel):
     """What every job has."""
 
@@ -26,6 +36,21 @@ class JobBase(SpecModel):
     """Name of the job, for reports."""
     start: Seconds = 0.0
     """Start time, such as ``20 ms``."""
+
+    def uses(self) -> Iterator[Use]:
+        """Yield the keys that have an effect in some jobs of the kind only."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _says_nothing_in_vain(self) -> Self:
+        vain = [
+            InitErrorDetails(type=mismatch(f"nothing here: `{key}` has an effect only {only}"), loc=(key,), input=said)
+            for key, given, only in self.uses()
+            if not given and (said := getattr(self, key)) != type(self).model_fields[key].default
+        ]
+        if vain:
+            raise ValidationError.from_exception_data(type(self).__name__, vain)
+        return self
 
 
 class PlacedJob(JobBase):
@@ -48,6 +73,19 @@ class PlacedJob(JobBase):
     """Spread the ranks evenly over leaves or zones; without this, adapters are taken in order."""
     mapping: Mapping = "as-placed"
     """Which ranks run on which of the servers or adapters."""
+
+    def uses(self) -> Iterator[Use]:
+        """Yield the keys that have an effect in some jobs of the kind only."""
+        yield from super().uses()
+        free = self.nodes is None and self.beside is None
+        yield Use("role", free, "without `nodes` and `beside`")
+        if not free:
+            yield Use("spread", free, "without `nodes` and `beside`")
+        elif self.spread == "leaf":
+            yield Use("spread", self.within != "leaf", "where a job may have several leaves, without `within: leaf`")
+        else:
+            several = self.within == "fabric" and self.zone is None
+            yield Use("spread", several, "where a job may have several zones, without `zone` and `within`")
 
     @property
     def whole_servers(self) -> bool:
@@ -107,6 +145,20 @@ class GpuJob(ServerJob):
     pxn: bool = True
     """Whether an all-to-all leaves each server on the rail of its receiver, over NVLink where need be."""
 
+    @property
+    def exchanges(self) -> set[Tuned]:
+        """Collectives that it may have."""
+        return set(TUNED_ALGORITHMS)
+
+    def uses(self) -> Iterator[Use]:
+        """Yield the keys that have an effect in some jobs of the kind only."""
+        yield from super().uses()
+        adds = "allreduce" in self.exchanges and self.algorithm in ("auto", "nvls", "collnet")
+        yield Use("algorithm", self.exchanges != {"all-to-all"}, "in a collective that is no all-to-all")
+        yield Use("sharp", adds, "in an allreduce by `auto`, `nvls` or `collnet`")
+        yield Use("every_switch", self.sharp, "with `sharp: true`")
+        yield Use("pxn", "all-to-all" in self.exchanges, "in an all-to-all")
+
 
 class RankJob(ServerJob):
     """A job whose ranks are GPUs, or adapter ports."""
@@ -155,7 +207,7 @@ class CollectiveJob(RankedJob, MessageJob):
     """What the ranks do together."""
     algorithm: Annotated[str, Field(validate_default=True)] = ""
     """Algorithm; by default the ring, if the collective has one."""
-    size: Bytes
+    size: Annotated[Bytes, Field(gt=0)]
     """Largest buffer that a rank holds, such as ``186 MiB``; of a pipeline, all micro-batches together."""
     chunks: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """Pieces in which a block travels; micro-batches of a pipeline. By default 64 for trees, ``sharp``, broadcast and
@@ -179,6 +231,13 @@ class CollectiveJob(RankedJob, MessageJob):
         if algorithm == SHARP and info.data.get("rank") == "gpu":
             raise mismatch("`rank: adapter` with it, or `kind: gpu-collective` with `sharp: true`", SHARP)
         return algorithm or next(iter(names), "")
+
+    def uses(self) -> Iterator[Use]:
+        """Yield the keys that have an effect in some jobs of the kind only."""
+        yield from super().uses()
+        yield Use("chunks", self.algorithm not in WHOLE_BLOCKS, "by an algorithm that divides blocks")
+        yield Use("group", _has_groups(self.collective, self.algorithm), f"with `algorithm: {' or '.join(GROUPED)}`")
+        yield Use("every_switch", self.algorithm == SHARP, f"with `algorithm: {SHARP}`")
 
     @property
     def played_chunks(self) -> int:
@@ -212,6 +271,16 @@ class GpuCollectiveJob(RankedJob, GpuJob):
         if collective not in able:
             raise mismatch(f"one of {', '.join(able)}, by {algorithm}", collective)
         return collective
+
+    @property
+    def exchanges(self) -> set[Tuned]:
+        """Collectives that it may have."""
+        return {self.collective}
+
+    def uses(self) -> Iterator[Use]:
+        """Yield the keys that have an effect in some jobs of the kind only."""
+        yield from super().uses()
+        yield Use("chunk", self.algorithm == "hfreduce", "with `algorithm: hfreduce`")
 
 
 class GoalJob(TraceJob):
@@ -261,6 +330,45 @@ class ChakraJob(TraceJob):
         return algorithms
 
 
+KEYS_OF_TRAINING = {
+    "data": {
+        "model",
+        "layers",
+        "parameters",
+        "bucket",
+        "overlap",
+        "compression",
+        "launch",
+        "algorithm",
+        "group",
+        "eager",
+    },
+    "sharded": {"layers", "parameters", "overlap", "launch", "algorithm"},
+    "tensor": {"layers", "activations", "algorithm", "group", "eager"},
+    "expert": {"layers", "activations", "algorithm"},
+    "pipeline": {"micro_batches", "activations"},
+    "parameter-server": {"servers", "parameters"},
+    "hierarchical-parameter-server": {"parameters", "cached", "cold", "ssd"},
+}
+"""Keys that have an effect in training of some patterns only, by pattern."""
+
+
+def _uses_of_training(job: TrainingJob | GpuTrainingJob) -> Iterator[Use]:
+    fields = type(job).model_fields
+    known = get_args(fields["parallel"].annotation)
+    for key in sorted(set().union(*KEYS_OF_TRAINING.values()) & fields.keys()):
+        patterns = [pattern for pattern in known if key in KEYS_OF_TRAINING[pattern]]
+        yield Use(key, job.parallel in patterns, f"with `parallel: {' or '.join(patterns)}`")
+    if job.model != "even" and job.parallel == "data":
+        for key in ("layers", "parameters"):
+            yield Use(key, False, "with `model: even`")
+
+
+def _has_groups(collective: str, algorithm: str) -> bool:
+    """Whether an algorithm asks for the zone or leaf of each rank, as any of somebody else's may."""
+    return algorithm in GROUPED or (collective, algorithm) not in {*BUILT_IN, ("allreduce", SHARP)}
+
+
 class TrainingSteps(SpecModel):
     """What ranks that train in step compute and exchange."""
 
@@ -276,7 +384,7 @@ class TrainingSteps(SpecModel):
     """Gradients of a rank, or parameters that are sharded or served; VGG16 has its own."""
     activations: Bytes = 0
     """Exchanged in tensor and expert parallel after each half of a layer; of a micro-batch, sent on in a pipeline."""
-    bucket: Bytes = 25 * 2**20
+    bucket: Annotated[Bytes, Field(gt=0)] = 25 * 2**20
     """Gradients that are summed at a time, in data parallel."""
     overlap: bool = True
     """Whether gradients are summed beside the backward pass, or parameters gathered beside the computation."""
@@ -318,6 +426,16 @@ class TrainingJob(RankedJob, MessageJob, TrainingSteps):
             raise mismatch(f"one of {', '.join(names)}", hint=did_you_mean(algorithm, names))
         return algorithm
 
+    def uses(self) -> Iterator[Use]:
+        """Yield the keys that have an effect in some jobs of the kind only."""
+        yield from super().uses()
+        yield from _uses_of_training(self)
+        if self.parallel in ("data", "tensor"):
+            yield Use("group", _has_groups("allreduce", self.algorithm), f"with `algorithm: {' or '.join(GROUPED)}`")
+        elif self.parallel == "hierarchical-parameter-server":
+            yield Use("cold", self.ssd is not None, "with `ssd`")
+            yield Use("ssd", self.cold > 0, "with `cold`")
+
 
 class GpuTrainingJob(RankedJob, GpuJob, TrainingSteps):
     """Steps of training, each rank a GPU; `ranks` counts servers here. Exchanges are NCCL's, among all GPUs."""
@@ -328,6 +446,18 @@ class GpuTrainingJob(RankedJob, GpuJob, TrainingSteps):
     """How the GPUs divide the work, which determines their traffic."""
     algorithm: Literal["auto", TunedAlgorithm] = "auto"
     """What NCCL's tuner takes for each exchange, or one of its algorithms."""
+
+    @property
+    def exchanges(self) -> set[Tuned]:
+        """Collectives that it may have."""
+        if self.parallel == "sharded":
+            return {"all-gather", "reduce-scatter"}
+        return {"all-to-all"} if self.parallel == "expert" else {"allreduce"}
+
+    def uses(self) -> Iterator[Use]:
+        """Yield the keys that have an effect in some jobs of the kind only."""
+        yield from super().uses()
+        yield from _uses_of_training(self)
 
 
 class InferenceJob(RankedJob, MessageJob):
@@ -374,6 +504,21 @@ class StorageJob(RankedJob):
     """Time from the start of a checkpoint to the next; a checkpoint that takes longer delays the next one."""
     checkpoints: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many."""
+
+    def uses(self) -> Iterator[Use]:
+        """Yield the keys that have an effect in some jobs of the kind only."""
+        yield from super().uses()
+        for key in ("batch", "sample", "loaders"):
+            yield Use(key, self.batches > 0, "with `batches`")
+        yield Use("checkpoints", self.checkpoint > 0, "with `checkpoint`")
+        yield Use(
+            "every", self.checkpoint > 0 and self.checkpoints > 1, "with a `checkpoint` and several `checkpoints`"
+        )
+
+    @property
+    def client_bytes(self) -> int:
+        """What a client reads and writes in all."""
+        return self.loaders * self.batches * self.batch * self.sample + self.checkpoints * self.checkpoint
 
 
 class StorageSpec(SpecModel):
@@ -428,6 +573,13 @@ class WorkloadSpec(SpecModel):
     """How many jobs may span zones, like a scheduler's rule; Fire-Flyer allows 1."""
     storage: StorageSpec = StorageSpec()
     """The file system of storage jobs."""
+
+    @field_validator("storage")
+    @classmethod
+    def _stores(cls, storage: StorageSpec, info: ValidationInfo) -> StorageSpec:
+        if not any(isinstance(job, StorageJob) for job in info.data.get("jobs", [])) and "jobs" in info.data:
+            raise mismatch("nothing here: `storage` has an effect only beside a job of `kind: storage`")
+        return storage
 
     @field_validator("jobs")
     @classmethod

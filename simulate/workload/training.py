@@ -57,8 +57,6 @@ def _step(job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[T
 
     match job.parallel:
         case "data":
-            if not job.bucket:
-                raise HeddleError("buckets of 0 bytes hold no gradient; expected more")
             return training.data_parallel(
                 training.vgg16(compute_s) if job.model == "vgg16" else layers,
                 collective("allreduce"),
@@ -78,8 +76,6 @@ def _step(job: TrainingJob | GpuTrainingJob, n_ranks: int, exchange: Callable[[T
             times = job.forward, job.backward
             return training.pipeline_parallel([range(n_ranks)], job.micro_batches, *times, job.activations)
         case "parameter-server":
-            if job.servers >= n_ranks:
-                raise HeddleError(f"{job.servers} of {n_ranks} ranks would be servers, which leaves no worker")
             check(2 * job.servers * (n_ranks - job.servers))
             workers, servers = range(job.servers, n_ranks), range(job.servers)
             return training.flat_parameter_servers(workers, servers, job.parameters, compute_s=compute_s)

@@ -328,10 +328,12 @@ def _settle(described: dict[int, tuple[int, CableEnd]], records: Records) -> lis
 def _lids(switches: list[FoundNode], adapter_lids: list[int], records: Records) -> NDArray[np.uint16]:
     lids = [node.lid for node in switches] + adapter_lids
     owners = Counter(lids)
-    shared = {lid for lid, count in owners.items() if count > 1 and 0 < lid <= MAX_UNICAST_LID}
-    for lid in sorted(shared):
-        records.skip(0, f"LID {lid}, which {owners[lid]} end ports have")
-    return np.array([lid if 0 < lid <= MAX_UNICAST_LID and lid not in shared else 0 for lid in lids], np.uint16)
+    owners.pop(0, None)  # unknown
+    unusable = {lid for lid, count in owners.items() if count > 1 or not 0 < lid <= MAX_UNICAST_LID}
+    for lid in sorted(unusable):
+        why = f"{owners[lid]} end ports have" if 0 < lid <= MAX_UNICAST_LID else f"is not from 1 to {MAX_UNICAST_LID:,}"
+        records.skip(0, f"LID {lid}, which {why}")
+    return np.array([0 if lid in unusable else lid for lid in lids], np.uint16)
 
 
 def _kind(node: FoundNode) -> Kind:

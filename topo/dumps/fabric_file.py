@@ -31,7 +31,7 @@ from topo.dumps.levels import find_levels
 from topo.errors import FormatError, plural
 from topo.fabric import Fabric
 from topo.files.csv import SUFFIX, read_workbook
-from topo.files.text import read_lines, read_text
+from topo.files.text import path_of, read_lines, read_text
 
 NOTED = 5
 """Skipped lines that are spelled out; the others are counted."""
@@ -103,8 +103,9 @@ def read_fabric(path: str | Path, *, merged: bool = False) -> Fabric:
     >>> fabric.n_switches, fabric.notes
     (4, ())
     """
-    if Path(path).suffix == ".json":
-        text = read_text(Path(path), FABRIC_BYTES)
+    path = path_of(path, "the path of a fabric in a file")
+    if path.suffix == ".json":
+        text = read_text(path, FABRIC_BYTES)
         head = text[:SNIFFED]  # all may stand on one line
         if f'"{FORMAT}"' in head or '"devices"' not in head:
             return parse_fabric(text, str(path))

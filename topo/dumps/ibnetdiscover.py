@@ -238,7 +238,7 @@ def _add_cable(records: Records, match: re.Match[str], node: FoundNode, number: 
 
 
 def _lid(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) <= 5 else 0
+    return int(text) if text.isdecimal() and len(text) <= 18 else 0
 
 
 LISTED_END = r"(CA|SW|RT) {1,6}(\d{1,5}) {1,3}(\d{1,3}) 0x([0-9a-f]{16})"

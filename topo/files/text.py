@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from topo.budget import PIPE_OPEN, PIPE_WAIT, TEXT_BYTES, TEXT_LINE, TEXT_LINES, TEXT_RATIO, Budget, Stopwatch
-from topo.errors import FormatError, refusal
+from topo.errors import FormatError, HeddleError, refusal
 
 FREE_OF_RATIO = 16_000_000
 """Bytes that may be unpacked from however few."""
@@ -39,6 +39,21 @@ FILE_KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+
+
+def path_of(given: object, expected: str = "the path of a file") -> Path:
+    """Return what a caller in Python gave as a path; HeddleError, with what was expected, for anything else.
+
+    Examples
+    --------
+    >>> import topo
+    >>> topo.path_of(topo.preset("lab-20"))
+    Traceback (most recent call last):
+    topo.errors.HeddleError: found <Cluster lab-20>; expected the path of a file
+    """
+    if isinstance(given, str | os.PathLike):
+        return Path(given)
+    raise HeddleError(f"found {given!r:.80}; expected {expected}")
 
 
 def _unreadable(path: object, found: str, expected: str, hint: str = "") -> FormatError:

@@ -63,7 +63,7 @@ class FatTree(ShapeModel):
     split: Split = False
     """``true``: every port of the switches is split in two of half the width, such as 400G of an 800G port. ``nodes``:
     only the ports of leaves towards nodes are, and uplinks stay whole, such as HDR100 and NDR200."""
-    levels: Literal[1, 2, 3] | None = None
+    levels: Annotated[int, Field(ge=1, le=3)] | None = None
     """Levels of switches; by default one switch if everything fits in it, otherwise two levels."""
     leaves: Count | None = None
     """Total number of leaves; by default as many as the nodes need."""

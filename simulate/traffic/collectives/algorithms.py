@@ -71,6 +71,9 @@ BUILT_IN = frozenset((kind, name) for kind, by_name in ALGORITHMS.items() for na
 GROUPED = ("zone-tree", "hierarchical")
 """Algorithms that need to know the zone, leaf or host of each rank."""
 
+WHOLE_BLOCKS = ("halving-doubling", "recursive-halving", "recursive-doubling", "shift")
+"""Algorithms that send a block at once, however many chunks are asked for."""
+
 ROUNDS = ("ring", "shift")
 """Algorithms whose rounds send one message of each rank, all of one size."""
 
@@ -245,11 +248,11 @@ def _checked(
 
 def _most_messages(collective: str, algorithm: str, n_ranks: int, chunks: int) -> int:
     """Return an upper bound, which is exact for the collectives that have a `Collective.first_round`."""
-    if algorithm in ("halving-doubling", "recursive-halving", "recursive-doubling"):
+    if algorithm in WHOLE_BLOCKS and algorithm not in ROUNDS:
         return 2 * n_ranks * n_ranks.bit_length()
     if algorithm.endswith("tree") or collective in ("broadcast", "reduce", "pipeline"):
         return 4 * n_ranks * chunks
-    rounds = (n_ranks - (algorithm in ROUNDS)) * (1 if algorithm == "shift" else chunks)
+    rounds = (n_ranks - (algorithm in ROUNDS)) * (1 if algorithm in WHOLE_BLOCKS else chunks)
     return n_ranks * rounds * (2 if collective == "allreduce" else 1)
 
 

@@ -169,9 +169,9 @@ def aggregation_tree(fabric: Fabric, hosts: ArrayLike, *, every_switch: bool = F
     leaves, leaf = np.unique(fabric.end_switch[ends], return_inverse=True)
     unable = leaves[~able[leaves]]
     if len(unable):
-        name = fabric.names[unable[0]]
+        name, have = fabric.names[unable[0]], "has" if len(unable) == 1 else "have"
         raise HeddleError(
-            f"{plural(len(unable), 'leaf', 'leaves')} of the ranks, such as {name}, have no aggregation node in this "
+            f"{plural(len(unable), 'leaf', 'leaves')} of the ranks, such as {name}, {have} no aggregation node in this "
             f"fabric; a dump names those that there are, and a spec none: say `every_switch` if all switches have one"
         )
     n, near, far = fabric.n_switches, fabric.port_node[fabric.inner], fabric.peer_node[fabric.inner]

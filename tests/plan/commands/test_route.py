@@ -386,6 +386,15 @@ def test_ports_get_several_lids_by_the_option_or_by_the_spec(tmp_path, capsys) -
     assert "paths without a cable in common" in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
+def test_pairs_say_of_which_lids_they_are(tmp_path, capsys) -> None:
+    """22 hosts are 462 pairs. Over one link go 11 to the lowest LIDs and 22 to the others: 16.5 in the mean."""
+    assert run(["route", "configs/lab-20.yaml", "--lmc", "1", "-o", str(tmp_path / "out")]) == 0
+    told = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "924 pairs of host ports, once for each of 2 LIDs" in told
+    assert "by LID 11, 22 pairs, 16.5 if all are used alike; figures that do not name LIDs are of the lowest" in told
+    assert "pairs over the channels between switches, once for each of 2 LIDs" in told
+
+
 @pytest.mark.slow
 def test_a_missing_cable_is_named_without_a_plan(tmp_path, capsys) -> None:
     whole = grow_tree((2, 4), (1, 2), (1, 2))

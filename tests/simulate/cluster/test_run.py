@@ -131,6 +131,13 @@ def test_checkpoints_every_five_minutes() -> None:
     assert 3000 < record.end_s < 3001  # the last one is waited for
 
 
+@pytest.mark.parametrize("round_s", [0.3, 7.0, 30.0, 1000.0])
+def test_checkpoints_are_as_many_in_rounds_of_any_length(round_s: float) -> None:
+    """5,000 s, every 12 s. Steps take .5 s by their gradients, not the .3 s of their computation."""
+    job = replace(JOB, nodes=3, steps=10_000, gradients=0.4 * RATE * 3 / 4, checkpoint=1e7, every=12.0)
+    assert only(job, round=round_s).checkpoints == pytest.approx(5000 / 12, abs=2)
+
+
 def test_a_failure_costs_what_was_not_saved() -> None:
     job = replace(JOB, nodes=24, steps=20_000, checkpoint=1e9)
     record = only(job, failures_a_node_day=2.0, repair=600.0, seed=3)

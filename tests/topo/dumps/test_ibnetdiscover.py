@@ -327,6 +327,8 @@ def test_dialects_read_alike(text: str) -> None:
         # The same, when the spine says a third thing.
         (swap('"S-0000000000000010"[2]', '"S-0000000000000010"[9]'), WHOLE[:1], "a cable that line 13 contradicts"),
         (DUMP.replace("lid 2", "lid 1"), WHOLE, "LID 1, which 2 end ports have"),
+        (DUMP.replace("lid 2", "lid 49152"), WHOLE, "LID 49152, which is not from 1 to 49,151"),  # of a multicast group
+        (DUMP.replace("lid 2", "lid 700000"), WHOLE, "LID 700000, which is not from 1 to 49,151"),
     ],
 )  # fmt: skip
 def test_what_can_be_left_out_is_counted(text: str, left: list[list[int]], reason: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 import topo
 from helpers.clusters import CATALOG, gpus, storage, tree
@@ -86,6 +87,12 @@ def test_full_trees(switch: str) -> None:
     assert (two.leaves, two.spines, two.switch_links) == (radix, radix // 2, radix**2 // 2)
     assert (three.leaves, three.spines, three.cores) == (radix**2 // 2, radix**2 // 2, radix**2 // 4)
     assert three.switch_links == radix**3 // 2
+
+
+@pytest.mark.parametrize("levels", [True, 0, 4, 1.0, "2"])
+def test_levels_are_a_number_from_1_to_3(levels: object) -> None:
+    with pytest.raises(ValidationError, match="levels"):
+        FatTree(switch="QM8700", levels=levels)
 
 
 @given(switch=st.sampled_from(sorted(SWITCHES)), ports=st.integers(1, 200), levels=st.sampled_from([None, 1, 2]))
