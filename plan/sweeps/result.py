@@ -71,7 +71,10 @@ class Points(Shown):
         unit = {UNIT} if any(name.startswith("cost.") for name in self.better) else set()
         whole, shown = table_of_points(self.front), {*self.parameters, *self.better, *unit}
         columns = tuple(column for column in whole.columns if column.name in shown)
-        return (*first, Table("no other point is better in all", columns))
+        known = [[one["figures"].get(name) for name in self.better] for one in self.documents if "figures" in one]
+        unknown = sum(None in figures for figures in known)
+        left = f"; not compared: {plural(unknown, 'point')} of which one of these is unknown" if unknown else ""
+        return (*first, Table(f"no other point is better in all{left}", columns))
 
     def _brief(self) -> str:
         return f"{plural(len(self.documents), 'point')} of {self.points:,}, {len(self.errors):,} failed"
