@@ -22,7 +22,7 @@ from topo.catalog.devices import AGGREGATION_DEVICE, CHIPS
 from topo.errors import FormatError, plural
 from topo.fabric import MAX_PORTS, MAX_UNICAST_LID, Fabric, Kind, Role
 from topo.files.text import numbered_lines
-from topo.speeds import SPEEDS, LinkSpeed, parse_link_speed, slower
+from topo.speeds import LANE_GBPS, LinkSpeed, parse_link_speed, speed_name
 
 NodeKey = tuple[str, int]
 """``S``, ``H`` or ``R``, and the node GUID."""
@@ -314,14 +314,17 @@ def _settle(described: dict[int, tuple[int, CableEnd]], records: Records) -> lis
     for port, (peer, cable) in list(described.items()):
         twin = described[peer][1]
         if port < peer and (not cable.width or (cable.width, cable.speed) != (twin.width, twin.speed)):
-            told = [LinkSpeed(end.width, SPEEDS[end.speed]) for end in (cable, twin) if end.width]
-            slow = slower(*told) if len(told) == 2 else (told or [SLOWEST])[0]
+            told = [(end.width, end.speed) for end in (cable, twin) if end.width]
+            # As many lanes as both have, in the slower generation; planes add up to any number of lanes.
+            width = min((width for width, _ in told), default=SLOWEST.width)
+            speed = min((speed for _, speed in told), key=lambda index: LANE_GBPS[index], default=SLOWEST.index)
             if len(set(told)) == 2:
-                found = f"the speed of a cable, {told[0]} here and {told[1]} in line {twin.line}"
-                records.skip(cable.line, f"{found}: taken as {slow}")
+                here, there = (speed_name(*one) for one in told)
+                found = f"the speed of a cable, {here} here and {there} in line {twin.line}"
+                records.skip(cable.line, f"{found}: taken as {speed_name(width, speed)}")
             for end in (port, peer):
                 far, one = described[end]
-                described[end] = far, replace(one, width=slow.width, speed=slow.index)
+                described[end] = far, replace(one, width=width, speed=speed)
     return [cable.line for _, cable in completed.values()]
 
 

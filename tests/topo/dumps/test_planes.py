@@ -12,8 +12,10 @@ import plan.cli
 import topo
 from helpers.dumps import format_planes
 from plan.mocking import FAULTS
+from topo.dumps.discovery import CableEnd, FoundNode, Records
 from topo.dumps.planes import number_of_label
 from topo.fabric import Fabric
+from topo.speeds import SPEEDS
 
 SPEC = """
 name: xdr
@@ -34,6 +36,20 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fabric]:
 def read_back(text: str, folder: Path) -> Fabric:
     (folder / "ibdiagnet2.db_csv").write_text(text)
     return topo.read_fabric(folder / "ibdiagnet2.db_csv", merged=True)
+
+
+def test_ends_of_which_one_has_a_plane_less_have_as_many_lanes_both_ways() -> None:
+    records = Records("x")
+    for guid in (1, 2):
+        records.node(FoundNode(("S", guid), 4, f"s{guid}", guid))
+    for one, other, lanes in ((1, 2, 3), (2, 1, 4)):
+        end = ("S", one), 1, ("S", other), 1
+        records.cable(CableEnd(one, *end, width=lanes, speed=SPEEDS.index("XDR")))
+    found = records.assemble("two")
+    assert found.fabric.rate_gbps[found.fabric.inner].tolist() == [600.0, 600.0]
+    assert [reason for _, reason in found.skipped] == [
+        "the speed of a cable, 3xXDR here and 4xXDR in line 2: taken as 3xXDR"
+    ]
 
 
 @pytest.mark.slow
