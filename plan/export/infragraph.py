@@ -116,5 +116,5 @@ def _word(name: str) -> str:
 
 INFRAGRAPH = Export("infragraph", "devices, instances and edges for ASTRA-sim and MLPerf", "InfraGraph 3.1", COMPILE,
                     {"exports/infragraph.json": lambda plan, subnet: format_infragraph(
-                        plan.fabrics, plan.cluster.catalog if plan.cluster else catalog_of(Path(plan.source)))},
+                        plan.fabrics, plan.catalog or catalog_of(Path(plan.source)))},
                     built=False)  # fmt: skip

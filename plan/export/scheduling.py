@@ -213,7 +213,7 @@ def _places(
 
 def _of_plan(make: Callable[[Sequence[Fabric], Catalog | None], str]) -> Maker:
     """Return what makes a file of a plan, whose catalog knows trays; that of a dump does not."""
-    return lambda plan, subnet: make(plan.fabrics, plan.cluster.catalog if plan.cluster else None)
+    return lambda plan, subnet: make(plan.fabrics, plan.catalog)
 
 
 def label_value(name: str) -> str:

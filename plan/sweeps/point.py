@@ -275,7 +275,7 @@ def _play(plan: Any, task: Task) -> dict[str, Any]:
     path = find_preset("workloads", name, "workload")
     path = path if path.is_relative_to(config_root()) else Path(task.place(path))
     ecmp, seed = task.point.get("ecmp"), int(task.point.get("seed", 0))
-    catalog = plan.cluster.catalog if plan.cluster is not None else None
+    catalog = plan.catalog
     if ecmp is not None or not plan.routed:
         fabrics = plan.fabrics
         whole = fabrics[0] if len(fabrics) == 1 else routing.studies.join_fabrics(fabrics, plan.name)

@@ -88,7 +88,7 @@ class _Sheet(Records):
                 cable = near.key, number, far.key, far_number
                 if cable not in described:
                     described.add(cable)
-                    self.link(near, number, far, far_number, rate or (4, 0))
+                    self.link(near, number, far, far_number, rate or (0, 0))
         if bare := sum(rate is None for *_, rate in self.rows):
             self.skip(0, f"{bare:,} speeds, which the sheet does not have: taken as 4xSDR")
         return self.assemble()

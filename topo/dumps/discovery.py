@@ -311,7 +311,7 @@ def _settle(described: dict[int, tuple[int, CableEnd]], records: Records) -> lis
     for port, line in dropped.items():
         records.skip(described.pop(port)[1].line, f"a cable that line {line} contradicts")
     described |= completed
-    for port, (peer, cable) in list(described.items()):
+    for port, (peer, cable) in described.items():
         twin = described[peer][1]
         if port < peer and (not cable.width or (cable.width, cable.speed) != (twin.width, twin.speed)):
             told = [(end.width, end.speed) for end in (cable, twin) if end.width]

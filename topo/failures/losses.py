@@ -316,9 +316,7 @@ def lose(reach: Reach, failed: Failed, kind: str = "", name: str = "", network: 
     all_had, all_has = had[computes].sum(axis=1), has[computes].sum(axis=1)
     bandwidth, narrowed, between_servers = reach.bandwidth_lost(failed)
     inside = stopped & (kind == "rack")
-    before = (
-        reach.without(Failed(servers=failed.servers)) if inside.any() else reach.whole
-    )  # what is in it fails with it
+    before = reach.without(Failed(servers=failed.servers)) if inside.any() else reach.whole  # a rack takes its own
     by_zone = list(zip(reach.zones_gbps(failed), reach.whole_zones_gbps, strict=True))
     zones = max((1 - now / once for now, once in by_zone if once), default=0.0) if by_zone else None
     return Loss(

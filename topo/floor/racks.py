@@ -244,7 +244,7 @@ class Layout(Shown):
                 if any(rack.missing for rack in racks):
                     fullest = Sum(fullest.known, (*(typical if what == "rack power" else ()), *unknown))
                 note = f" in the fullest rack {how}{lacking}"
-                ask = f"`{column}` of {listed(fullest.missing)}"
+                ask = f"`{column}` of {listed(fullest.missing)}" if fullest.missing else ""
                 check = Check.of(what, fullest, limit, f"floor.{key}", unit="W", note=note, ask=ask, shared=False)
                 found.append(replace(check, verdict=Verdict.all_of(rack.against(limit) for rack in racks)))
         return tuple(found)
